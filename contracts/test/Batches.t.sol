@@ -194,13 +194,14 @@ contract BatchesTest is Grid {
         settlements[0] = _finishedAfterOneMinute(first);
         settlements[1] = _finishedAfterOneMinute(unmatched);
         settlements[2] = _finishedAfterOneMinute(last);
-        settlements[2].status = 77;
+        settlements[2].status = 77; // No status has this number.
         settlements[3] = _finishedAfterOneMinute(last);
 
         _expectSkipped(
             unmatched,
             abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, PROVIDER, address(0))
         );
+        // 0x21 is Solidity's panic for an invalid enum value.
         _expectSkipped(last, abi.encodeWithSignature("Panic(uint256)", 0x21));
         vm.prank(PROVIDER);
         meta.settleMany(settlements);
@@ -208,6 +209,7 @@ contract BatchesTest is Grid {
         assertStatus(first, JobStatus.FINISHED);
         assertStatus(unmatched, JobStatus.PENDING);
         assertStatus(last, JobStatus.FINISHED);
+        // The provider gets 80 % of PRICE for each job.
         assertEq(credit.balanceOf(PROVIDER), 2 * 113_984e14, "provider");
         assertConserved();
     }

@@ -13,7 +13,8 @@ interface CallCounter {
     function expectCall(address callee, bytes calldata data, uint64 count) external;
 }
 
-/// @notice Exact values and boundaries that no other test checks. The mutation campaign found them.
+/// @notice Exact values and boundaries that the other tests do not check, as a mutation campaign
+/// showed.
 contract BoundariesTest is Grid {
     CallCounter private callCounter = CallCounter(address(vm));
 
@@ -198,6 +199,7 @@ contract BoundariesTest is Grid {
 
     function test_the_memory_of_all_cpus_is_bounded() public {
         JobDefinition memory largest = definition();
+        // 32 CPUs with 2^34 MB each have 2^39 MB, which is the bound.
         (largest.ntasks, largest.cpusPerTask, largest.memPerCpu) = (8, 4, uint64(1 << 34));
         vm.startPrank(ALICE);
         meta.requestNewJob(largest, ESCROW, "job", false);
@@ -269,6 +271,7 @@ contract BoundariesTest is Grid {
     // Payments and queues
 
     function test_a_payment_of_zero_makes_no_transfer() public {
+        // The whole escrow is the fee, so the provider and the customer get nothing.
         constants.setDeepsquareCut(100);
         JobId jobId = runningJob(ESCROW);
         passTime(1 days);

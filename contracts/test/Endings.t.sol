@@ -170,6 +170,7 @@ contract EndingsTest is Grid {
 
     function test_an_unclaimed_match_expires_after_its_blocks() public {
         JobId jobId = matchedJob(ESCROW);
+        // The match is in block 1000, and the claim timeout is 10 blocks.
         vm.roll(1010);
         _expectNotExpired(jobId, JobStatus.META_SCHEDULED, 1010);
         vm.roll(1011);
@@ -217,6 +218,7 @@ contract EndingsTest is Grid {
         _cancel(jobId);
         passTime(1 days);
         _cancel(jobId); // A second request does not change the expiry.
+        // The request was made after 3 days, and the grace is 7 days.
         vm.warp(START_TIME + 10 days);
         _expectNotExpired(jobId, JobStatus.RUNNING, START_TIME + 10 days);
         passTime(1);
@@ -273,6 +275,7 @@ contract EndingsTest is Grid {
 
         meta.withdrawAdmin(fees);
 
+        // The fee is 20 % of PRICE.
         assertEq(credit.balanceOf(address(this)) - before, 28_496e14, "fees");
         assertEq(meta.accruedFees(), 0, "no fees left");
         assertConserved();

@@ -18,7 +18,7 @@ interface EventLog {
     function getRecordedLogs() external returns (Log[] memory);
 }
 
-/// @notice Events and rights that no other test checks. The mutation campaign found them.
+/// @notice Events and rights that the other tests do not check, as a mutation campaign showed.
 contract EventsTest is Grid {
     EventLog private eventLog = EventLog(address(vm));
 
@@ -181,6 +181,7 @@ contract EventsTest is Grid {
         vm.startPrank(PROVIDER);
         meta.claimNextJob();
         meta.setJobRunning(jobId, uint64(block.timestamp));
+        // 39 whole minutes have elapsed, so 31 of the paid minutes remain.
         passTime(40 minutes - 1);
         vm.expectRevert(
             abi.encodeWithSelector(IMetaScheduler.RemainingTimeAboveLimit.selector, 31, 30)

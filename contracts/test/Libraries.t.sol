@@ -8,6 +8,8 @@ import {Affinity, JobDefinition, JobStatus, Label, ProviderPrices} from "../src/
 import {Base} from "./Base.sol";
 import {LibraryCaller} from "./LibraryCaller.sol";
 
+/// @notice The libraries: the table of transitions, the formulas of billing, and the bounds of a
+/// job definition.
 contract LibrariesTest is Base {
     LibraryCaller private caller = new LibraryCaller();
 
@@ -44,6 +46,7 @@ contract LibrariesTest is Base {
                 }
             }
         }
+        // The transitions from PENDING, META_SCHEDULED, SCHEDULED and RUNNING.
         assertEq(legalCount, 3 + 4 + 5 + 5, "legal transitions");
     }
 
@@ -150,8 +153,8 @@ contract LibrariesTest is Base {
         assertTrue(!caller.isValid(_definitionWithTexts(22, 2, 1, 65)), "long value of a condition");
     }
 
-    /// @dev A definition with a hash and `count` labels and conditions. The last of them has the
-    /// given lengths of key and value; the others are empty.
+    /// @dev A definition with a hash of `hash` bytes, and with `count` labels and conditions. The
+    /// last of them has a key of `key` bytes and a value of `value` bytes. The others are empty.
     function _definitionWithTexts(uint256 hash, uint256 count, uint256 key, uint256 value)
         private
         pure

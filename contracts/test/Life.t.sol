@@ -14,6 +14,7 @@ contract LifeTest is Grid {
     function test_only_the_matching_service_matches() public {
         JobId jobId = request(ALICE, ESCROW);
 
+        // The address of OUTSIDER, and the hash of METASCHEDULER_ROLE.
         expectString(
             "AccessControl: account 0x00000000000000000000000000000000000057a9 is missing role "
             "0x34fe770ac2473ec704bda003df1f7ec520ba6602bc5ebb22f4d41610283d996e"
@@ -122,6 +123,7 @@ contract LifeTest is Grid {
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, PROVIDER);
 
+        // 100 credits pay for 7 whole minutes.
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.ClaimJobEvent(ALICE, PROVIDER, jobId, 7, labelledDefinition());
         vm.prank(PROVIDER);

@@ -5,6 +5,8 @@ import {IProviderManager} from "../src/interfaces/IProviderManager.sol";
 import {Label, Provider, ProviderHardware, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
+/// @notice Providers: registration, approval, removal, ban, prices, draining, and the list of
+/// approved providers.
 contract ProvidersTest is Grid {
     address private constant NEW_PROVIDER = address(0xC107);
 

@@ -6,6 +6,8 @@ import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {Job, JobId, JobStatus, ProviderPrices, Settlement} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
+/// @notice Settlements: the bill, the division of the escrow, and the events. The published call is
+/// providerSetJobStatus of DeepSquare 1.2, which starts a job or settles it.
 contract SettlementTest is Grid {
     function test_a_job_that_does_not_exist_cannot_be_settled() public {
         expectError(bytes4(keccak256("InvalidJob()")));
@@ -79,6 +81,7 @@ contract SettlementTest is Grid {
         JobId jobId = runningJob(ESCROW);
         passTime(100);
 
+        // 90 seconds cost 1.5 * PRICE. The fee is 20 % of the cost.
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobSettled(
             jobId, PROVIDER, JobStatus.FINISHED, 21_372e15, 42_744e14, 90, "e"
@@ -118,6 +121,7 @@ contract SettlementTest is Grid {
 
         settle(jobId, JobStatus.FINISHED, 60);
 
+        // The provider gets 80 % of PRICE, and the fee is 20 %.
         assertEq(jobOf(jobId).cost.finalCost, PRICE, "cost");
         assertEq(credit.balanceOf(PROVIDER), 113_984e14, "provider");
         assertEq(meta.accruedFees(), 28_496e14, "fee");

@@ -45,6 +45,7 @@ contract StoresTest is Grid {
         (, int128 cancelling) = queues.providerCancellingJobsQueues(PROVIDER);
         (, int128 topUps) = queues.providerTopUpJobsQueues(PROVIDER);
 
+        // Of the two entries that were added, one was claimed.
         assertTrue(begin == 1 && end == 2, "claimable");
         assertTrue(cancelling == 1, "cancelling");
         assertTrue(topUps == 1, "top-ups");

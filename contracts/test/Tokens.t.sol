@@ -62,6 +62,7 @@ contract TokensTest is Grid {
     }
 
     function test_a_reentrant_cancel_during_a_request_gains_nothing() public {
+        // The request creates job 2, because ALICE has job 1.
         token.callDuringNextTransfer(
             address(customer), abi.encodeCall(customer.cancel, (JobId.wrap(bytes32(uint256(2)))))
         );
@@ -81,10 +82,12 @@ contract TokensTest is Grid {
 
         customer.cancel(jobId);
 
+        // The grid holds 2 * ESCROW for the new job, and ESCROW for ALICE's job.
         assertTrue(token.callSucceeded(), "requested");
         _assertShares(8 * ESCROW, 3 * ESCROW);
     }
 
+    /// @dev Asserts the credits of the customer, and the credits that the grid holds in escrow.
     function _assertShares(uint256 customerCredits, uint256 escrow) private view {
         assertEq(token.balanceOf(address(customer)), customerCredits, "customer");
         assertEq(token.balanceOf(address(meta)), escrow, "escrow");

@@ -6,6 +6,8 @@ import {IProviderJobQueues} from "../src/interfaces/IProviderJobQueues.sol";
 import {JobId, JobStatus} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
+/// @notice Top-ups of the escrow by any account, and delegated top-ups. A delegated top-up takes
+/// the customer's credits. The customer must have allowed this (setDelegateSpendingAuthority).
 contract TopUpsTest is Grid {
     // topUpJob
 

@@ -93,6 +93,7 @@ contract TopicsTest is Grid {
         for (uint256 i = 0; i < logs.length; ++i) {
             bytes32[] memory topics = logs[i].topics;
             if (topics[0] != topic) continue;
+            // Topic 1 is the job id. The next topics are accounts.
             for (uint256 j = 2; j < topics.length; ++j) {
                 if (topics[j] != _word(account)) continue;
                 isFound = true;

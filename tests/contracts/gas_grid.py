@@ -16,9 +16,12 @@ ESCROW = 1000 * 10**18
 BATCH_SIZE = 50
 UNLIMITED = 2**256 - 1
 CANCELLED, FINISHED, RUNNING = 4, 5, 3
+# GPUs, MB per CPU, CPUs per task, tasks, script id, storage type, labels and conditions.
 DEFINITION = (1, 100, 2, 3, "abcdefghijklmnopqrstuv", 4, [], [])
 NAME = b"job".ljust(32, b"\0")
+# The prices of a GPU, a CPU and a MB of memory per minute, in wei.
 PRICES = (85 * 10**17, 95 * 10**16, 8 * 10**13)
+# The number of nodes, and the GPUs, CPUs and MB of memory of each node.
 HARDWARE = (1, [1], [64], [10**6])
 LABELS = [("os", "linux")]
 EVIDENCE = keccak(text="accounting record")
@@ -162,7 +165,10 @@ def _members(names: Iterable[str], *types: str) -> list[dict[str, str]]:
 
 
 def measure_job(grid: GasGrid) -> tuple[Figures, Figures]:
-    """Return the gas of each step: of the first job of customer and provider, and of later jobs."""
+    """Return the gas of each step for the first job, and its mean for the later jobs.
+
+    The first job is the first one of its customer and of its provider.
+    """
     first = _measure_steps(grid)
     totals = dict.fromkeys(STEPS, 0)
     for _ in range(LATER_JOBS):

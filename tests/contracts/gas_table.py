@@ -71,7 +71,9 @@ def parse(page: str) -> Table:
         numbers = tuple(map(int, filter(str.isdigit, digits)))
         if not numbers:
             continue
-        has_figure_of_deepsquare = len(numbers) > len(LIMITS)  # the first number of the row
+        # A step has four figures, the first of which is that of DeepSquare 1.2. The row of the
+        # limits has two figures, and each other call has one.
+        has_figure_of_deepsquare = len(numbers) > len(LIMITS)
         table[cells[0]] = numbers[1:] if has_figure_of_deepsquare else numbers
     return table
 

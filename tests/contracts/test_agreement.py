@@ -114,11 +114,11 @@ def escrows_and_prices(numbers):
     for _ in range(SAMPLES):
         price = draw_number(numbers, 96)
         yield draw_number(numbers, 128), price
-        longest = min(MAX_PAID_MINUTES * price, 2**128 - 2)
-        for escrow in (longest - 1, longest, longest + 1):
-            yield max(0, escrow), price
-        whole_minutes = numbers.randint(1, 10**6) * price
-        yield max(0, whole_minutes + numbers.choice([-1, 0, 1])), price
+        price_of_longest_time = min(MAX_PAID_MINUTES * price, 2**128 - 2)
+        for difference in (-1, 0, 1):
+            yield max(0, price_of_longest_time + difference), price
+        price_of_whole_minutes = numbers.randint(1, 10**6) * price
+        yield max(0, price_of_whole_minutes + numbers.choice([-1, 0, 1])), price
     yield from itertools.product((0, 1, 2**128 - 1), (0, 1, 2**96 - 1))
 
 

@@ -35,7 +35,7 @@ def _with_fee_rounded_up(**terms: int) -> Bill:
     bill = settle(**terms)
     if bill.cost * terms["fee_percent"] % 100 == 0:
         return bill
-    added_fee = min(1, bill.provider)  # wei; a provider without pay cannot pay the fee
+    added_fee = min(1, bill.provider)  # One wei, or nothing if the provider gets nothing.
     return replace(bill, fee=bill.fee + added_fee, provider=bill.provider - added_fee)
 
 
@@ -61,6 +61,7 @@ def test_model_and_contracts_agree_on_every_call(campaign):
         assert coverage_gaps(replay) == {}
 
 
+# For each wrong rule: the module and the name of the function to replace, and the wrong function.
 WRONG_RULES = {
     "a fee is rounded up": (steps, "divide_escrow", _with_fee_rounded_up),
     "a deadline is a second too early": (

@@ -33,6 +33,7 @@ def mutate(body, head=""):
 @pytest.mark.parametrize(
     ("body", "mutations"),
     [
+        # The empty body is the mutant without the statement.
         ("x = a < b;", {"", "x = a <= b;"}),
         ("x = a + b;", {"", "x = a - b;"}),
         ("x = a && !b;", {"", "x = a || !b;", "x = a && b;"}),
@@ -48,6 +49,7 @@ def mutate(body, head=""):
         ("g(a, h(b));", {"", "g(h(b), a);"}),
         ("x = a ? g : h;", {"", "x = a ? h : g;"}),
         ('require(a, "b < c");', {"", 'require("b < c", a);'}),
+        # A declaration is not removed, and a comment is not changed.
         ("uint256 x = a;", set()),
         ('emit Stored("x", a); // a < b', {"// a < b", 'emit Stored(a, "x"); // a < b'}),
     ],

@@ -185,36 +185,36 @@ def test_refusal_on_an_old_fork_does_not_affect_the_new_job_with_its_number(ledg
 @pytest.mark.parametrize("script", ["../../etc/passwd", "a/b", "x" * 32, "é"])
 def test_only_jobs_with_a_valid_script_id_are_matched(ledger, script):
     ledger.add_provider(PROVIDER)
-    malformed = ledger.request(CUSTOMERS[0], script=script)
-    valid = ledger.request(CUSTOMERS[1])
+    malformed_job = ledger.request(CUSTOMERS[0], script=script)
+    valid_job = ledger.request(CUSTOMERS[1])
     outbox = MemoryOutbox()
     service = meta_scheduler(ledger, outbox)
 
     service.tick()
 
     (match,) = open_calls(outbox)
-    assert match.job_key == valid.job_key
-    assert service.pending()[malformed.id] == "the script id of the job is malformed"
+    assert match.job_key == valid_job.job_key
+    assert service.pending()[malformed_job.id] == "the script id of the job is malformed"
 
 
 def test_match_that_cannot_be_stored_does_not_delay_other_matches(ledger):
     class OutboxThatRefusesFirstJob(MemoryOutbox):
         def put(self, key, call):
-            if call.job_key == first.job_key:
+            if call.job_key == first_job.job_key:
                 raise InvalidInput("cannot be stored")
             super().put(key, call)
 
     ledger.add_provider(PROVIDER)
-    first = ledger.request(CUSTOMERS[0])
-    second = ledger.request(CUSTOMERS[1])
+    first_job = ledger.request(CUSTOMERS[0])
+    second_job = ledger.request(CUSTOMERS[1])
     outbox = OutboxThatRefusesFirstJob()
     service = meta_scheduler(ledger, outbox)
 
     service.tick()
 
     (match,) = open_calls(outbox)
-    assert match.job_key == second.job_key
-    assert service.pending()[first.id] == "cannot be stored"
+    assert match.job_key == second_job.job_key
+    assert service.pending()[first_job.id] == "cannot be stored"
 
 
 def test_user_is_created_for_a_customer_that_requests_a_job(ledger):

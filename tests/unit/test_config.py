@@ -48,9 +48,9 @@ def load_error(model, file):
 
 
 def test_address_is_loaded_in_lower_case(tmp_path):
-    loaded = load(ClientSettings, settings(tmp_path, CLIENT_SETTINGS))
+    loaded_settings = load(ClientSettings, settings(tmp_path, CLIENT_SETTINGS))
 
-    assert loaded.chain.contract == "0x" + "ab" * 20
+    assert loaded_settings.chain.contract == "0x" + "ab" * 20
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,11 @@ key_file = "/k"
 
 @pytest.mark.parametrize("origin", ["https://portal.example", "http://localhost:3000"])
 def test_valid_origin_is_loaded(tmp_path, origin):
-    loaded = load(LoggerSettings, settings(tmp_path, LOGGER_SETTINGS.format(origin=origin)))
+    loaded_settings = load(
+        LoggerSettings, settings(tmp_path, LOGGER_SETTINGS.format(origin=origin))
+    )
 
-    assert loaded.web_origins == (origin,)
+    assert loaded_settings.web_origins == (origin,)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +186,9 @@ def test_transport_without_its_table_is_refused(tmp_path, transport, table):
 
 @pytest.mark.parametrize(("transport", "table"), [("agent", AGENT_TABLE), ("ssh", SSH_TABLE)])
 def test_transport_with_its_table_is_loaded(tmp_path, transport, table):
-    loaded = load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{table}'))
+    loaded_settings = load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{table}'))
 
-    assert loaded.transport == transport
+    assert loaded_settings.transport == transport
 
 
 @pytest.mark.parametrize(
@@ -201,9 +203,9 @@ def test_quota_without_a_valid_command_is_refused(tmp_path, command):
 def test_quota_with_its_command_is_loaded(tmp_path):
     command = '["setquota", "--limit={bytes}", "{directory}"]'
 
-    loaded = load(Storage, settings(tmp_path, f"quota_gib = 5\nquota_command = {command}"))
+    loaded_settings = load(Storage, settings(tmp_path, f"quota_gib = 5\nquota_command = {command}"))
 
-    assert loaded.quota_gib == 5
+    assert loaded_settings.quota_gib == 5
 
 
 @pytest.mark.parametrize("network", ["everybody", "192.0.2.1/24", "192.0.2.0/33", ""])

@@ -18,8 +18,9 @@ import {Tools1} from "./Tools1.sol";
 
 /// @notice A double of the DeepSquare contracts, version 1.2, for tests of our clients on such a
 /// grid. It has the same selectors, events, errors and order of checks. It bills whole minutes, at
-/// least one, at the prices at settlement, with a slack of 15 minutes, also if the provider panics.
-/// It has the faults of the original on purpose.
+/// least one, at the prices at the time of the settlement. A bill may exceed the time since the
+/// start by 15 minutes. A job is also billed if its provider reports a panic. The double has the
+/// faults of the original on purpose.
 contract MetaScheduler1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
 
@@ -263,8 +264,8 @@ contract MetaScheduler1 is Roles1 {
         credit.transferFrom(payer, address(this), amount);
     }
 
-    /// @dev The cost of the minutes at the provider's current prices: at least one minute, at most
-    /// the escrow.
+    /// @dev The cost of the reported minutes, but of at least one minute, at the provider's current
+    /// prices. The cost is at most the escrow.
     function _bill(Job memory job, uint256 reported) private returns (uint256 cost) {
         uint256 elapsed = (block.timestamp - job.time.start) / 60;
         uint256 minutes_ = reported;

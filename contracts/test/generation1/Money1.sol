@@ -37,8 +37,8 @@ contract Constants1 is Owned1 {
     }
 }
 
-/// @notice The token of version 1.2: ERC-20 with two functions that change an allowance, without
-/// permits.
+/// @notice The token of version 1.2: ERC-20 with increaseAllowance and decreaseAllowance, but
+/// without permits.
 contract Credit1 is Owned1 {
     string public constant name = "Credit";
     string public constant symbol = "CRED";

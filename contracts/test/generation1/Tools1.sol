@@ -10,7 +10,8 @@ library Tools1 {
     error JobHotStatusOnly(JobStatus current);
     error SameStatusError();
 
-    /// @dev For each state, the bit set of the states that may follow it; 0 for the cold states.
+    /// @dev For each hot state, the bit set of the states that may follow. No state follows a cold
+    /// state.
     uint256 private constant AFTER_PENDING = 1 << 1 | 1 << 4 | 1 << 8;
     uint256 private constant AFTER_META_SCHEDULED = 1 << 0 | 1 << 2 | 1 << 4 | 1 << 8;
     uint256 private constant AFTER_SCHEDULED = 1 << 0 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 8;
@@ -44,7 +45,8 @@ library Tools1 {
         return uint256(job.ntasks) * job.cpusPerTask * cpu + job.gpus * prices.gpuPricePerMin;
     }
 
-    /// @dev Truncated to 64 bits, so a tiny price gives a wrong duration; a price of zero panics.
+    /// @dev The minutes that an amount pays for. They are truncated to 64 bits, so a tiny price
+    /// gives a wrong duration. A price of zero causes a panic (division by zero).
     function toDuration(JobDefinition memory job, ProviderPrices memory prices, uint256 amount)
         internal
         pure

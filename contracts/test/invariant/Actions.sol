@@ -6,8 +6,8 @@ import {Witness} from "./Witness.sol";
 import {World} from "./World.sol";
 
 /// @notice The valid and invalid actions of customers, providers and services that can also run
-/// inside a transfer. An action derives all its choices from one seed, so that forge prints a
-/// failing sequence in few numbers.
+/// inside a transfer. An action derives all its choices from one seed. Therefore forge can print a
+/// failing sequence with one or two numbers per action.
 abstract contract Actions is World {
     uint256 private constant ACTION_CHOICES = 11;
 
@@ -130,7 +130,7 @@ abstract contract Actions is World {
         _countIf(!ok && !_isTokenHonest && isValid, "payment refused");
     }
 
-    /// @dev Two jobs, one of them twice.
+    /// @dev Sends a batch of three settlements. The first and the last are for the same job.
     function _settleMany(uint256 seed) internal {
         (JobId id, Witness.JobRecord memory job) = _pickJob(seed, JobStatus.RUNNING);
         (JobId other, Witness.JobRecord memory otherJob) =

@@ -6,8 +6,8 @@ import {Handler} from "./Handler.sol";
 import {Witness} from "./Witness.sol";
 
 /// @notice The start and the end of a campaign. A campaign starts with two jobs in each hot state.
-/// At the end, its customer, its provider or any account ends each job, and the admin withdraws the
-/// fees.
+/// At the end, each job is ended by its customer, by its provider or by any account. Then the admin
+/// withdraws the fees.
 contract Ending is Handler {
     /// @notice Creates two jobs in each hot state.
     function createJobs() external {
@@ -20,7 +20,8 @@ contract Ending is Handler {
                 abi.encodeCall(meta.requestNewJob, (_definition(i), 200e18, "job", true))
             );
             JobId id = JobId.wrap(bytes32(i + 1));
-            // Jobs 0 and 1 stay PENDING, 2 and 3 META_SCHEDULED, 4 and 5 SCHEDULED.
+            // The jobs with i = 0 and 1 stay PENDING, 2 and 3 META_SCHEDULED, 4 and 5 SCHEDULED.
+            // The jobs with i = 6 and 7 become RUNNING.
             if (i > 1) _callAs(matcher, abi.encodeCall(meta.metaSchedule, (id, provider)));
             if (i > 3) _callAs(provider, abi.encodeCall(meta.claimNextJob, ()));
             if (i > 5) {

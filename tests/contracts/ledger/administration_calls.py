@@ -60,7 +60,7 @@ class AdministrationCalls:
         return self.open_or_close()
 
     def set_constant(self) -> Call:
-        """Set a constant to a bound, just outside its bounds, or to its default or one more."""
+        """Set a constant to a value in or just outside its bounds, often to its default."""
         name = self._random.choice(list(constants.DEFAULTS))
         minimum, maximum = constants.BOUNDS[name]
         default = constants.DEFAULTS[name]
@@ -84,7 +84,7 @@ class AdministrationCalls:
         return Call(self._owner(contract), contract, function, arguments)
 
     def accept_ownership(self) -> Call:
-        """Accept the ownership of a contract that was offered."""
+        """Accept an offered ownership of a contract."""
         offers = []
         for contract, account in self._model.state.offers.items():
             if self._has_wallet(account):
@@ -128,7 +128,10 @@ class AdministrationCalls:
         return Call(sender, MANAGER, function, (self._choice(candidates),))
 
     def rejoin(self) -> Call:
-        """Make the next step for a provider to join again: unban, approve or register."""
+        """Make the next call that a removed provider needs to join again.
+
+        The call is ``unban``, ``approve`` or ``register``.
+        """
         is_joined = partial(providers.is_joined, self._model)
         provider = self._choice(list(filterfalse(is_joined, self._accounts.providers)))
         operator = self._accounts.operator.address

@@ -168,7 +168,7 @@ class Call:
 
 
 def describe(value: Any) -> str:
-    """Return a short text for a value. Ids are written as numbers, and long texts are truncated."""
+    """Return a short text for a value. A job id is written as ``#7``. Long texts are truncated."""
     if isinstance(value, tuple):
         return f"({', '.join(map(describe, value))})"
     if isinstance(value, bytes) and len(value) == 32:

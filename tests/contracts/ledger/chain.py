@@ -64,7 +64,7 @@ class Chain:
         return self._addresses[name]
 
     def send(self, call: Call, *, time: int) -> MinedCall:
-        """Mine ``call.blocks`` - 1 empty blocks and then the call, all with this Unix time."""
+        """Mine ``call.blocks - 1`` empty blocks, then the call. All blocks get this Unix time."""
         self._node.ask("evm_setNextBlockTimestamp", time)
         for _ in range(call.blocks - 1):
             self._node.ask("evm_mine")
@@ -139,4 +139,5 @@ def _decode_result(contract: str, function: str, raw: str) -> tuple[Any, ...]:
 
 
 def _to_int(value: int | str) -> int:
+    # The field is a number or hexadecimal text with 0x.
     return value if isinstance(value, int) else int(value, 16)

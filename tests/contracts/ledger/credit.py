@@ -46,7 +46,7 @@ def decrease_allowance(model: ContractModel, spender: str, amount: int) -> None:
 
 
 def mint(model: ContractModel, account: str, amount: int) -> None:
-    """Mint credits."""
+    """Create credits for an account. Only the owner of Credit may do so."""
     require_owner(model, CREDIT)
     require(account != NOBODY, "ERC20: mint to the zero address")
     checked_uint256(sum(model.state.balances.values()) + amount)
@@ -71,7 +71,7 @@ def use_permit(
 
 
 def spend(model: ContractModel, spender: str, source: str, to: str, amount: int) -> None:
-    """Transfer credits within an allowance and reduce it, unless it is unlimited."""
+    """Transfer credits within an allowance. Reduce the allowance, unless it is unlimited."""
     allowed = allowance(model, source, spender)
     if allowed != MAX_UINT:
         require(allowed >= amount, "ERC20: insufficient allowance")

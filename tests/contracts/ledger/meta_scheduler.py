@@ -278,13 +278,17 @@ def _require_joined(model: ContractModel) -> None:
 
 def _to_state(status: int) -> JobState:
     if status not in list(JobState):
-        raise Refused("Panic", "0x21")
+        raise Refused("Panic", "0x21")  # Solidity's panic for an invalid enum value.
     return JobState(status)
 
 
 def _claim_one(
     model: ContractModel, kind: QueueKind, emit: Callable[[ContractModel, Job], None]
 ) -> None:
+    """Claim the oldest live entry. Refuse the call if the queue has no entry at all.
+
+    If the call removes only stale entries and others remain, it succeeds without an event.
+    """
     job, is_empty = records.pop(model, kind)
     if job is not None:
         emit(model, job)
@@ -296,7 +300,7 @@ def _claim_one(
 def _claim_many(
     model: ContractModel, kind: QueueKind, emit: Callable[[ContractModel, Job], None], limit: int
 ) -> None:
-    for _ in range(min(limit, 10**6)):
+    for _ in range(min(limit, 10**6)):  # No queue has a million entries.
         job, _ = records.pop(model, kind)
         if job is None:
             return

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A player draws the calls of a sequence. Most calls are usually valid, and some are random."""
+"""A player draws the calls of a sequence at random.
+
+Most calls are sensible: the contracts usually accept them. The other calls have random arguments.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +55,7 @@ class Player:
                 continue
 
     def _with_wait(self, call: Call) -> Call:
+        """Return the call with a random wait, unless the call already has a wait."""
         if call.wait or call.blocks > 1:
             return call
         draw = self._random.random()

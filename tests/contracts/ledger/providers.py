@@ -143,6 +143,7 @@ def _check_prices(prices: tuple) -> Prices:
 
 
 def _append_to_list(model: ContractModel, provider: str) -> None:
+    """Append to the linked list of approved providers, and emit the changes of its links."""
     last_id = model.state.listed[-1][0] if model.state.listed else 0
     model.state.listed_ever += 1
     new_id = model.state.listed_ever
@@ -156,6 +157,7 @@ def _append_to_list(model: ContractModel, provider: str) -> None:
 
 
 def _remove_from_list(model: ContractModel, provider: str) -> None:
+    """Remove from the linked list of approved providers, and emit the changes of its links."""
     ids, addresses = zip(*model.state.listed, strict=True)
     index = addresses.index(provider)
     removed_id = ids[index]

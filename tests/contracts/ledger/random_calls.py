@@ -29,6 +29,7 @@ LABELS = "(string,string)[]"
 INTERNAL_CONTRACTS = ("JobRepository", "ProviderJobQueues")
 
 SCRIPT = "abcdefghijklmnopqrstuv"
+# GPUs, MB per CPU, CPUs per task, tasks, script id, storage type, labels and conditions.
 EXAMPLE_DEFINITION = (1, 100, 2, 3, SCRIPT, 4, (), ())
 LABELLED_DEFINITION = (0, 1, 1, 1, SCRIPT, 0, (("os", "linux"),), ((("cpus", "64"), b">="),))
 DEFINITIONS = (
@@ -52,6 +53,7 @@ BAD_DEFINITIONS = (
     (1, 100, 2, 3, SCRIPT, 4, (("k", "v" * 65),), ()),
     (1, 100, 2, 3, SCRIPT, 4, (), ((("k" * 65, "v"), b"<="),)),
 )
+# The number of nodes, and the GPUs, CPUs and MB of memory of each node. Some examples are invalid.
 HARDWARE_EXAMPLES = (
     setup.HARDWARE,
     (1, (0,), (1,), (1,)),
@@ -63,6 +65,7 @@ HARDWARE_EXAMPLES = (
     (1, (1,), (64,), (0,)),
     (2, (2**64 - 1,) * 2, (2**64 - 1,) * 2, (2**64 - 1,) * 2),
 )
+# The prices of a GPU, a CPU and a MB of memory per minute. The last three are above the bounds.
 PRICE_LISTS = (
     setup.EXAMPLE_PRICES,
     setup.SMALL_PRICES,
@@ -156,6 +159,8 @@ class RandomCalls:
         return tuple(self._draw_value(member, function) for member in members)
 
     def _values_by_type(self, function: str) -> dict[str, tuple]:
+        # The contracts take these numbers as a state (0 to 8) or as a queue (0 to 2). Where the
+        # parameter is an enum (setEnded, push, pop), it gets only existing members.
         values: dict[str, tuple] = {
             "bool": (True, False),
             "uint8": tuple(range(9 if function == "setEnded" else 11)),

@@ -36,7 +36,7 @@ class SensibleCalls:
         random: The source of randomness.
         model: The model.
         accounts: The accounts.
-        random_calls: The source of invalid elements for batches.
+        random_calls: The source of accounts, signed permits and random elements of batches.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class SensibleCalls:
         if self._random.random() < 0.1:
             states = tuple(JobState)
         jobs = self._jobs(*states)
+        # Some jobs without the customer's consent are candidates too. Their calls are refused.
         job = self._choice([job for job in jobs if job.delegates or self._random.random() < 0.2])
         sender = self._random.choice([job.customer, job.provider, self._accounts.operator.address])
         if sender not in {wallet.address for wallet in self._accounts.wallets}:
@@ -171,8 +172,10 @@ class SensibleCalls:
 
     def claim_other(self) -> Call:
         """Claim one or several cancellations or top-ups."""
-        filled = {kind for (kind, _), queue in self._model.state.queues.items() if queue.waiting}
-        kind = self._choice(sorted(filled - {QueueKind.CLAIMABLE}))
+        filled_kinds = {
+            kind for (kind, _), queue in self._model.state.queues.items() if queue.waiting
+        }
+        kind = self._choice(sorted(filled_kinds - {QueueKind.CLAIMABLE}))
         single, batch = {
             QueueKind.CANCELLING: ("claimNextCancellingJob", "claimCancellations"),
             QueueKind.TOP_UP: ("claimNextTopUpJob", "claimTopUps"),
@@ -239,7 +242,7 @@ class SensibleCalls:
     # Calls of any account.
 
     def expire(self) -> Call:
-        """Expire a job at its timeout, which is too early, or one second or block later."""
+        """Expire a job exactly at its timeout, which is too early, or one second (block) later."""
         return self._expiry_call(
             self._job(JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING)
         )

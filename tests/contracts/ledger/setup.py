@@ -17,6 +17,7 @@ from gridstead.adapters.chain.wallet import Wallet
 
 SUPPLY = 10**7 * COIN
 MILLICOIN = COIN // 1000
+# The number of nodes, and the GPUs, CPUs and MB of memory of each node.
 HARDWARE = (2, (1, 1), (64, 64), (10**6, 10**6))
 LABELS = (("os", "linux"), ("region", "ch"))
 # The prices in the examples of DeepSquare, prices of a few wei to test rounding, and zero prices.
@@ -95,6 +96,7 @@ def set_up(model: ContractModel, accounts: Accounts) -> Iterator[Call]:
     yield Call(admin, "JobRepository", "grantRole", (META_SCHEDULER_ROLE, grid))
     yield Call(admin, "ProviderManager", "grantRole", (CONTRACT_ROLE, grid))
     yield Call(admin, "ProviderJobQueues", "offerOwnership", (grid,))
+    # The transfer also deletes the offer, which MetaScheduler cannot accept.
     yield Call(admin, "ProviderJobQueues", "transferOwnership", (grid,))
     yield Call(
         admin, "MetaScheduler", "grantRole", (META_SCHEDULER_ROLE, accounts.operator.address)

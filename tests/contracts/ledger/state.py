@@ -115,6 +115,7 @@ class State:
     standings: dict[str, Standing] = field(default_factory=dict)
     active: dict[str, ProviderRecord] = field(default_factory=dict)
     waiting: dict[str, ProviderRecord] = field(default_factory=dict)
+    # The list of approved providers (id and address), and the number of ids that it ever used.
     listed: tuple[tuple[int, str], ...] = ()
     listed_ever: int = 0
     # JobRepository and ProviderJobQueues

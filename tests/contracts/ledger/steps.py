@@ -132,7 +132,10 @@ def expire(model: ContractModel, job: Job) -> None:
 
 
 def expiry(model: ContractModel, job: Job) -> int:
-    """Return the last Unix time before a job can expire. For an unclaimed match: the last block."""
+    """Return the last Unix time at which a job cannot expire yet.
+
+    For an unclaimed match, return the last block number instead.
+    """
     constants = model.state.constants
     match job.state:
         case JobState.META_SCHEDULED:

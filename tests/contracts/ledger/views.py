@@ -84,8 +84,11 @@ def other_views(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]
         yield View(contract, "hasRole", (role, account), (is_member,))
     supply = sum(model.state.balances.values())
     yield View("Credit", "totalSupply", (), (supply,))
-    listed = tuple(bytes(12) + bytes.fromhex(provider[2:]) for _, provider in model.state.listed)
-    yield View(MANAGER, "fetchPage", (0, PEEK_LIMIT), (listed, len(listed), 0))
+    # fetchPage returns each address as a word of 32 bytes.
+    provider_words = tuple(
+        bytes(12) + bytes.fromhex(provider[2:]) for _, provider in model.state.listed
+    )
+    yield View(MANAGER, "fetchPage", (0, PEEK_LIMIT), (provider_words, len(provider_words), 0))
     for account in accounts:
         yield from _account_views(model, account)
 
@@ -166,7 +169,7 @@ def _live_flags(model: ContractModel, kind: QueueKind, provider: str) -> tuple[b
 
 
 def _expected_peek(model: ContractModel, kind: QueueKind, provider: str) -> tuple[bytes, ...]:
-    """Return the live entries up to the first MAX_SKIPPED stale entries in a row."""
+    """Return the live entries. The search stops after MAX_SKIPPED stale entries in a row."""
     queue = model.state.queues.get((kind, provider), Queue())
     live_entries, stale_count = [], 0
     for job_id, is_live in zip(queue.waiting, _live_flags(model, kind, provider), strict=True):
@@ -181,6 +184,9 @@ def _expected_peek(model: ContractModel, kind: QueueKind, provider: str) -> tupl
 
 
 def _expects_next(model: ContractModel, kind: QueueKind, provider: str) -> bool:
-    """Return whether a claim finds a live entry, or removes stale entries and leaves others."""
+    """Return whether the next claim finds a live entry or leaves entries in the queue.
+
+    A claim removes at most MAX_SKIPPED stale entries.
+    """
     live_flags = _live_flags(model, kind, provider)
     return any(live_flags[: records.MAX_SKIPPED]) or len(live_flags) > records.MAX_SKIPPED

@@ -170,6 +170,7 @@ def test_no_event_is_read_again_if_a_server_lags(ledger, cursor, monkeypatch):
         ledger.request(CUSTOMER)
         follower.tick(reader)
     with monkeypatch.context() as patch:
+        # During one tick, a server of the endpoint answers that lags behind.
         patch.setattr(ledger, "head", lambda: ledger.block(2))
         follower.tick(reader)
     follower.tick(reader)
@@ -250,6 +251,7 @@ def test_reorg_during_a_tick_is_read_by_the_next_tick(ledger, cursor, length):
         follower.tick(reader)
     follower.tick(reader)
 
+    # The reorg has removed the block of the request.
     assert reader.calls == []
     assert cursor.load() == ledger.head()
 
@@ -269,6 +271,7 @@ def test_range_is_delivered_with_its_last_block(ledger, cursor):
 
 
 def test_old_range_is_delivered_with_a_block_whose_state_a_pruning_node_keeps(ledger, cursor):
+    """A pruning node keeps only the states of the last blocks."""
     ledger.request(CUSTOMER)
     head = ledger.mine(100)
     deliveries = []

@@ -49,7 +49,10 @@ class DefinitionsSetup:
         return self.service.submit(wire_workflow(**workflow), customer, self.charged_sizes.append)
 
     def request(self, wallet=None, **changes):
-        """Return a valid request of the job's provider, or of another wallet, with changes."""
+        """Return a valid request of the job's provider, or of another wallet, with changes.
+
+        ``secrets_beside`` states that the caller can receive secrets separately from the script.
+        """
         wallet = wallet or self.wallet
         challenge = self.service.challenge()
         request = ScriptRequest(

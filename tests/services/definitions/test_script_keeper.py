@@ -166,6 +166,7 @@ def test_many_jobs_are_read_page_by_page(setup, monkeypatch):
         setup.ledger.job = replace(job, id=replace(job.id, number=number))
         setup.keeper.read_chain()
 
+    # The ledger contains only the last job, so two sweeps in a row do not find the others.
     setup.sweep_after(60)
     setup.sweep_after(60)
 
@@ -231,7 +232,10 @@ def test_scripts_of_hot_jobs_do_not_count_as_unused(setup):
 
 
 def reseal_function(pages):
-    """Return a fake ``reseal`` that returns the page whose key is ``after``."""
+    """Return a fake ``reseal`` that returns the page whose key is ``after``.
+
+    The store encrypts its records. ``reseal`` encrypts a page of old records with the newest key.
+    """
     last_page = Resealed(count=0, unreadable=(), last=None)
     return lambda *, after: pages.get(after, last_page)
 
@@ -256,7 +260,7 @@ def test_damaged_record_is_logged_once_and_does_not_stop_the_sweep(setup, capsys
 
     setup.sweep_after(KEPT_UNUSED_S + 1)
     setup.sweep_after(60)
-    setup.add("b", size=20)
+    setup.add("b", size=20)  # The sweep has removed the expired script, so there is space.
 
     output = capsys.readouterr().out
     assert output.count("script_unreadable") == 1

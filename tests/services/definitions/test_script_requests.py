@@ -93,11 +93,11 @@ def test_challenge_is_accepted_for_ten_minutes(definitions_setup, age_s, is_acce
 
 def test_challenge_is_accepted_by_another_instance_and_after_a_restart(definitions_setup):
     request = definitions_setup.request()
-    other = new_service(
+    other_service = new_service(
         definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=KEY
     )
 
-    assert other.get_sbatch(request).script
+    assert other_service.get_sbatch(request).script
     with pytest.raises(NotAllowed, match="used"):
         definitions_setup.service.get_sbatch(request)
 
@@ -119,12 +119,12 @@ def test_challenge_is_accepted_once_if_the_clocks_of_instances_differ(definition
 
 def test_challenge_of_a_service_with_another_key_is_not_allowed(definitions_setup):
     request = definitions_setup.request()
-    other = new_service(
+    other_service = new_service(
         definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=b"o" * 32
     )
 
     with pytest.raises(NotAllowed, match="unknown"):
-        other.get_sbatch(request)
+        other_service.get_sbatch(request)
 
 
 def test_challenge_for_another_wallet_is_not_allowed(definitions_setup):
@@ -150,11 +150,17 @@ def test_challenge_for_the_provider_is_accepted(definitions_setup):
 
 
 class TestOldSupervisor:
-    """Requests of an old supervisor, which treats every error as final."""
+    """Requests of an old supervisor, which treats every error as final.
+
+    An old supervisor cannot receive secrets apart from the script (``secrets_beside=False``).
+    """
 
     @pytest.fixture
     def during_sleep(self, definitions_setup):
-        """Return a list of functions. The service calls the first one instead of each sleep."""
+        """Return a list of functions. The service removes and calls the first instead of sleeping.
+
+        The test appends the functions.
+        """
         functions = []
 
         def sleep(_seconds):

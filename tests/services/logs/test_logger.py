@@ -160,6 +160,7 @@ def test_job_of_the_same_number_on_a_new_chain_has_its_own_log(service, permit, 
     service.write(permit, line(b"old"))
     service.write(new_permit, line(b"new"))
 
+    # Without an identity, the newest log with the name is found.
     for log_identity, data in (("1" * 32, b"old"), ("2" * 32, b"new"), ("", b"new")):
         log = service.find(owner.address, NAME, log_identity)
         assert service.read(log, 0)[0].chunk.data == data
@@ -233,17 +234,17 @@ def test_owner_address_may_have_any_case(service, owner, clock):
 
 
 def test_wallet_cannot_read_the_logs_of_another_wallet(service, owner, clock):
-    other = Wallet()
+    other_wallet = Wallet()
 
-    for signer, address in [(other, owner.address), (owner, other.address)]:
+    for signer, address in [(other_wallet, owner.address), (owner, other_wallet.address)]:
         signature = signer.sign(read_text(address, NAME, clock.now()).encode())
         with pytest.raises(NotAllowed):
             service.authorize_read(address, NAME, clock.now(), signature)
 
 
 def test_names_of_the_owners_logs_are_returned(service, clock):
-    owner, other = Wallet(), Wallet()
-    for wallet, name in ((owner, "b"), (owner, "a"), (other, "c")):
+    owner, other_wallet = Wallet(), Wallet()
+    for wallet, name in ((owner, "b"), (owner, "a"), (other_wallet, "c")):
         service.write(
             WritePermit(log=log_of(wallet.address, name), expires_at=clock.now()), line(b"x")
         )

@@ -99,13 +99,13 @@ def expiry_of(job):
 
 
 def test_an_unclaimed_match_expires_only_after_the_claim_timeout(grid, job):
-    matched = grid.ledger.job(job.id.number)
-    last_block = matched.state_block + CLAIM_BLOCKS + MARGIN_BLOCKS
+    matched_job = grid.ledger.job(job.id.number)
+    last_block = matched_job.state_block + CLAIM_BLOCKS + MARGIN_BLOCKS
     grid.ledger.mine(last_block - grid.ledger.head().number)
     assert grid.tick() == []
     grid.ledger.mine()
 
-    assert grid.tick() == [expiry_of(matched)]
+    assert grid.tick() == [expiry_of(matched_job)]
     assert grid.state_of(job) is JobState.PENDING
     assert grid.rejected_entries() == []
 
@@ -191,9 +191,9 @@ def test_a_claimed_job_that_never_starts_is_refunded_in_full(grid, job):
 
 def test_a_run_that_is_never_settled_is_refunded_in_full(grid, job):
     grid.ledger.claim(PROVIDER)
-    run = grid.ledger.run(job.id.number)
-    paid_s = paid_seconds_ceil(run.escrow, run.price_per_min)
-    grid.mine_at(run.started_at + paid_s + grid.ledger.constants.settle_grace_s + MARGIN_S)
+    running_job = grid.ledger.run(job.id.number)
+    paid_s = paid_seconds_ceil(running_job.escrow, running_job.price_per_min)
+    grid.mine_at(running_job.started_at + paid_s + grid.ledger.constants.settle_grace_s + MARGIN_S)
     assert grid.tick() == []
     grid.mine_at(grid.ledger.head().timestamp + 1)
     grid.tick()
@@ -205,14 +205,14 @@ def test_a_run_that_is_never_settled_is_refunded_in_full(grid, job):
 
 def test_a_provider_that_returns_within_the_grace_period_is_paid(grid, job):
     grid.ledger.claim(PROVIDER)
-    run = grid.ledger.run(job.id.number)
-    paid_s = paid_seconds_ceil(run.escrow, run.price_per_min)
-    grid.mine_at(run.started_at + paid_s + grid.ledger.constants.settle_grace_s)
+    running_job = grid.ledger.run(job.id.number)
+    paid_s = paid_seconds_ceil(running_job.escrow, running_job.price_per_min)
+    grid.mine_at(running_job.started_at + paid_s + grid.ledger.constants.settle_grace_s)
     assert grid.tick() == []
     grid.ledger.settle(job.id.number, seconds=60)
 
     assert grid.state_of(job) is JobState.FINISHED
-    cost = billing_oracle.cost(60, run.price_per_min)
+    cost = billing_oracle.cost(60, running_job.price_per_min)
     assert grid.ledger.balance(PROVIDER) == billing_oracle.earned(cost)
 
 
@@ -248,7 +248,7 @@ def test_a_call_that_cannot_be_stored_does_not_delay_other_calls(grid, job):
                 raise InvalidInput("cannot be stored")
             super().put(key, call)
 
-    other = grid.ledger.request(CUSTOMER)
+    other_job = grid.ledger.request(CUSTOMER)
     grid.tick()
     grid.outbox = FailingOutbox()
     grid.start_service()
@@ -256,7 +256,7 @@ def test_a_call_that_cannot_be_stored_does_not_delay_other_calls(grid, job):
     with capture_logs() as logs:
         calls = grid.expire_match()
 
-    assert [call.job_key for call in calls] == [other.job_key]
+    assert [call.job_key for call in calls] == [other_job.job_key]
     (failure,) = filter(is_failure, logs)
     assert failure["reason"] == "cannot be stored"
 
@@ -299,7 +299,7 @@ def test_the_time_of_a_claim_is_read_once(grid, job):
 
 def test_a_job_that_ended_is_not_read_again(grid, job):
     grid.ledger.cancel(job.id.number)
-    other = grid.ledger.request(CUSTOMER)
+    other_job = grid.ledger.request(CUSTOMER)
     grid.ledger.mine(2)
     grid.tick()
     read_jobs = grid.ledger.jobs
@@ -313,4 +313,4 @@ def test_a_job_that_ended_is_not_read_again(grid, job):
     grid.ledger.mine()
     grid.tick()
 
-    assert read_ids == [other.id]
+    assert read_ids == [other_job.id]

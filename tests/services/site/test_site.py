@@ -111,9 +111,9 @@ def test_run_that_starts_no_task_is_an_error_with_the_output_of_ansible(site, pl
 
 
 def test_run_with_only_unreachable_hosts_raises_site_unreachable(site, playbooks):
-    unreachable = host_finished("compute1", TaskOutcome.UNREACHABLE, "no route")
-    end = RunEnded(failed=frozenset({"compute1"}))
-    playbooks.prepared_runs = [run(unreachable, end, outcome=RunOutcome.FAILED)]
+    unreachable_event = host_finished("compute1", TaskOutcome.UNREACHABLE, "no route")
+    run_ended = RunEnded(failed=frozenset({"compute1"}))
+    playbooks.prepared_runs = [run(unreachable_event, run_ended, outcome=RunOutcome.FAILED)]
 
     with pytest.raises(SiteUnreachable, match="could not reach compute1"):
         site.apply(REQUEST, OBSERVER)
@@ -124,9 +124,9 @@ def test_error_contains_failed_tasks_messages_and_pending_handlers(site, playboo
         host_finished("compute1", TaskOutcome.FAILED, "no room"),
         host_finished("db", TaskOutcome.UNREACHABLE, "no route"),
     )
-    failed = RunEnded(failed=frozenset({"compute1", "db"}))
+    run_ended = RunEnded(failed=frozenset({"compute1", "db"}))
     playbooks.prepared_runs = [
-        run(*events, failed, outcome=RunOutcome.FAILED, waiting={"db": ("slurm_restart",)})
+        run(*events, run_ended, outcome=RunOutcome.FAILED, waiting={"db": ("slurm_restart",)})
     ]
 
     with pytest.raises(ConfigError, match="compute1, db") as error:
@@ -245,9 +245,9 @@ def test_interrupted_reading_of_jobs_returns_no_plan(site, playbooks):
 
 
 def test_failed_check_run_is_an_error(site, playbooks):
-    failed = host_finished("a", TaskOutcome.FAILED, "x")
-    end = RunEnded(failed=frozenset({"a"}))
-    playbooks.prepared_runs = [run(failed, end, outcome=RunOutcome.FAILED)]
+    failed_event = host_finished("a", TaskOutcome.FAILED, "x")
+    run_ended = RunEnded(failed=frozenset({"a"}))
+    playbooks.prepared_runs = [run(failed_event, run_ended, outcome=RunOutcome.FAILED)]
 
     with pytest.raises(ConfigError):
         site.plan_site(REQUEST, OBSERVER)
@@ -278,10 +278,10 @@ class FakeMetrics:
 
 
 def test_drift_publishes_the_number_of_changed_tasks_of_each_host(site, playbooks):
-    changed = host_finished("compute1", TaskOutcome.CHANGED)
+    changed_event = host_finished("compute1", TaskOutcome.CHANGED)
     handler = restart_finished("compute1", "slurmd")
-    unchanged = host_finished("db", TaskOutcome.OK)
-    playbooks.prepared_runs = [run(changed, handler, unchanged)]
+    unchanged_event = host_finished("db", TaskOutcome.OK)
+    playbooks.prepared_runs = [run(changed_event, handler, unchanged_event)]
     metrics = FakeMetrics()
 
     record, changes = site.drift(REQUEST, OBSERVER, metrics)
@@ -293,9 +293,9 @@ def test_drift_publishes_the_number_of_changed_tasks_of_each_host(site, playbook
 
 
 def test_failed_drift_check_is_published_as_unknown(site, playbooks):
-    unreachable = host_finished("compute1", TaskOutcome.UNREACHABLE, "no route")
-    end = RunEnded(failed=frozenset({"compute1"}))
-    playbooks.prepared_runs = [run(unreachable, end, outcome=RunOutcome.FAILED)]
+    unreachable_event = host_finished("compute1", TaskOutcome.UNREACHABLE, "no route")
+    run_ended = RunEnded(failed=frozenset({"compute1"}))
+    playbooks.prepared_runs = [run(unreachable_event, run_ended, outcome=RunOutcome.FAILED)]
     metrics = FakeMetrics()
 
     with pytest.raises(SiteUnreachable):

@@ -59,6 +59,7 @@ def test_submit_creates_the_association_and_queues_the_job(setup):
     assert setup.accounts.associated == [USER.address]
 
 
+# Wallets have uids from 200001 to 999999, and gid 100000.
 @pytest.mark.parametrize(
     "user",
     [

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The intake of reports: which reports are stored, and which are dropped."""
+"""The intake of reports: which reports are stored, and which are dropped.
+
+A node sends a report in a datagram. Slurm's job completion plugin writes a report as a line of a
+spool. A report is stored as a hint, which says that a Slurm job has started or ended.
+"""
 
 import json
 
@@ -63,13 +67,14 @@ def test_report_from_root_on_a_node_is_stored(setup):
 @pytest.mark.parametrize(
     ("datagram", "source"),
     [
-        (b"0 30 " + END, "10.0.0.8"),
-        (b"200001 30 " + END, NODE),
-        (b"0 3600 " + END, NODE),
+        (b"0 30 " + END, "10.0.0.8"),  # The sender is not a node.
+        (b"200001 30 " + END, NODE),  # The user is not root.
+        (b"0 3600 " + END, NODE),  # The credential is valid for too long.
         (b"garbage", NODE),
         (b"0 30 " + END + b" more", NODE),
-        (b"0 30 " + END.replace(b"end", b"paid"), NODE),
+        (b"0 30 " + END.replace(b"end", b"paid"), NODE),  # The event is unknown.
         (b"0 30 \xff\xfe", NODE),
+        # The step is not the batch step.
         (b"0 30 " + END.replace(b" batch ", b" extern "), NODE),
         (b"0 30 " + END.replace(b" batch ", b" 0 "), NODE),
     ],

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real supervisor with fakes of the chain and of Slurm, for the tests of the supervisor."""
+"""A real supervisor with fakes of the chain and of Slurm, for the tests of the supervisor.
+
+An attempt is a Slurm job that the supervisor submitted for a job of the grid.
+"""
 
 from __future__ import annotations
 
@@ -158,4 +161,4 @@ class SupervisorSetup:
             states = {job.state for job in self.jobs()}
             if states <= COLD | {JobState.PENDING}:
                 break
-        self.run_steps(80)
+        self.run_steps(80)  # Enough to settle the jobs and to close them in the journal.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The submitter, with several submissions at once."""
+"""The submitter, with several submissions at once.
+
+The gate of a customer is open if the customer's user and directories exist at the site.
+"""
 
 import threading
 
@@ -109,34 +112,34 @@ def test_submission_is_written_to_the_journal_before_and_after(setup):
 
 
 def test_job_without_a_script_does_not_delay_other_jobs(setup):
-    failing, *others = setup.new_actions(3)
-    setup.scripts.unavailable = {failing.job.id.number}
+    failing_action, *other_actions = setup.new_actions(3)
+    setup.scripts.unavailable = {failing_action.job.id.number}
 
-    setup.submitter.submit([failing, *others])
+    setup.submitter.submit([failing_action, *other_actions])
 
-    assert setup.journal_kinds(failing) == []
-    assert setup.submitted_keys() == job_keys(others)
+    assert setup.journal_kinds(failing_action) == []
+    assert setup.submitted_keys() == job_keys(other_actions)
 
 
 def test_job_whose_secret_is_not_text_does_not_delay_other_jobs(setup):
-    failing, *others = setup.new_actions(3)
-    setup.scripts.broken = {failing.job.id.number}
+    failing_action, *other_actions = setup.new_actions(3)
+    setup.scripts.broken = {failing_action.job.id.number}
 
-    setup.submitter.submit([failing, *others])
+    setup.submitter.submit([failing_action, *other_actions])
 
-    assert setup.journal_kinds(failing) == []
-    assert setup.submitted_keys() == job_keys(others)
+    assert setup.journal_kinds(failing_action) == []
+    assert setup.submitted_keys() == job_keys(other_actions)
 
 
 def test_customer_with_a_closed_gate_does_not_delay_other_customers(setup):
     setup.slurm.missing[OTHER_CUSTOMER] = ("a home",)
-    blocked = setup.new_actions(1, OTHER_CUSTOMER)
-    others = setup.new_actions(3)
+    blocked_actions = setup.new_actions(1, OTHER_CUSTOMER)
+    other_actions = setup.new_actions(3)
 
-    setup.submitter.submit([*blocked, *others])
+    setup.submitter.submit([*blocked_actions, *other_actions])
 
-    assert setup.journal_kinds(blocked[0]) == []
-    assert setup.submitted_keys() == job_keys(others)
+    assert setup.journal_kinds(blocked_actions[0]) == []
+    assert setup.submitted_keys() == job_keys(other_actions)
 
 
 def make_hanging_gate(called_addresses, *, answered=frozenset()):
@@ -181,14 +184,14 @@ def test_gate_that_hangs_costs_one_timeout_per_tick(setup):
 
 def test_gate_that_always_fails_for_one_customer_delays_others_by_one_tick(setup):
     setup.slurm.check_gate = make_hanging_gate([], answered={CUSTOMER})
-    blocked = setup.new_actions(3, OTHER_CUSTOMER)
-    others = setup.new_actions(3)
+    blocked_actions = setup.new_actions(3, OTHER_CUSTOMER)
+    other_actions = setup.new_actions(3)
 
-    setup.submitter.submit([*blocked, *others])
+    setup.submitter.submit([*blocked_actions, *other_actions])
     assert setup.slurm.submissions == []
-    setup.submitter.submit([*blocked, *others])
+    setup.submitter.submit([*blocked_actions, *other_actions])
 
-    assert setup.submitted_keys() == job_keys(others)
+    assert setup.submitted_keys() == job_keys(other_actions)
 
 
 @pytest.mark.parametrize(("elapsed_s", "call_count"), [(59, 1), (60, 2), (-7200, 2)])

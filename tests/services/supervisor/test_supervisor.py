@@ -78,6 +78,7 @@ def test_a_job_is_submitted_only_after_its_gate_opens(grid):
 
 @pytest.mark.parametrize("leaves_record", [False, True])
 def test_a_job_that_slurm_keeps_rejecting_is_refused(grid, leaves_record):
+    """Slurm may list a rejected submission as a failed job (``leaves_record``)."""
     grid.slurm.reject = "no such partition"
     grid.slurm.reject_leaves_record = leaves_record
     number = grid.request_job()
@@ -115,6 +116,7 @@ def test_a_job_without_a_script_fails_with_a_full_refund(grid):
 
 
 def test_a_submission_whose_answer_was_lost_is_adopted(grid):
+    """The supervisor finds the Slurm job by its job key and does not submit the job again."""
     grid.slurm.lose_answers = 1
     grid.request_job()
     grid.run_steps(12)

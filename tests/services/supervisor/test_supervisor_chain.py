@@ -69,6 +69,7 @@ def test_no_attempt_of_an_old_chain_is_adopted_on_a_new_chain(grid):
     new_grid = SupervisorSetup()
     new_grid.clock = grid.clock
     new_grid.ledger.clock = grid.clock
+    # The reorg gives the new chain other block hashes than the old chain has.
     new_grid.ledger.reorg(1)
     new_grid.ledger.mine()
     new_grid.ledger.add_provider(PROVIDER)
@@ -135,8 +136,8 @@ def test_a_claim_is_not_lost_if_another_server_is_on_another_fork(grid, monkeypa
 def test_an_attempt_is_not_cancelled_while_the_node_has_not_synced_the_claim(grid, monkeypatch):
     number, slurm_job_id = grid.request_running_job()
     head_number = grid.ledger.head().number
-    for number_of_head in range(head_number):
-        block = grid.ledger.block(number_of_head)
+    for synced_height in range(head_number):
+        block = grid.ledger.block(synced_height)
         monkeypatch.setattr(grid.ledger, "head", lambda block=block: block)
         grid.supervisor.tick()
         (attempt,) = grid.live_attempts()

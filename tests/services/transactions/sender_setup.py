@@ -46,10 +46,10 @@ def settlement(job):
 
 
 class HastyLedger(FakeLedger):
-    """A chain that may return the state of the next block for its newest block.
+    """A chain whose node may apply the next block before it has mined the block.
 
     Attributes:
-        is_hasty: Whether the chain does so now.
+        is_hasty: Whether a read at the newest block returns the state of the next block.
     """
 
     is_hasty = False
@@ -129,7 +129,7 @@ class WalletSender:
         return [transaction for _, transaction in self.outbox.signed]
 
     def open_transactions(self):
-        """Return the transactions of open nonces."""
+        """Return the transactions of the nonces that the sender has not closed."""
         transactions = []
         for account, transaction in self.outbox.signed:
             if (account, transaction.nonce) not in self.outbox.closed:

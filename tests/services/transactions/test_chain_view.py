@@ -50,7 +50,7 @@ def test_no_call_is_lost_if_the_node_returns_the_state_of_the_next_block(
     assert sorted(entry_ids) == list(range(1, 13))
 
 
-def test_call_that_the_newest_block_made_obsolete_is_rejected_a_block_later(wallet_sender):
+def test_call_that_the_newest_block_made_obsolete_is_rejected_one_block_later(wallet_sender):
     job = wallet_sender.run_job()
     wallet_sender.outbox.put("end", settlement(job))
     wallet_sender.ledger.settle(job.id.number)
@@ -138,10 +138,12 @@ def test_receipt_of_a_nonce_does_not_close_a_lower_nonce(wallet_sender):
     wallet_sender.put_running()
     wallet_sender.put_running()
     wallet_sender.tick_and_mine()
-    earlier, later = wallet_sender.open_transactions()
+    earlier_transaction, later_transaction = wallet_sender.open_transactions()
     receipts = wallet_sender.account.receipts
-    assert later.nonce == earlier.nonce + 1
-    wallet_sender.account.receipts = lambda hashes: receipts(set(hashes) - {earlier.hash})
+    assert later_transaction.nonce == earlier_transaction.nonce + 1
+    wallet_sender.account.receipts = lambda hashes: receipts(
+        set(hashes) - {earlier_transaction.hash}
+    )
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states()[0] is SendState.SENT
     wallet_sender.account.receipts = receipts

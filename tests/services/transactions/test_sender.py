@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rare cases of the sender, on fakes. tests/adapters/chain has the common ones on a real chain."""
+"""Rare cases of the sender, with fakes. tests/adapters/chain has the common cases on anvil."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_stuck_call_that_would_revert_now_is_replaced_by_an_empty_transaction(wa
     wallet_sender.mine_empty_block()
     wallet_sender.clock.advance(30)
     wallet_sender.sender.tick()
-    stuck, empty = wallet_sender.account.sent
-    assert (stuck.entry_ids, empty.entry_ids) == ((1,), ())
+    stuck_transaction, empty_transaction = wallet_sender.account.sent
+    assert (stuck_transaction.entry_ids, empty_transaction.entry_ids) == ((1,), ())
 
     wallet_sender.ledger.mine()
     wallet_sender.tick_and_mine(3)
@@ -97,8 +97,8 @@ def test_unknown_transaction_of_the_same_nonce_in_the_pool_is_replaced(wallet_se
 def send_unknown_transaction(wallet_sender):
     """Send an empty transaction with nonce 0 that is not in the sender's store."""
     account = wallet_sender.account
-    unknown = account.sign((), entry_ids=(), nonce=0, gas=1, fees=account.fees())
-    account.send([unknown])
+    unknown_transaction = account.sign((), entry_ids=(), nonce=0, gas=1, fees=account.fees())
+    account.send([unknown_transaction])
 
 
 def test_no_call_is_lost_if_another_program_uses_its_nonce(wallet_sender):
@@ -152,8 +152,8 @@ def test_call_that_the_node_always_refuses_backs_off_exponentially(wallet_sender
         wallet_sender.tick_and_mine()
         wallet_sender.clock.advance(6)
 
-    stored = wallet_sender.stored_transactions()
-    attempts = [transaction for transaction in stored if transaction.entry_ids]
+    stored_transactions = wallet_sender.stored_transactions()
+    attempts = [transaction for transaction in stored_transactions if transaction.entry_ids]
     assert 2 <= len(attempts) <= 5
 
     wallet_sender.account.max_calls = 50
@@ -338,38 +338,42 @@ def test_backoff_of_a_refused_call_is_not_longer_after_the_clock_was_set_back(wa
     assert wallet_sender.states()[-1] is SendState.FINAL
 
 
-@pytest.mark.parametrize("old_is_mined", [False, True])
-def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(wallet_sender, old_is_mined):
+@pytest.mark.parametrize("withdrawn_is_mined", [False, True])
+def test_no_call_is_made_twice_if_its_withdrawn_transaction_is_mined(
+    wallet_sender, withdrawn_is_mined
+):
     """An objection to a call withdraws a transaction that the node already has.
 
     The next block may contain the withdrawn transaction or the empty one that replaces it.
     """
     wallet_sender.restart(confirmations=3)
     ledger = wallet_sender.ledger
-    first, second = wallet_sender.claim_job(), wallet_sender.claim_job()
-    wallet_sender.outbox.put("refuse:1", Refuse(job_key=first.job_key))
-    wallet_sender.outbox.put("refuse:2", Refuse(job_key=second.job_key))
+    first_job, second_job = wallet_sender.claim_job(), wallet_sender.claim_job()
+    wallet_sender.outbox.put("refuse:1", Refuse(job_key=first_job.job_key))
+    wallet_sender.outbox.put("refuse:2", Refuse(job_key=second_job.job_key))
     ledger.mine()
     wallet_sender.sender.tick()
-    old_pool, ledger.pool = ledger.pool, {}
+    # After a reorg the sender reads the jobs of pending calls again. The pool stays the same.
+    pool_with_withdrawn, ledger.pool = ledger.pool, {}
     ledger.reorg(1)
-    ledger.pool = dict(old_pool)
+    ledger.pool = dict(pool_with_withdrawn)
     jobs = ledger.jobs
 
+    # A call has an objection if its job does not exist.
     def jobs_without_first(job_ids, *, at_block):
-        return jobs(set(job_ids) - {first.id}, at_block=at_block)
+        return jobs(set(job_ids) - {first_job.id}, at_block=at_block)
 
     ledger.jobs = jobs_without_first
     wallet_sender.sender.tick()
     ledger.jobs = jobs
     assert wallet_sender.states() == [SendState.REJECTED, SendState.SENT]
-    if old_is_mined:
-        ledger.pool |= old_pool
+    if withdrawn_is_mined:
+        ledger.pool |= pool_with_withdrawn
     ledger.mine()
     wallet_sender.tick_and_mine(6)
 
     assert wallet_sender.states() == [SendState.REJECTED, SendState.FINAL]
-    state_of_first = JobState.PENDING if old_is_mined else JobState.SCHEDULED
-    assert ledger.job(first.id.number).state is state_of_first
-    assert ledger.job(second.id.number).state is JobState.PENDING
+    state_of_first = JobState.PENDING if withdrawn_is_mined else JobState.SCHEDULED
+    assert ledger.job(first_job.id.number).state is state_of_first
+    assert ledger.job(second_job.id.number).state is JobState.PENDING
     assert wallet_sender.open_transactions() == []

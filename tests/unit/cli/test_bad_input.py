@@ -35,6 +35,7 @@ password_file = "/nonexistent/password"
 endpoint = "control:8445"
 ca_file = "/nonexistent/ca"
 """
+# For each case: the content of the workflow file, and a part of the error message.
 BAD_WORKFLOWS = {
     "an unknown key": (
         VALID_WORKFLOW.replace("cpusPerTask", "cpusPerTsk"),

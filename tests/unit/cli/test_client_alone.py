@@ -65,6 +65,7 @@ def normalized(name: str) -> str:
 
 def distributions(requirements: Iterable[str]) -> set[str]:
     """Return the distributions that the requirements install, including those of their extras."""
+    # Pairs of a distribution and one of its requested extras. The extra "" is the distribution.
     visited: set[tuple[str, str]] = set()
     pending = [(Requirement(text), "") for text in requirements]
     while pending:

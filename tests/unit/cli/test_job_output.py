@@ -27,7 +27,10 @@ LOG_LINES = [b"a", b"b", b"c", b"d", b"e"]
 
 
 def lines(first, *data):
-    """Return an answer of the logger. ``first`` is the number of the first line."""
+    """Return an answer of the logger. ``first`` is the number of the first line.
+
+    A later request continues after line ``resume``, which is the last line of the answer.
+    """
     return Lines(
         lines=data, timestamp_ns=0, stream=Stream.STDOUT, first=first, resume=first + len(data) - 1
     )
@@ -79,6 +82,7 @@ def test_broken_stream_is_resumed(connections):
 
     assert printed == [(1, b"a"), (2, b"b"), (3, b"c")]
     assert output.error is None
+    # A request names the last line that was read. True: the answer ends at the end of the log.
     assert connections.requests == [(0, True), (2, True), (2, True)]
 
 
@@ -91,6 +95,7 @@ def test_repeated_lines_are_printed_once(connections):
 
 
 def test_line_read_by_start_and_drain_is_printed_once(connections, monkeypatch):
+    """``start`` follows the log in a thread. ``drain`` reads the log up to its end."""
     reached_line_3 = threading.Event()
 
     def read(_client, _job, *, after, until_now):

@@ -58,8 +58,8 @@ def bill(example):
     end = end_report(example)
     price = price_per_minute(example.resources, example.prices)
     job = job_from(example, price)
-    on_chain = given["time of the settling block"] - given["started, Unix seconds"]
-    seconds = min(on_chain, billed_seconds(job, attempt, (end,)))
+    seconds_on_chain = given["time of the settling block"] - given["started, Unix seconds"]
+    seconds = min(seconds_on_chain, billed_seconds(job, attempt, (end,)))
     settlement = settle(
         escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=given["fee, percent"]
     )
@@ -68,7 +68,7 @@ def bill(example):
         "Slurm's seconds": attempt.elapsed_s,
         "seconds the escrow pays for": paid_seconds_floor(job.escrow, price),
         "the node's seconds": node_seconds(attempt, (end,)),
-        "seconds since the start, on chain": on_chain,
+        "seconds since the start, on chain": seconds_on_chain,
         "billed seconds": seconds,
         "cost, credits": settlement.cost,
         "fee": settlement.fee,
@@ -108,8 +108,8 @@ def test_text_below_the_tables_uses_their_numbers():
     assert product_wei % 60 != 0, "the example must show that the cost is rounded"
 
 
-def test_evidence_hash_is_that_of_the_example_record():
-    # The command in a code block, and its output: the hash and a hyphen.
+def test_page_shows_the_evidence_hash_of_its_record():
+    # Matches a command in a code block and the line of its output: the hash and a hyphen.
     pattern = r"(    printf %s .*\n.*sha256sum)\n    ([0-9a-f]{64})  -\n"
     command, hash_on_page = re.search(pattern, TEXT).groups()
     record = re.search(r"printf %s '(.*)'", command)[1]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that the code map and docs/explanation/job-walk.md agree with the code.
 
-The job walk lists the function calls that a job causes. Each line is a step. The step above
-an indented step calls it.
+The page job-walk.md lists the function calls that a job causes, one per line. Such a line is called
+a step. An indented step is called by the nearest step above with less indentation.
 """
 
 import ast
@@ -81,7 +81,8 @@ def defined_names(source):
     return names
 
 
-# The page has the steps of the ticks, and then the steps of the helpers.
+# A tick is one pass of a service's loop. The page lists the steps of the ticks. Below the heading
+# "Helpers" it lists functions that these steps call, but that do not pass the job on.
 TICKS, HELPERS = WALK.split("## Helpers")
 
 
@@ -92,7 +93,7 @@ def test_code_map_is_up_to_date():
 
 
 def test_every_module_on_the_page_is_in_a_step():
-    """The other tests read only the modules in steps."""
+    """The other tests check only the modules that are named in steps."""
     assert re.findall(r"[\w/]+\.py", WALK) == [step.module for step in steps(WALK)]
 
 
@@ -113,7 +114,7 @@ def test_function_of_a_step_exists(step):
 
 
 @pytest.mark.parametrize(("caller", "step"), calls(TICKS))
-def test_caller_of_a_step_contains_its_call(caller, step):
+def test_module_of_a_caller_names_the_called_function(caller, step):
     function = step.name.rpartition(".")[2]
 
     assert re.search(rf"\b{function}\b", caller.module_source)

@@ -14,6 +14,9 @@ from gridstead.cli.main import app
 from gridstead.config import ClientSettings, Settings
 
 CHECKOUT = Path(__file__).resolve().parents[3]
+# Finds the module and the name of a class in an annotation: of "gridstead.config.Chain | None",
+# it finds "gridstead.config" and "Chain".
+CLASS_OF_SETTINGS = re.compile(r"([\w.]*\bconfig[\w.]*)\.(\w+)")
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +38,14 @@ def models(model):
     """Yield a model of the settings and the models of its tables."""
     yield model
     for field in model.model_fields.values():
-        # An annotation contains for example "gridstead.config.Chain | None".
-        for module, name in re.findall(r"([\w.]*\bconfig[\w.]*)\.(\w+)", str(field.annotation)):
+        for module, name in CLASS_OF_SETTINGS.findall(str(field.annotation)):
             inner = getattr(importlib.import_module(module), name)
             if isinstance(inner, type) and issubclass(inner, Settings):
                 yield from models(inner)
 
 
 def unused_settings(file_model, source):
-    """Return the settings of a file that a source text does not use."""
+    """Return the names of the settings in ``file_model`` that do not occur in ``source``."""
     unused = set()
     for model in models(file_model):
         for name in model.model_fields:
@@ -62,9 +64,9 @@ def source_of(*paths):
 
 
 MODELS = settings_models()
-RUN_COMMAND = "control/gridstead/cli/service.py"
+RUN_COMMAND_SOURCE = "control/gridstead/cli/service.py"
 WIRING = "control/gridstead/wiring"
-CVMFS_SOURCES = (RUN_COMMAND, f"{WIRING}/credentials.py", "cvmfs/gridstead_cvmfs/wiring")
+CVMFS_SOURCES = (RUN_COMMAND_SOURCE, f"{WIRING}/credentials.py", "cvmfs/gridstead_cvmfs/wiring")
 
 
 @pytest.mark.parametrize("service", sorted(MODELS.keys() - {CLIENT}))
@@ -72,7 +74,7 @@ def test_every_setting_of_a_service_is_used(service):
     if service.startswith("cvmfs"):
         source = source_of(*CVMFS_SOURCES)
     else:
-        source = source_of(RUN_COMMAND, WIRING)
+        source = source_of(RUN_COMMAND_SOURCE, WIRING)
 
     assert unused_settings(MODELS[service], source) == set()
 
@@ -112,7 +114,7 @@ def commands_in(text):
 
 
 def unknown_word(words, command):
-    """Return the first word in the place of a subcommand that is not a subcommand, or None."""
+    """Return the first word that should be a subcommand but does not exist, or None."""
     for word in words[1:]:
         commands = getattr(command, "commands", None)
         if commands is None or not re.fullmatch("[a-z][a-z-]*", word):

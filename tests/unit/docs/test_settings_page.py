@@ -18,7 +18,8 @@ from gridstead.config import load, problems
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/settings.md"
 MODELS = settings_models()
-# The difference between the nearest forbidden number and a limit, by the words before the limit.
+# By the words before a limit: the number that must be added to the limit to get the nearest
+# forbidden number.
 DISTANCE_TO_FORBIDDEN = {"more than": 0, "at least": -1, "at most": 1}
 
 # For each type on the page: its Python type, and a value of another type.
@@ -68,7 +69,7 @@ def sections():
 
 
 def rows():
-    """Return the rows of the page about keys."""
+    """Return the rows of the page that describe a key."""
     rows_on_page = []
     for service, text in sections().items():
         for key, value_type, default, _description, example in ROW.findall(text):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of domain values. Every field has a default. A test sets only the fields it needs."""
+"""Builders of domain values. Every field has a default. A test sets only the fields it needs.
+
+An attempt is a Slurm job that the supervisor submitted for a job of the grid. A record is the state
+of a job that follows from its entries in the supervisor's journal.
+"""
 
 from dataclasses import replace
 
@@ -24,7 +28,7 @@ PROVIDER = "0x" + "11" * 20
 OTHER_ADDRESS = "0x" + "22" * 20
 CUSTOMER = "0x" + "33" * 20
 CLAIM_BLOCK = 100
-T0 = 1_000_000
+T0 = 1_000_000  # The Unix time at which jobs are claimed.
 CONFIRMATIONS = 6
 
 RULES = Rules(chain_id=179188, contract=CONTRACT, provider=PROVIDER, confirmations=CONFIRMATIONS)
@@ -121,15 +125,15 @@ def planned_actions(jobs=(), records=(), *, rules=RULES, **fields):
 
 
 def calls_of(actions):
-    """Return the calls to the contracts."""
+    """Return the contract calls that the actions put into the outbox."""
     return [action.call for action in actions if isinstance(action, Put)]
 
 
 def noted_kinds(actions):
-    """Return the kinds of the journal entries."""
+    """Return the kinds of the journal entries that the actions write."""
     return [action.entry.kind for action in actions if isinstance(action, Note)]
 
 
 def cancelled_ids(actions):
-    """Return the ids of the Slurm jobs that are cancelled."""
+    """Return the ids of the Slurm jobs that the actions cancel."""
     return [action.slurm_job_id for action in actions if isinstance(action, Cancel)]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that the public interface changes only together with an entry in CHANGELOG.md.
 
-``released.txt`` contains the interface of the last release. A newer
-section of the changelog must contain each name that was added or removed since then, in backticks,
-and say what users must do.
+``released.txt`` contains the interface of the last release. A newer section of the changelog must
+contain each name that was added or removed since then, in backticks, and say what users must do.
 """
 
 from __future__ import annotations
@@ -51,6 +50,7 @@ def names_in_backticks(text: str) -> set[str]:
 def name_of(line: str) -> str:
     """Return the part of a line that the changelog must contain."""
     kind, *words = line.split(" ")
+    # For example, "grpc gridstead.Logger.Read(Request) Answer" has the name "Read".
     if kind == "grpc":
         return words[0].partition("(")[0].rpartition(".")[2]
     if kind in {"graphql", "workflow", "setting", "table"}:

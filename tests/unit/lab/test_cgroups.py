@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cgroup recipe for mount tables of hybrid and unified machines.
 
+A recipe lists the cgroups of a host of the lab, with their limits. A hybrid machine has trees of
+cgroup v1 and one tree of cgroup v2. A unified machine has only the tree of cgroup v2.
+
 Only this file tests the recipe for a unified machine. No other test runs hosts with it.
 """
 
@@ -86,6 +89,7 @@ def test_parents_are_created_first_and_every_tree_is_joined_once():
     for index, folder in enumerate(recipe.folders):
         if folder.name != "gs12ab":
             assert folder.parent in recipe.folders[:index]
+    # HYBRID has eight cgroup trees.
     assert len(recipe.join) == 8
     assert len(set(recipe.join)) == 8
     assert Path("/sys/fs/cgroup/unified/gs12ab/compute1") in recipe.join

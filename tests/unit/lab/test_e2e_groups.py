@@ -60,7 +60,8 @@ def test_tools_e2e_fails_if_a_group_fails(tmp_path):
     assert result.returncode == 1
 
 
-def test_groups_that_disturb_the_chain_or_slurm_run_beside_no_paid_jobs_of_other_groups():
+def test_groups_with_paid_jobs_are_known():
+    # A test with the fixture ``grid`` pays customers and submits paid jobs.
     uses_grid = re.compile(r"^def .*\bgrid\b", re.MULTILINE)
 
     groups = set()

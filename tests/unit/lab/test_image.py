@@ -104,5 +104,6 @@ def test_mounted_recent_and_last_three_layers_are_retained():
         "base-1": 0,
     }
 
+    # The last argument is the current time. A layer is recent for ten minutes.
     assert image.outdated(last_used, "lowerdir=/x/packages-2:/x/base-1", 10_000) == ["packages-1"]
     assert image.outdated(last_used, "", 500) == []

@@ -49,6 +49,7 @@ def test_each_kill_point_is_in_a_different_interval_and_in_its_task(seed):
     for moment in chosen:
         task = tasks[moment.banner, moment.count]
         assert 0 <= moment.after_s <= task.length_s
+        # The run takes 10 s, so each of five intervals takes 2 s.
         intervals.append(int((task.start_s + moment.after_s) // 2))
     assert intervals == [0, 1, 2, 3, 4]
 

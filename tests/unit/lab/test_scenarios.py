@@ -36,6 +36,7 @@ def groups_of_plays():
     groups = set()
     for file in (CHECKOUT / "playbooks").rglob("*.yml"):
         for play in yaml.safe_load(file.read_text()):
+            # The hosts of a play are a pattern with names of groups. Its expressions are left out.
             pattern = re.sub(r"{{.*?}}", "", play.get("hosts", ""))
             groups |= set(re.findall(r"[a-z]\w+", pattern))
     return groups - NAMED_BY_ANSIBLE - IN_EVERY_LAB - CREATED_BY_PLAYS

@@ -56,18 +56,18 @@ def test_hosts_are_in_the_order_of_the_file():
         }
     )
 
-    parsed = topology.parse(text)
+    parsed_topology = topology.parse(text)
 
-    assert parsed.names() == ("z", "a")
-    assert parsed.members() == {"controller": ["z"], "compute": [], "login": ["a"]}
+    assert parsed_topology.names() == ("z", "a")
+    assert parsed_topology.members() == {"controller": ["z"], "compute": [], "login": ["a"]}
 
 
 def test_the_default_topology_has_the_hosts_of_the_tests():
     text = Path("molecule/lab/topology.json").read_text()
 
-    parsed = topology.parse(text)
+    parsed_topology = topology.parse(text)
 
-    assert parsed.names() == (
+    assert parsed_topology.names() == (
         "controller",
         "db",
         "login",
@@ -76,16 +76,19 @@ def test_the_default_topology_has_the_hosts_of_the_tests():
         "infra",
         "control",
     )
-    assert [host.name for host in parsed.hosts if host.job_cgroups] == ["compute1", "compute2"]
+    assert [host.name for host in parsed_topology.hosts if host.job_cgroups] == [
+        "compute1",
+        "compute2",
+    ]
 
 
 def test_the_small_molecule_lab_has_every_group_of_the_default_lab():
-    default = topology.parse(Path("molecule/lab/topology.json").read_text())
+    default_topology = topology.parse(Path("molecule/lab/topology.json").read_text())
 
-    small = topology.parse(Path("molecule/default/topology.json").read_text())
+    small_topology = topology.parse(Path("molecule/default/topology.json").read_text())
 
-    assert small.groups == default.groups
-    assert used_groups(small) >= used_groups(default)
+    assert small_topology.groups == default_topology.groups
+    assert used_groups(small_topology) >= used_groups(default_topology)
 
 
 def used_groups(lab):
@@ -94,23 +97,23 @@ def used_groups(lab):
 
 
 def test_a_subset_has_all_groups_and_only_the_chosen_hosts():
-    whole = topology.parse(
+    whole_topology = topology.parse(
         json.dumps({"hosts": {"a": HOST, "b": HOST}, "groups": {"slurm": ["controller"]}})
     )
 
-    part = topology.subset(whole, ["b"])
+    chosen_part = topology.subset(whole_topology, ["b"])
 
-    assert part.names() == ("b",)
-    assert part.groups == whole.groups
-    assert part.digest() != whole.digest()
+    assert chosen_part.names() == ("b",)
+    assert chosen_part.groups == whole_topology.groups
+    assert chosen_part.digest() != whole_topology.digest()
 
 
 @pytest.mark.parametrize(("names", "words"), [(["a", "c"], "no host c"), ([], "no hosts chosen")])
 def test_a_subset_with_unknown_hosts_or_without_hosts_is_refused(names, words):
-    whole = topology.parse(json.dumps({"hosts": {"a": HOST}}))
+    whole_topology = topology.parse(json.dumps({"hosts": {"a": HOST}}))
 
     with pytest.raises(InvalidTopology, match=words):
-        topology.subset(whole, names)
+        topology.subset(whole_topology, names)
 
 
 def test_the_digest_is_the_same_for_the_same_topology():

@@ -106,6 +106,7 @@ def test_exit_codes_of_failures_are_read_from_the_json_output():
     for attempt in sample.attempts:
         if attempt.state == "FAILED":
             exit_codes.add(attempt.exit_code)
+    # As in wait(2), exit code 3 is the number 3 << 8, and the end by signal 9 is the number 9.
     assert exit_codes == {3 << 8, 137 << 8, 9}
 
 

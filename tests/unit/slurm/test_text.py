@@ -16,7 +16,8 @@ USER = f"0x{1:040d}"
 
 VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
 
-# The states of the recorder's jobs while they run, by job number.
+# The recorder is the program that submitted these jobs and recorded Slurm's output. The states are
+# those in the listing squeue-while-running, by job number.
 STATES = {
     1: "COMPLETED",
     2: "FAILED",
@@ -63,6 +64,7 @@ def test_squeue_lists_every_job_with_its_state_and_user(recorded):
         assert job.user == USER
 
 
+# As in wait(2), exit code 3 is the number 3 << 8, and the end by signal 9 is the number 9.
 @pytest.mark.parametrize(("number", "exit_code"), [(1, 0), (2, 3 << 8), (3, 137 << 8), (4, 9)])
 def test_squeue_lists_the_exit_codes(recorded, number, exit_code):
     jobs = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))

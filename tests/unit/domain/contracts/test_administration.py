@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes that an administrator's commands make, also after an interrupted command."""
+"""The changes that an administrator's commands make, also after an interrupted command.
+
+To hand a set over, its admin makes the new admin an admin too and offers the ownership of the
+contracts. To take the set over, the new admin accepts the offers and revokes the old admin's roles.
+"""
 
 from dataclasses import replace
 
@@ -193,12 +197,12 @@ def test_only_an_admin_closes_a_set():
 
 def test_admin_closes_and_opens_a_set():
     changes = set_open(state(), OLD_ADMIN, is_open=False)
-    closed = apply_all(state(), changes, OLD_ADMIN)
+    closed_set = apply_all(state(), changes, OLD_ADMIN)
 
     assert calls(changes) == [("MetaScheduler", "setEnableRequestNewJob", False)]
-    assert set_open(closed, OLD_ADMIN, is_open=False) == ()
-    opening = set_open(closed, OLD_ADMIN, is_open=True)
-    assert calls(opening) == [("MetaScheduler", "setEnableRequestNewJob", True)]
+    assert set_open(closed_set, OLD_ADMIN, is_open=False) == ()
+    opening_changes = set_open(closed_set, OLD_ADMIN, is_open=True)
+    assert calls(opening_changes) == [("MetaScheduler", "setEnableRequestNewJob", True)]
 
 
 @pytest.mark.parametrize("new_owner", [OLD_ADMIN, META_SCHEDULER, ADDRESSES["Credit"], NOBODY])
@@ -249,11 +253,13 @@ def test_interrupted_hand_over_is_completed_by_repeating_it(make_set):
         with pytest.raises(NotAllowed):
             take_over(grid, NEW_ADMIN)
 
-        remaining = hand_over(grid, OLD_ADMIN, NEW_ADMIN)
+        remaining_changes = hand_over(grid, OLD_ADMIN, NEW_ADMIN)
 
-        assert len(remaining) == len(changes) - sent_count
-        completed = apply_all(grid, remaining, OLD_ADMIN)
-        assert take_over(completed, NEW_ADMIN) == take_over(handed_over_set(make_set), NEW_ADMIN)
+        assert len(remaining_changes) == len(changes) - sent_count
+        completed_set = apply_all(grid, remaining_changes, OLD_ADMIN)
+        assert take_over(completed_set, NEW_ADMIN) == take_over(
+            handed_over_set(make_set), NEW_ADMIN
+        )
 
 
 @pytest.mark.parametrize("make_set", [unsealed, state])
@@ -262,14 +268,14 @@ def test_interrupted_take_over_is_completed_by_repeating_it(make_set):
     for sent_count in range(len(changes) + 1):
         grid = apply_all(handed_over_set(make_set), changes[:sent_count], NEW_ADMIN)
 
-        remaining = take_over(grid, NEW_ADMIN)
+        remaining_changes = take_over(grid, NEW_ADMIN)
 
-        assert calls(remaining) == calls(changes)[sent_count:]
-        completed = apply_all(grid, remaining, NEW_ADMIN)
-        check_admins(completed, make_set().governed, NEW_ADMIN)
-        assert owners(completed) == [NEW_ADMIN, NEW_ADMIN]
-        assert take_over(completed, NEW_ADMIN) == ()
-        assert hand_over(completed, OLD_ADMIN, NEW_ADMIN) == ()
+        assert calls(remaining_changes) == calls(changes)[sent_count:]
+        completed_set = apply_all(grid, remaining_changes, NEW_ADMIN)
+        check_admins(completed_set, make_set().governed, NEW_ADMIN)
+        assert owners(completed_set) == [NEW_ADMIN, NEW_ADMIN]
+        assert take_over(completed_set, NEW_ADMIN) == ()
+        assert hand_over(completed_set, OLD_ADMIN, NEW_ADMIN) == ()
 
 
 @pytest.mark.parametrize(("make_set", "count"), [(unsealed, 5), (state, 4)])
@@ -289,9 +295,11 @@ def test_second_admin_cannot_take_over_without_an_offer():
 
 def test_old_admin_that_the_new_admin_appointed_again_remains():
     grid = taken_over_set()
-    reappointed = apply_all(grid, grant(grid, NEW_ADMIN, Role.ADMIN, OLD_ADMIN), NEW_ADMIN)
+    set_with_reappointed_admin = apply_all(
+        grid, grant(grid, NEW_ADMIN, Role.ADMIN, OLD_ADMIN), NEW_ADMIN
+    )
 
-    assert take_over(reappointed, NEW_ADMIN) == ()
+    assert take_over(set_with_reappointed_admin, NEW_ADMIN) == ()
 
 
 def test_contract_of_a_third_owner_does_not_prevent_a_take_over():
@@ -316,16 +324,16 @@ def test_take_over_is_refused_if_the_old_admin_is_not_known():
 
 def test_set_that_is_handed_back_belongs_to_the_first_admin_only():
     grid = taken_over_set()
-    offered = apply_all(grid, hand_over(grid, NEW_ADMIN, OLD_ADMIN), NEW_ADMIN)
+    offered_set = apply_all(grid, hand_over(grid, NEW_ADMIN, OLD_ADMIN), NEW_ADMIN)
 
-    handed_back = apply_all(offered, take_over(offered, OLD_ADMIN), OLD_ADMIN)
+    handed_back_set = apply_all(offered_set, take_over(offered_set, OLD_ADMIN), OLD_ADMIN)
 
-    check_admins(handed_back, ROLE_CONTRACTS, OLD_ADMIN)
+    check_admins(handed_back_set, ROLE_CONTRACTS, OLD_ADMIN)
 
 
 def test_take_over_reports_a_third_admin_that_remains():
-    offered = with_role(handed_over_set(), "JobRepository", Role.ADMIN, OUTSIDER, by=OLD_ADMIN)
-    grid = apply_all(offered, take_over(offered, NEW_ADMIN), NEW_ADMIN)
+    offered_set = with_role(handed_over_set(), "JobRepository", Role.ADMIN, OUTSIDER, by=OLD_ADMIN)
+    grid = apply_all(offered_set, take_over(offered_set, NEW_ADMIN), NEW_ADMIN)
 
     with pytest.raises(NotAllowed, match=f"{OUTSIDER} is still admin of JobRepository") as refusal:
         take_over(grid, NEW_ADMIN)
@@ -335,6 +343,7 @@ def test_take_over_reports_a_third_admin_that_remains():
 
 
 def test_admin_that_was_appointed_by_an_appointee_of_the_new_admin_remains():
+    """The new admin appointed the old admin again, and the old admin appointed OUTSIDER."""
     grid = taken_over_set()
     for contract in ROLE_CONTRACTS:
         grid = with_role(grid, contract, Role.ADMIN, OLD_ADMIN, by=NEW_ADMIN)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sealing JobRepository, and the administration of a set whose JobRepository is sealed."""
+"""Sealing JobRepository, and the administration of a set whose JobRepository is sealed.
+
+A sealed JobRepository has no admin, so nobody can add another writer.
+"""
 
 import pytest
 from tests.unit.domain.contracts.sets import (
@@ -84,9 +87,9 @@ def test_unauthorised_writer_of_a_sealed_contract_cannot_be_revoked():
 
 
 def test_sealed_set_is_handed_over_without_the_sealed_contract():
-    offered = apply_all(sealed(), hand_over(sealed(), OLD_ADMIN, NEW_ADMIN), OLD_ADMIN)
+    offered_set = apply_all(sealed(), hand_over(sealed(), OLD_ADMIN, NEW_ADMIN), OLD_ADMIN)
 
-    grid = apply_all(offered, take_over(offered, NEW_ADMIN), NEW_ADMIN)
+    grid = apply_all(offered_set, take_over(offered_set, NEW_ADMIN), NEW_ADMIN)
 
     for contract in GOVERNED:
         assert grid.accounts(contract, Role.ADMIN) == (NEW_ADMIN,)
@@ -107,8 +110,8 @@ def test_command_needs_the_events_to_know_whether_the_set_is_sealed(command):
 
 
 def test_set_may_be_sealed_between_hand_over_and_take_over():
-    offered = apply_all(unsealed(), hand_over(unsealed(), OLD_ADMIN, NEW_ADMIN), OLD_ADMIN)
-    sealed_set = apply_all(offered, seal(offered, OLD_ADMIN), OLD_ADMIN)
+    offered_set = apply_all(unsealed(), hand_over(unsealed(), OLD_ADMIN, NEW_ADMIN), OLD_ADMIN)
+    sealed_set = apply_all(offered_set, seal(offered_set, OLD_ADMIN), OLD_ADMIN)
 
     grid = apply_all(sealed_set, take_over(sealed_set, NEW_ADMIN), NEW_ADMIN)
 

@@ -200,9 +200,9 @@ def test_missing_role_holder_is_not_reported_if_events_could_not_be_searched():
 
 
 def test_most_serious_diagnostic_comes_first_and_sets_the_exit_code():
-    closed = replace(with_code(Code.FOREIGN), accepts_jobs=False)
+    closed_set = replace(with_code(Code.FOREIGN), accepts_jobs=False)
 
-    diagnostics = check_contracts(with_role(closed, "JobRepository", Role.CONTRACT, OUTSIDER))
+    diagnostics = check_contracts(with_role(closed_set, "JobRepository", Role.CONTRACT, OUTSIDER))
 
     severities = [diagnostic.severity for diagnostic in diagnostics]
     assert severities == [Severity.POWER, Severity.CODE, Severity.NOTE]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time at which a job expires, and the providers to which it may be matched again."""
+"""The time at which a job expires, and the providers to which it may be matched again.
+
+A job is due if the contracts allow its expiry and a safety margin has passed.
+"""
 
 from dataclasses import replace
 
@@ -53,55 +56,58 @@ BEFORE_AND_AFTER_THE_LIMIT = [(-1, False), (0, False), (1, True)]
 @pytest.mark.parametrize("timeouts", [TIMEOUTS, PLAIN_TIMEOUTS])
 def test_match_is_due_after_the_claim_timeout_and_the_margin(timeouts, offset, expected):
     last_block = CLAIM_BLOCK + 10 + MARGIN_BLOCKS
-    newest = head(last_block + offset, T0 + 10**9)
+    newest_block = head(last_block + offset, T0 + 10**9)
 
-    assert is_due(MATCHED, head=newest, timeouts=timeouts) is expected
+    assert is_due(MATCHED, head=newest_block, timeouts=timeouts) is expected
 
 
 @pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
 def test_claim_timeout_starts_at_the_last_claim_of_the_provider(offset, expected):
     last_claim = CLAIM_BLOCK + 50
-    newest = head(last_claim + 10 + MARGIN_BLOCKS + offset)
+    newest_block = head(last_claim + 10 + MARGIN_BLOCKS + offset)
 
-    assert is_due(MATCHED, head=newest, timeouts=TIMEOUTS, last_claim_block=last_claim) is expected
+    assert (
+        is_due(MATCHED, head=newest_block, timeouts=TIMEOUTS, last_claim_block=last_claim)
+        is expected
+    )
 
 
 def test_claim_before_the_match_does_not_extend_the_timeout():
-    newest = head(CLAIM_BLOCK + 10 + MARGIN_BLOCKS + 1)
+    newest_block = head(CLAIM_BLOCK + 10 + MARGIN_BLOCKS + 1)
 
-    assert is_due(MATCHED, head=newest, timeouts=TIMEOUTS, last_claim_block=CLAIM_BLOCK - 1)
+    assert is_due(MATCHED, head=newest_block, timeouts=TIMEOUTS, last_claim_block=CLAIM_BLOCK - 1)
 
 
 @pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
 def test_claimed_job_is_due_after_the_start_timeout_and_the_margin(offset, expected):
-    newest = head(10**9, T0 + 3600 + MARGIN_S + offset)
+    newest_block = head(10**9, T0 + 3600 + MARGIN_S + offset)
 
-    assert is_due(CLAIMED, head=newest, timeouts=TIMEOUTS, claimed_at=T0) is expected
+    assert is_due(CLAIMED, head=newest_block, timeouts=TIMEOUTS, claimed_at=T0) is expected
 
 
 @pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
 def test_run_is_due_after_paid_time_grace_and_margin(offset, expected):
     last_second = RUNNING.started_at + PAID_S + GRACE_S + MARGIN_S
-    newest = head(10**9, last_second + offset)
+    newest_block = head(10**9, last_second + offset)
 
-    assert is_due(RUNNING, head=newest, timeouts=TIMEOUTS) is expected
+    assert is_due(RUNNING, head=newest_block, timeouts=TIMEOUTS) is expected
 
 
 def test_paid_time_of_a_run_is_rounded_up():
-    one_wei_more = replace(RUNNING, escrow=RUNNING.escrow + 1)
+    job_with_one_wei_more = replace(RUNNING, escrow=RUNNING.escrow + 1)
 
-    limit = expiry(one_wei_more, TIMEOUTS, claimed_at=None)
+    expires_at = expiry(job_with_one_wei_more, TIMEOUTS, claimed_at=None)
 
-    assert limit == RUNNING.started_at + PAID_S + 1 + GRACE_S
+    assert expires_at == RUNNING.started_at + PAID_S + 1 + GRACE_S
 
 
 @pytest.mark.parametrize("price", [0, 1])
 def test_escrow_pays_for_at_most_ten_years(price):
-    almost_free = replace(RUNNING, price_per_min=price)
+    almost_free_job = replace(RUNNING, price_per_min=price)
 
-    limit = expiry(almost_free, TIMEOUTS, claimed_at=None)
+    expires_at = expiry(almost_free_job, TIMEOUTS, claimed_at=None)
 
-    assert limit == RUNNING.started_at + TEN_YEARS_S + GRACE_S
+    assert expires_at == RUNNING.started_at + TEN_YEARS_S + GRACE_S
 
 
 @pytest.mark.parametrize(
@@ -125,9 +131,9 @@ def test_grace_of_a_cancelled_run_starts_at_the_request_or_the_end_of_the_paid_t
         cancel_requested_at=RUNNING.started_at + requested_after_s,
     )
 
-    limit = expiry(cancelled_run, TIMEOUTS, claimed_at=None)
+    expires_at = expiry(cancelled_run, TIMEOUTS, claimed_at=None)
 
-    assert limit == RUNNING.started_at + grace_starts_after_s + GRACE_S
+    assert expires_at == RUNNING.started_at + grace_starts_after_s + GRACE_S
 
 
 def test_claimed_job_with_an_unknown_claim_time_is_not_due():
@@ -136,20 +142,21 @@ def test_claimed_job_with_an_unknown_claim_time_is_not_due():
 
 @pytest.mark.parametrize("claimed_job", [CLAIMED, RUNNING])
 def test_claimed_job_does_not_expire_on_plain_contracts(claimed_job):
-    newest = head(10**9, T0 + 10**9)
+    newest_block = head(10**9, T0 + 10**9)
 
     assert expiry(claimed_job, PLAIN_TIMEOUTS, claimed_at=T0) is None
-    assert not is_due(claimed_job, head=newest, timeouts=PLAIN_TIMEOUTS, claimed_at=T0)
+    assert not is_due(claimed_job, head=newest_block, timeouts=PLAIN_TIMEOUTS, claimed_at=T0)
 
 
 @pytest.mark.parametrize("state", [JobState.PENDING, *sorted(COLD)])
 def test_pending_or_cold_job_is_never_due(state):
-    newest = head(10**9, T0 + 10**9)
+    newest_block = head(10**9, T0 + 10**9)
 
-    assert not is_due(job(state), head=newest, timeouts=TIMEOUTS, claimed_at=T0)
+    assert not is_due(job(state), head=newest_block, timeouts=TIMEOUTS, claimed_at=T0)
 
 
-# The contracts emit JOB_REFUSED for a refusal and for a claim timeout.
+# The return of a job to PENDING is either a refusal or a claim timeout. For both, the contracts
+# emit JOB_REFUSED.
 def test_return_after_a_claim_is_a_refusal():
     history = history_of(
         (ChainEventKind.JOB_CLAIMED, 5, PROVIDER),
@@ -194,11 +201,11 @@ def test_provider_is_not_excluded_after_one_claim_timeout():
 
 @pytest.mark.parametrize(("timeout_count", "excluded_blocks"), [(2, 10), (3, 20), (5, 40)])
 def test_provider_is_excluded_for_longer_with_each_claim_timeout(timeout_count, excluded_blocks):
-    returns = [(ChainEventKind.JOB_REFUSED, 100 + n, PROVIDER) for n in range(timeout_count)]
-    history = history_of(*returns)
+    return_events = [(ChainEventKind.JOB_REFUSED, 100 + n, PROVIDER) for n in range(timeout_count)]
+    history = history_of(*return_events)
     last_timeout = 100 + timeout_count - 1
-    last_excluded = head(last_timeout + excluded_blocks - 1)
-    first_included = head(last_timeout + excluded_blocks)
+    last_excluded_block = head(last_timeout + excluded_blocks - 1)
+    first_included_block = head(last_timeout + excluded_blocks)
 
-    assert history.excluded_providers(head=last_excluded, timeouts=TIMEOUTS) == {PROVIDER}
-    assert history.excluded_providers(head=first_included, timeouts=TIMEOUTS) == frozenset()
+    assert history.excluded_providers(head=last_excluded_block, timeouts=TIMEOUTS) == {PROVIDER}
+    assert history.excluded_providers(head=first_included_block, timeouts=TIMEOUTS) == frozenset()

@@ -122,9 +122,9 @@ def test_plan_of_an_unchanged_site_is_empty():
 
 
 def test_count_changes_counts_the_changes_of_each_host():
-    unchanged = host_finished("archive", "Ensure x", TaskOutcome.OK)
+    unchanged_event = host_finished("archive", "Ensure x", TaskOutcome.OK)
 
-    assert list(count_changes([*EVENTS, unchanged]).items()) == [
+    assert list(count_changes([*EVENTS, unchanged_event]).items()) == [
         ("archive", 0),
         ("compute1", 1),
         ("controller", 1),
@@ -161,12 +161,12 @@ def test_run_without_an_end_event_has_no_failures():
 
 
 def test_record_has_names_and_messages_but_no_diffs():
-    changed = host_finished("b", "Ensure the key", targets=("/key",), diff="+hidden")
-    failed = host_finished("a", "Ensure x", TaskOutcome.FAILED, message="no room")
+    changed_event = host_finished("b", "Ensure the key", targets=("/key",), diff="+hidden")
+    failed_event = host_finished("a", "Ensure x", TaskOutcome.FAILED, message="no room")
     run = PlaybookRun(
         outcome=RunOutcome.FAILED,
-        events=(changed, failed, RunEnded(failed=frozenset({"a"}))),
-        waiting={"b": ("x_restart",)},
+        events=(changed_event, failed_event, RunEnded(failed=frozenset({"a"}))),
+        waiting={"b": ("x_restart",)},  # Handlers that were notified but did not run.
     )
     circumstances = Circumstances(by="me@here", commit="abc+", started_at=1, ended_at=2)
     request = PlaybookRequest(playbook="p.yml", limit="b")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hints in reports of nodes and in the job completion spool, and the token bucket."""
+"""The hints in reports of nodes and in the job completion spool, and the token bucket.
+
+A hint says that a Slurm job has started or ended.
+"""
 
 import json
 

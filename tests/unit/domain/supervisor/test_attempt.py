@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's job states, and the start and run time of an attempt."""
+"""Slurm's job states, and the start and run time of an attempt.
+
+An attempt is a Slurm job that was submitted for a job of the grid.
+"""
 
 import pytest
 from tests.unit.domain.builders import T0, attempt, job

@@ -31,18 +31,18 @@ def test_entry_with_another_slurm_job_id_is_a_new_attempt():
     ("reason", "recorded_reason"), [("no partition", "no partition"), ("", "rejected")]
 )
 def test_rejection_has_a_reason_until_the_next_submission(reason, recorded_reason):
-    rejected = journal_record(job(), (EntryKind.SUBMIT_REJECTED, T0 + 1, None, reason))
+    rejected_record = journal_record(job(), (EntryKind.SUBMIT_REJECTED, T0 + 1, None, reason))
 
-    assert rejected.rejection_reason == recorded_reason
-    assert rejected.rejected_at == T0 + 1
-    assert rejected.rejection_count == 1
+    assert rejected_record.rejection_reason == recorded_reason
+    assert rejected_record.rejected_at == T0 + 1
+    assert rejected_record.rejection_count == 1
 
     intended = JournalEntry(
-        job_key=rejected.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=T0 + 61
+        job_key=rejected_record.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=T0 + 61
     )
-    resubmitted = apply(rejected, intended)
-    assert resubmitted.rejection_reason == ""
-    assert resubmitted.rejection_count == 1
+    resubmitted_record = apply(rejected_record, intended)
+    assert resubmitted_record.rejection_reason == ""
+    assert resubmitted_record.rejection_count == 1
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,7 @@ def test_absence_ends_when_the_job_is_present():
 
 
 def test_impostor_does_not_change_the_record():
+    """An impostor is a Slurm job that has the job's key but does not belong to the job."""
     submitted = (EntryKind.SUBMITTED, T0, 42)
     impostor = (EntryKind.IMPOSTOR, T0 + 1, None, "uid 0")
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan for a job from its claim to its start, also if Slurm does not answer."""
+"""The plan for a job from its claim to its start, also if Slurm does not answer.
+
+An attempt is a Slurm job that was submitted for a job of the grid. A job is absent if slurmctld
+lists no attempt and slurmdbd lists no end of an attempt. An attempt is durable when slurmctld has
+saved it, so that a crash does not lose it.
+"""
 
 from dataclasses import replace
 
@@ -40,10 +45,10 @@ def types_of(actions):
 
 def test_job_waits_if_slurmctld_does_not_answer():
     our_job = job()
-    completed = accounting_sample(attempt(our_job, "COMPLETED"))
+    completed_sample = accounting_sample(attempt(our_job, "COMPLETED"))
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=None, accounting_sample=completed
+        [our_job], [submitted_record(our_job)], live_sample=None, accounting_sample=completed_sample
     )
 
     assert actions == ()
@@ -59,9 +64,11 @@ def test_submission_is_not_repeated_if_slurmdbd_does_not_answer():
 
 def test_submission_is_not_repeated_while_slurmdbd_is_incomplete():
     our_job = job()
-    incomplete = accounting_sample(is_complete=False)
+    incomplete_sample = accounting_sample(is_complete=False)
 
-    actions = planned_actions([our_job], [submitted_record(our_job)], accounting_sample=incomplete)
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], accounting_sample=incomplete_sample
+    )
 
     assert actions == ()
 
@@ -85,30 +92,31 @@ def test_first_absence_is_only_noted():
 
 def test_second_absence_is_ignored_if_it_is_too_early():
     our_job = job()
-    absent_for_5_s = journal_record(
+    record_of_5_s_absence = journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMITTED, T0 + 1, 42),
         (EntryKind.ABSENT, T0 + 55),
     )
 
-    assert planned_actions([our_job], [absent_for_5_s]) == ()
+    assert planned_actions([our_job], [record_of_5_s_absence]) == ()
 
 
 @pytest.mark.parametrize(("start_difference_s", "settlement_count"), [(0, 1), (1, 0)])
 def test_end_in_slurmdbd_applies_only_to_the_run_that_slurmctld_lists(
     start_difference_s, settlement_count
 ):
+    """The entries in slurmctld and slurmdbd are of the same run if their start times are equal."""
     our_job = job(JobState.RUNNING)
-    ended = attempt(our_job, "COMPLETED")
-    started_at = ended.started_at + start_difference_s
-    running = replace(ended, state="RUNNING", started_at=started_at, ended_at=None)
+    ended_attempt = attempt(our_job, "COMPLETED")
+    started_at = ended_attempt.started_at + start_difference_s
+    running_attempt = replace(ended_attempt, state="RUNNING", started_at=started_at, ended_at=None)
 
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        live_sample=live_sample(running),
-        accounting_sample=accounting_sample(ended),
+        live_sample=live_sample(running_attempt),
+        accounting_sample=accounting_sample(ended_attempt),
     )
 
     settle_calls = [call for call in calls_of(actions) if isinstance(call, Settle)]
@@ -117,14 +125,14 @@ def test_end_in_slurmdbd_applies_only_to_the_run_that_slurmctld_lists(
 
 def test_job_that_is_absent_for_six_seconds_is_submitted_again():
     our_job = job()
-    absent_for_6_s = journal_record(
+    record_of_6_s_absence = journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMITTED, T0 + 1, 42),
         (EntryKind.ABSENT, T0 + 54),
     )
 
-    actions = planned_actions([our_job], [absent_for_6_s])
+    actions = planned_actions([our_job], [record_of_6_s_absence])
 
     assert types_of(actions) == [Submit]
 
@@ -132,11 +140,11 @@ def test_job_that_is_absent_for_six_seconds_is_submitted_again():
 def test_job_that_slurm_lost_too_often_panics_without_a_bill():
     our_job = job(JobState.RUNNING)
     submissions = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(RULES.max_attempts)]
-    lost = journal_record(
+    lost_record = journal_record(
         our_job, (EntryKind.SUBMIT_INTENDED, T0), *submissions, (EntryKind.ABSENT, T0 + 54)
     )
 
-    (call,) = calls_of(planned_actions([our_job], [lost]))
+    (call,) = calls_of(planned_actions([our_job], [lost_record]))
 
     assert call.state is JobState.PANICKED
     assert call.seconds == 0
@@ -144,7 +152,7 @@ def test_job_that_slurm_lost_too_often_panics_without_a_bill():
 
 def test_job_that_is_listed_again_is_noted_as_present():
     our_job = job()
-    absent = journal_record(
+    absent_record = journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMITTED, T0 + 1, 42),
@@ -152,7 +160,7 @@ def test_job_that_is_listed_again_is_noted_as_present():
     )
 
     actions = planned_actions(
-        [our_job], [absent], live_sample=live_sample(attempt(our_job, "PENDING"))
+        [our_job], [absent_record], live_sample=live_sample(attempt(our_job, "PENDING"))
     )
 
     assert EntryKind.PRESENT in noted_kinds(actions)
@@ -170,10 +178,10 @@ def test_claimed_job_is_submitted_without_confirmations():
 def test_attempt_that_is_missing_in_the_journal_is_adopted():
     """The supervisor crashed after sbatch and before it wrote the journal entry."""
     our_job = job()
-    crashed = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
+    crashed_record = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
 
     actions = planned_actions(
-        [our_job], [crashed], live_sample=live_sample(attempt(our_job, "PENDING"))
+        [our_job], [crashed_record], live_sample=live_sample(attempt(our_job, "PENDING"))
     )
 
     assert noted_kinds(actions) == [EntryKind.SEEN]
@@ -183,9 +191,11 @@ def test_attempt_that_is_missing_in_the_journal_is_adopted():
 @pytest.mark.parametrize(("now", "kinds"), [(T0 + 6, []), (T0 + 7, [EntryKind.SEEN])])
 def test_submission_is_noted_as_seen_when_it_is_durable(now, kinds):
     our_job = job()
-    pending = live_sample(attempt(our_job, "PENDING"), taken_at=T0 + 6)
+    pending_sample = live_sample(attempt(our_job, "PENDING"), taken_at=T0 + 6)
 
-    actions = planned_actions([our_job], [submitted_record(our_job)], live_sample=pending, now=now)
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], live_sample=pending_sample, now=now
+    )
 
     assert noted_kinds(actions) == kinds
     assert len(actions) == len(kinds)
@@ -193,10 +203,10 @@ def test_submission_is_noted_as_seen_when_it_is_durable(now, kinds):
 
 def test_adopted_attempt_is_noted_as_submitted_until_it_is_durable():
     our_job = job()
-    crashed = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
-    pending = live_sample(attempt(our_job, "PENDING"))
+    crashed_record = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
+    pending_sample = live_sample(attempt(our_job, "PENDING"))
 
-    actions = planned_actions([our_job], [crashed], live_sample=pending, now=T0 + 3)
+    actions = planned_actions([our_job], [crashed_record], live_sample=pending_sample, now=T0 + 3)
 
     assert noted_kinds(actions) == [EntryKind.SUBMITTED]
 
@@ -243,11 +253,13 @@ def test_attempt_that_is_older_than_the_claim_is_cancelled():
 
 def test_pending_attempt_is_cancelled_if_another_one_runs():
     our_job = job()
-    pending = attempt(our_job, "PENDING", slurm_job_id=41)
-    running = attempt(our_job, "RUNNING", slurm_job_id=43)
+    pending_attempt = attempt(our_job, "PENDING", slurm_job_id=41)
+    running_attempt = attempt(our_job, "RUNNING", slurm_job_id=43)
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=live_sample(pending, running)
+        [our_job],
+        [submitted_record(our_job)],
+        live_sample=live_sample(pending_attempt, running_attempt),
     )
 
     assert cancelled_ids(actions) == [41]
@@ -255,10 +267,10 @@ def test_pending_attempt_is_cancelled_if_another_one_runs():
 
 def test_start_is_not_reported_before_the_claim_is_confirmed():
     our_job = job()
-    running = live_sample(attempt(our_job))
+    running_sample = live_sample(attempt(our_job))
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=running, height=CLAIM_BLOCK + 5
+        [our_job], [submitted_record(our_job)], live_sample=running_sample, height=CLAIM_BLOCK + 5
     )
 
     assert calls_of(actions) == []
@@ -290,12 +302,12 @@ def test_call_that_is_in_the_outbox_is_not_put_again():
 @pytest.mark.parametrize(("now", "types"), [(T0 + 60, []), (T0 + 61, [Submit])])
 def test_submission_with_an_unknown_result_is_repeated_after_a_minute(now, types):
     our_job = job()
-    without_result = journal_record(
+    record_without_result = journal_record(
         our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.ABSENT, T0 + 20)
     )
 
     actions = planned_actions(
-        [our_job], [without_result], live_sample=live_sample(taken_at=now), now=now
+        [our_job], [record_without_result], live_sample=live_sample(taken_at=now), now=now
     )
 
     assert types_of(actions) == types

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan for attempts whose claim disappears from the chain, and for other unclaimed attempts."""
+"""The plan for attempts whose claim disappears from the chain, and for other unclaimed attempts.
+
+An attempt is a Slurm job that was submitted for a job of the grid. An orphan is an attempt without
+a record in the journal, whose job is not a claimed job of this provider.
+"""
 
 from dataclasses import replace
 
@@ -73,9 +77,12 @@ def test_cold_job_without_attempts_is_closed_after_the_confirmations(unclaimed_s
 @pytest.mark.parametrize(("now", "kinds"), [(T0 + 61, []), (T0 + 62, [EntryKind.CLOSED])])
 def test_job_is_not_closed_while_its_submission_may_still_reach_slurm(now, kinds):
     our_job = job(JobState.FINISHED)
-    without_result = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
+    record_without_result = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
     state = snapshot(
-        [our_job], [without_result], unclaimed_since={our_job.job_key: CLAIM_BLOCK}, now=T0 + 61
+        [our_job],
+        [record_without_result],
+        unclaimed_since={our_job.job_key: CLAIM_BLOCK},
+        now=T0 + 61,
     )
 
     actions = plan_jobs(replace(state, now=now), RULES)
@@ -99,17 +106,19 @@ def test_job_is_not_closed_if_slurmctld_does_not_answer():
 
 def test_attempt_that_survived_its_cancellation_is_cancelled_again():
     our_job = job(JobState.CANCELLED)
-    cancelled = journal_record(
+    cancelled_record = journal_record(
         our_job, (EntryKind.SUBMITTED, T0 + 1, 42), (EntryKind.CANCELLED_BY_US, T0 + 1, 42)
     )
 
-    actions = planned_actions([our_job], [cancelled], live_sample=live_sample(attempt(our_job)))
+    actions = planned_actions(
+        [our_job], [cancelled_record], live_sample=live_sample(attempt(our_job))
+    )
 
     assert [type(action) for action in actions] == [Cancel]
 
 
 @pytest.mark.parametrize("job_on_chain", UNCLAIMED)
-def test_attempt_is_not_cancelled_before_its_claim_is_missing_for_the_confirmations(job_on_chain):
+def test_attempt_is_not_cancelled_until_its_claim_is_missing_for_enough_blocks(job_on_chain):
     our_job = job()
 
     actions = planned_actions(
@@ -123,7 +132,7 @@ def test_attempt_is_not_cancelled_before_its_claim_is_missing_for_the_confirmati
 
 
 @pytest.mark.parametrize("job_on_chain", UNCLAIMED)
-def test_attempt_is_cancelled_if_its_claim_is_missing_for_the_confirmations(job_on_chain):
+def test_attempt_is_cancelled_when_its_claim_is_missing_for_enough_blocks(job_on_chain):
     our_job = job()
 
     actions = planned_actions(

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan for a job that ends: settlement, refusal and cancellation. A top-up delays the end."""
+"""The plan for a job that ends: settlement, refusal and cancellation. A top-up delays the end.
+
+Plain contracts are those of DeepSquare 1.2. They bill whole minutes, and accept at most the minutes
+since the start plus a slack.
+"""
 
 from dataclasses import replace
 
@@ -90,17 +94,17 @@ def test_end_in_slurmdbd_is_settled_with_the_mapped_state(slurm_state, state):
 
 def test_end_that_only_slurmctld_lists_waits_for_slurmdbd():
     our_job = job(JobState.RUNNING)
-    ended = live_sample(attempt(our_job, "COMPLETED"))
+    ended_sample = live_sample(attempt(our_job, "COMPLETED"))
 
-    assert planned_actions([our_job], [submitted_record(our_job)], live_sample=ended) == ()
+    assert planned_actions([our_job], [submitted_record(our_job)], live_sample=ended_sample) == ()
 
 
 def test_end_that_never_reaches_slurmdbd_is_settled_from_slurmctld():
     our_job = job(JobState.RUNNING)
-    ended = live_sample(attempt(our_job, "COMPLETED"), taken_at=T0 + 63)
+    ended_sample = live_sample(attempt(our_job, "COMPLETED"), taken_at=T0 + 63)
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=ended, accounting_sample=None
+        [our_job], [submitted_record(our_job)], live_sample=ended_sample, accounting_sample=None
     )
 
     (call,) = calls_of(actions)
@@ -110,9 +114,11 @@ def test_end_that_never_reaches_slurmdbd_is_settled_from_slurmctld():
 def test_running_state_in_slurmdbd_is_ignored():
     """slurmdbd may list a job as running forever, although it has ended (a runaway job)."""
     our_job = job(JobState.RUNNING)
-    runaway = accounting_sample(attempt(our_job, "RUNNING"))
+    runaway_sample = accounting_sample(attempt(our_job, "RUNNING"))
 
-    actions = planned_actions([our_job], [submitted_record(our_job)], accounting_sample=runaway)
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], accounting_sample=runaway_sample
+    )
 
     assert noted_kinds(actions) == [EntryKind.ABSENT]
 
@@ -203,12 +209,12 @@ def test_job_is_not_refused_before_its_claim_is_confirmed():
 
 def test_job_is_not_settled_before_its_claim_is_confirmed():
     our_job = job()
-    completed = accounting_sample(attempt(our_job, "COMPLETED"))
+    completed_sample = accounting_sample(attempt(our_job, "COMPLETED"))
 
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        accounting_sample=completed,
+        accounting_sample=completed_sample,
         height=UNCONFIRMED_HEIGHT,
     )
 
@@ -261,7 +267,7 @@ def test_cancelled_job_is_settled_at_once_after_a_rejection():
 
 def test_job_waits_for_a_submission_with_an_unknown_result_after_a_rejection():
     our_job = job()
-    without_result = journal_record(
+    record_without_result = journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "not now"),
@@ -270,7 +276,7 @@ def test_job_waits_for_a_submission_with_an_unknown_result_after_a_rejection():
     )
 
     actions = planned_actions(
-        [our_job], [without_result], now=T0 + 120, live_sample=live_sample(taken_at=T0 + 120)
+        [our_job], [record_without_result], now=T0 + 120, live_sample=live_sample(taken_at=T0 + 120)
     )
 
     assert actions == ()
@@ -278,11 +284,11 @@ def test_job_waits_for_a_submission_with_an_unknown_result_after_a_rejection():
 
 def test_job_without_a_script_fails_without_a_bill():
     our_job = job()
-    without_script = journal_record(
+    record_without_script = journal_record(
         our_job, (EntryKind.SCRIPT_UNAVAILABLE, T0 + 1, None, "not found")
     )
 
-    (call,) = calls_of(planned_actions([our_job], [without_script]))
+    (call,) = calls_of(planned_actions([our_job], [record_without_script]))
 
     assert call.state is JobState.FAILED
     assert call.seconds == 0
@@ -298,27 +304,27 @@ def test_job_with_a_small_escrow_or_a_malformed_script_id_fails(failing_job):
 
 def test_running_job_that_its_customer_cancelled_is_cancelled_in_slurm():
     our_job = job(JobState.RUNNING, cancel_requested=True)
-    running = live_sample(attempt(our_job))
+    running_sample = live_sample(attempt(our_job))
 
-    actions = planned_actions([our_job], [submitted_record(our_job)], live_sample=running)
+    actions = planned_actions([our_job], [submitted_record(our_job)], live_sample=running_sample)
 
     assert cancelled_ids(actions) == [42]
 
 
 def test_time_limit_is_extended_after_a_top_up():
     our_job = job(JobState.RUNNING, escrow=150 * CREDIT)
-    running = live_sample(attempt(our_job, time_limit_min=100))
+    running_sample = live_sample(attempt(our_job, time_limit_min=100))
 
-    actions = planned_actions([our_job], [submitted_record(our_job)], live_sample=running)
+    actions = planned_actions([our_job], [submitted_record(our_job)], live_sample=running_sample)
 
     assert Extend(slurm_job_id=42, job_key=our_job.job_key, time_limit_min=150) in actions
 
 
 def test_billed_time_on_plain_contracts_stays_within_the_slack():
     our_job = replace(job(JobState.RUNNING), started_at=T0 - 1000)
-    ended = replace(attempt(our_job, "COMPLETED"), started_at=T0 - 7200, ended_at=T0 - 1800)
+    ended_attempt = replace(attempt(our_job, "COMPLETED"), started_at=T0 - 7200, ended_at=T0 - 1800)
     state = snapshot(
-        [our_job], [submitted_record(our_job)], accounting_sample=accounting_sample(ended)
+        [our_job], [submitted_record(our_job)], accounting_sample=accounting_sample(ended_attempt)
     )
 
     (call,) = calls_of(plan_jobs(state, RULES))
@@ -331,13 +337,13 @@ def test_billed_time_on_plain_contracts_stays_within_the_slack():
 
 def test_record_of_a_rejected_submission_is_not_an_end():
     our_job = job()
-    leftover = attempt(our_job, "FAILED", started_at=None)
+    leftover_attempt = attempt(our_job, "FAILED", started_at=None)
 
     actions = planned_actions(
         [our_job],
         [rejected_record(our_job, rejection_count=3)],
-        accounting_sample=accounting_sample(leftover),
-        live_sample=live_sample(leftover),
+        accounting_sample=accounting_sample(leftover_attempt),
+        live_sample=live_sample(leftover_attempt),
     )
 
     assert calls_of(actions) == [Refuse(job_key=our_job.job_key)]
@@ -345,20 +351,20 @@ def test_record_of_a_rejected_submission_is_not_an_end():
 
 def test_end_of_a_later_submission_counts_after_a_rejection():
     our_job = job()
-    submitted_again = journal_record(
+    resubmitted_record = journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "not now"),
         (EntryKind.SUBMIT_INTENDED, T0 + 61),
         (EntryKind.SUBMITTED, T0 + 61, 43),
     )
-    rejected = attempt(our_job, "FAILED", started_at=None)
-    cancelled = attempt(our_job, "CANCELLED", slurm_job_id=43, started_at=None)
+    rejected_attempt = attempt(our_job, "FAILED", started_at=None)
+    cancelled_attempt = attempt(our_job, "CANCELLED", slurm_job_id=43, started_at=None)
 
     actions = planned_actions(
         [our_job],
-        [submitted_again],
-        accounting_sample=accounting_sample(rejected, cancelled),
+        [resubmitted_record],
+        accounting_sample=accounting_sample(rejected_attempt, cancelled_attempt),
     )
 
     (call,) = calls_of(actions)

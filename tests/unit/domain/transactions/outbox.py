@@ -40,13 +40,13 @@ def settle_call(number=1, script="a"):
 
 
 def entry(entry_id, call=None, state=SendState.QUEUED):
-    """Return an outbox entry. By default, its call starts the job with the number of the entry."""
+    """Return an outbox entry. The default call reports the start of job number ``entry_id``."""
     call = call or start_call(entry_id)
     return OutboxEntry(id=entry_id, key=str(entry_id), call=call, state=state, created_at=1)
 
 
 def entries_from(first, last):
-    """Return entries with consecutive ids, each with the start of a job."""
+    """Return entries with the ids ``first`` to ``last``. Each reports the start of its own job."""
     return [entry(number) for number in range(first, last + 1)]
 
 

@@ -82,6 +82,7 @@ def test_batch_has_one_type_of_call_and_one_call_per_job(entries, max_calls):
 
 
 def test_call_joins_an_older_batch_if_the_newest_batch_has_too_little_gas_left():
+    # The gas of each entry. With entry 3, the batch of entry 2 would exceed the limit of 100.
     gas = {1: 10, 2: 95, 3: 50}
 
     batches = pack_entries(entries_from(1, 3), max_calls=10, gas_limit=100, gas=gas)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decisions of a wallet's sender."""
+"""The decisions of a wallet's sender.
+
+An outbox entry is a call that must be sent. A transaction contains the calls of its entries. A
+nonce has several transactions if the sender replaced one with a transaction with higher fees. A
+call is cleared if it may be sent to the node now.
+"""
 
 from __future__ import annotations
 
@@ -106,26 +111,33 @@ def test_nothing_is_done_for_an_empty_outbox():
 
 
 def test_last_accepted_transaction_is_sent_again_if_the_node_refused_its_replacement():
-    accepted, refused = transaction(7, 1), transaction(7, 1, name="b", sent_at=None)
+    accepted_transaction, refused_transaction = (
+        transaction(7, 1),
+        transaction(7, 1, name="b", sent_at=None),
+    )
     waiting = {
-        accepted.hash: Waiting(since=NOW, last_sent_at=NOW - 20),
-        refused.hash: Waiting(since=NOW, last_sent_at=NOW, refused=True),
+        accepted_transaction.hash: Waiting(since=NOW, last_sent_at=NOW - 20),
+        refused_transaction.hash: Waiting(since=NOW, last_sent_at=NOW, refused=True),
     }
 
     plan = plan_for(
-        entry(1, state=SendState.SENT), transactions=(accepted, refused), waiting=waiting
+        entry(1, state=SendState.SENT),
+        transactions=(accepted_transaction, refused_transaction),
+        waiting=waiting,
     )
 
-    assert plan.resend == (accepted,)
+    assert plan.resend == (accepted_transaction,)
 
 
-def test_newest_transaction_is_sent_again_if_the_node_refused_all_with_its_nonce():
-    refused = transaction(7, 1)
-    waiting = {refused.hash: Waiting(since=NOW, last_sent_at=NOW - 20, refused=True)}
+def test_newest_transaction_of_a_nonce_is_sent_again_if_all_were_refused():
+    refused_transaction = transaction(7, 1)
+    waiting = {refused_transaction.hash: Waiting(since=NOW, last_sent_at=NOW - 20, refused=True)}
 
-    plan = plan_for(entry(1, state=SendState.SENT), transactions=[refused], waiting=waiting)
+    plan = plan_for(
+        entry(1, state=SendState.SENT), transactions=[refused_transaction], waiting=waiting
+    )
 
-    assert plan.resend == (refused,)
+    assert plan.resend == (refused_transaction,)
 
 
 @pytest.mark.parametrize(("is_refused", "entry_ids"), [(True, ()), (False, (1,))])
@@ -169,10 +181,10 @@ def test_queued_call_with_an_objection_is_rejected():
 
 
 def test_pending_nonces_are_limited_by_the_policy():
-    pending = [transaction(7), transaction(8), transaction(9)]
+    pending_transactions = [transaction(7), transaction(8), transaction(9)]
     claims = [entry(1, ClaimJobs(limit=1)), entry(2, ClaimJobs(limit=2))]
 
-    plan = plan_for(*claims, transactions=pending)
+    plan = plan_for(*claims, transactions=pending_transactions)
 
     assert plan.batches == ((1,),)
     assert plan.next_nonce == 10
@@ -187,21 +199,21 @@ def test_pending_call_is_not_sent_again_at_once():
 
 
 def test_transaction_that_this_process_never_sent_is_sent():
-    unsent = transaction(7, 1, sent_at=None)
+    unsent_transaction = transaction(7, 1, sent_at=None)
 
-    plan = plan_for(entry(1, state=SendState.SENT), transactions=[unsent], waiting={})
+    plan = plan_for(entry(1, state=SendState.SENT), transactions=[unsent_transaction], waiting={})
 
-    assert plan.resend == (unsent,)
+    assert plan.resend == (unsent_transaction,)
 
 
 @pytest.mark.parametrize(("last_sent_at", "is_resent"), [(NOW - 9, False), (NOW - 10, True)])
 def test_pending_transaction_is_sent_again_after_the_interval(last_sent_at, is_resent):
-    pending = transaction(7, 1)
-    waiting = {pending.hash: Waiting(since=NOW - 20, last_sent_at=last_sent_at)}
+    pending_transaction = transaction(7, 1)
+    waiting = {pending_transaction.hash: Waiting(since=NOW - 20, last_sent_at=last_sent_at)}
 
-    plan = plan_for(entry(1), transactions=[pending], waiting=waiting)
+    plan = plan_for(entry(1), transactions=[pending_transaction], waiting=waiting)
 
-    expected_resend = (pending,) if is_resent else ()
+    expected_resend = (pending_transaction,) if is_resent else ()
     assert plan.resend == expected_resend
 
 
@@ -213,10 +225,12 @@ def test_pending_transaction_is_sent_again_after_the_interval(last_sent_at, is_r
     ],
 )
 def test_stuck_transaction_is_replaced_with_higher_fees(waiting):
-    stuck = transaction(7, 1)
+    stuck_transaction = transaction(7, 1)
 
     plan = plan_for(
-        entry(1, state=SendState.SENT), transactions=[stuck], waiting={stuck.hash: waiting}
+        entry(1, state=SendState.SENT),
+        transactions=[stuck_transaction],
+        waiting={stuck_transaction.hash: waiting},
     )
 
     assert plan.replacements == (Slot(nonce=7, entry_ids=(1,), fees=raised_fees(FEES)),)
@@ -300,12 +314,12 @@ def test_objection_does_not_affect_a_mined_call():
 
 
 def test_same_transaction_is_sent_again_after_a_reorg():
-    removed = transaction(7, 1)
+    removed_transaction = transaction(7, 1)
 
-    plan = plan_for(entry(1, state=SendState.MINED), transactions=[removed], waiting={})
+    plan = plan_for(entry(1, state=SendState.MINED), transactions=[removed_transaction], waiting={})
 
     assert plan.changes == (change(1, SendState.SENT),)
-    assert plan.resend == (removed,)
+    assert plan.resend == (removed_transaction,)
 
 
 def test_pending_transaction_with_an_objection_is_withdrawn_and_its_nonce_is_filled():
@@ -330,6 +344,7 @@ def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_cra
 
 
 def test_pending_gap_filler_is_not_sent_again_at_once():
+    """A gap filler is an empty transaction with the nonce of a withdrawn or missing transaction."""
     plan = plan_for(transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")])
 
     assert plan.withdrawn == ()
@@ -400,6 +415,7 @@ def test_batch_uses_at_most_half_of_the_gas_of_a_block():
 
 def test_new_transactions_of_one_tick_are_limited_by_gas():
     entries = entries_from(1, 4)
+    # Each transaction uses 500,000 gas. One tick sends at most the gas of two blocks.
     policy = replace(POLICY, batch=1, blocks_at_once=2)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
@@ -412,22 +428,27 @@ def test_new_transactions_of_one_tick_are_limited_by_gas():
 
 
 def test_pending_transactions_are_limited_by_gas():
-    pending = [transaction(7, 1), transaction(8, 2)]
+    pending_transactions = [transaction(7, 1), transaction(8, 2)]
     entries = [*sent_entries(1, 2), *entries_from(3, 4)]
+    # Each transaction uses 500,000 gas. Pending transactions may use the gas of three blocks.
     policy = replace(POLICY, batch=1, blocks_ahead=3)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
-    too_low = plan_for(*entries, transactions=pending, policy=policy, gas_limit=499_999, gas=gas)
-    sufficient = plan_for(*entries, transactions=pending, policy=policy, gas_limit=500_000, gas=gas)
+    too_low = plan_for(
+        *entries, transactions=pending_transactions, policy=policy, gas_limit=499_999, gas=gas
+    )
+    sufficient = plan_for(
+        *entries, transactions=pending_transactions, policy=policy, gas_limit=500_000, gas=gas
+    )
 
     assert too_low.batches == ()
     assert sufficient.batches == ((3,),)
 
 
 def test_call_that_exceeds_every_limit_is_sent_if_nothing_is_pending():
-    large = entry(1, ClaimJobs(limit=1))
+    large_entry = entry(1, ClaimJobs(limit=1))
 
-    assert plan_for(large, entry(2), gas_limit=1, gas={1: 10**6, 2: 10**6}).batches == ((1,),)
+    assert plan_for(large_entry, entry(2), gas_limit=1, gas={1: 10**6, 2: 10**6}).batches == ((1,),)
 
 
 def test_call_that_is_not_cleared_is_neither_sent_nor_rejected():
@@ -439,36 +460,50 @@ def test_call_that_is_not_cleared_is_neither_sent_nor_rejected():
 
 @pytest.mark.parametrize("waited_s", [10, 40])
 def test_transaction_with_a_call_that_is_not_cleared_is_not_sent_again(waited_s):
-    pending = transaction(7, 1, 2)
-    waiting = {pending.hash: Waiting(since=NOW - waited_s, last_sent_at=NOW - waited_s)}
+    pending_transaction = transaction(7, 1, 2)
+    waiting = {pending_transaction.hash: Waiting(since=NOW - waited_s, last_sent_at=NOW - waited_s)}
     entries = [entry(1, state=SendState.SENT), entry(2, state=SendState.SENT)]
 
-    plan = plan_for(*entries, transactions=[pending], waiting=waiting, cleared=frozenset({1}))
+    plan = plan_for(
+        *entries, transactions=[pending_transaction], waiting=waiting, cleared=frozenset({1})
+    )
 
     assert (plan.changes, plan.withdrawn) == ((), ())
     assert_sends_nothing(plan)
 
 
 def test_plan_lists_the_entries_that_it_sends_to_the_node():
-    due, stuck, recent = transaction(7, 1), transaction(8, 2, 3), transaction(9, 4)
+    due_transaction, stuck_transaction, recent_transaction = (
+        transaction(7, 1),
+        transaction(8, 2, 3),
+        transaction(9, 4),
+    )
     waiting = {
-        due.hash: Waiting(since=NOW - 20, last_sent_at=NOW - 20),
-        stuck.hash: Waiting(since=NOW - 40, last_sent_at=NOW),
-        recent.hash: Waiting(since=NOW, last_sent_at=NOW),
+        due_transaction.hash: Waiting(since=NOW - 20, last_sent_at=NOW - 20),
+        stuck_transaction.hash: Waiting(since=NOW - 40, last_sent_at=NOW),
+        recent_transaction.hash: Waiting(since=NOW, last_sent_at=NOW),
     }
     entries = [*sent_entries(1, 4), entry(5)]
 
-    plan = plan_for(*entries, transactions=[due, stuck, recent], waiting=waiting)
+    plan = plan_for(
+        *entries,
+        transactions=[due_transaction, stuck_transaction, recent_transaction],
+        waiting=waiting,
+    )
 
     assert plan.entry_ids_to_send == {1, 2, 3, 5}
 
 
 def test_only_the_lowest_nonces_are_replaced():
-    stuck = [transaction(7, 1), transaction(8, 2), transaction(9, 3)]
-    waiting = dict.fromkeys(map(hash_of, stuck), Waiting(since=NOW - 40, last_sent_at=NOW))
+    stuck_transactions = [transaction(7, 1), transaction(8, 2), transaction(9, 3)]
+    waiting = dict.fromkeys(
+        map(hash_of, stuck_transactions), Waiting(since=NOW - 40, last_sent_at=NOW)
+    )
     policy = replace(POLICY, max_replacements=2)
 
-    plan = plan_for(*sent_entries(1, 3), transactions=stuck, waiting=waiting, policy=policy)
+    plan = plan_for(
+        *sent_entries(1, 3), transactions=stuck_transactions, waiting=waiting, policy=policy
+    )
 
     first, second = plan.replacements
     assert (first.nonce, second.nonce) == (7, 8)
@@ -480,10 +515,10 @@ def test_nonce_used_by_an_unknown_transaction_of_the_newest_block_is_not_used_ag
     assert (plan.next_nonce, plan.replacements) == (9, ())
 
 
-def test_own_transaction_whose_nonce_the_newest_block_has_used_is_not_replaced():
-    sent = entry(1, state=SendState.SENT)
+def test_own_transaction_is_not_replaced_if_the_newest_block_has_used_its_nonce():
+    sent_entry = entry(1, state=SendState.SENT)
 
-    plan = plan_for(sent, transactions=[transaction(8, 1)], nonce=7, nonce_at_head=9)
+    plan = plan_for(sent_entry, transactions=[transaction(8, 1)], nonce=7, nonce_at_head=9)
 
     assert plan.next_nonce == 9
     assert (plan.replacements, plan.closed, plan.changes) == ((), (), ())
@@ -498,12 +533,12 @@ def test_refused_calls_are_sent_again_in_batches_of_half_the_size():
 
 
 def test_call_that_is_refused_alone_is_rejected_with_the_message_of_the_node():
-    refused = transaction(7, 1, withdrawn=True, sent_at=None)
+    refused_transaction = transaction(7, 1, withdrawn=True, sent_at=None)
 
     plan = plan_for(
         entry(1, state=SendState.SENT),
         entry(2),
-        transactions=[refused],
+        transactions=[refused_transaction],
         refusals={1: Refusal(call_count=1, message="too big")},
     )
 
@@ -514,12 +549,16 @@ def test_call_that_is_refused_alone_is_rejected_with_the_message_of_the_node():
 
 
 def test_replacement_offers_at_most_ten_times_the_current_fees():
-    stuck = transaction(7, 1, fees=Fees(max_fee=900, tip=50))
-    waiting = {stuck.hash: Waiting(since=NOW - 400, last_sent_at=NOW - 10, underpriced=True)}
+    stuck_transaction = transaction(7, 1, fees=Fees(max_fee=900, tip=50))
+    waiting = {
+        stuck_transaction.hash: Waiting(since=NOW - 400, last_sent_at=NOW - 10, underpriced=True)
+    }
     higher = Fees(max_fee=200, tip=10)
 
-    at_low_fees = plan_for(entry(1), transactions=[stuck], waiting=waiting)
-    at_high_fees = plan_for(entry(1), transactions=[stuck], waiting=waiting, fees=higher)
+    at_low_fees = plan_for(entry(1), transactions=[stuck_transaction], waiting=waiting)
+    at_high_fees = plan_for(
+        entry(1), transactions=[stuck_transaction], waiting=waiting, fees=higher
+    )
 
-    assert (at_low_fees.replacements, at_low_fees.resend) == ((), (stuck,))
+    assert (at_low_fees.replacements, at_low_fees.resend) == ((), (stuck_transaction,))
     assert len(at_high_fees.replacements) == 1

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objections to calls that are not valid for the current state of their job."""
+"""The objections to calls that are not valid for the current state of their job.
+
+An objection is a text that says why a call must not be sent. No objection is an empty text.
+"""
 
 from __future__ import annotations
 
@@ -50,19 +53,19 @@ UNCLAIMED = replace(JOB, state=JobState.META_SCHEDULED, provider="0x" + "ee" * 2
 @pytest.mark.parametrize(
     "call", [start_call(), settle_call(), Refuse(job_key=job_key()), MATCH, EXPIRE]
 )
-def test_objection_if_the_job_does_not_exist_or_has_another_script(call):
+def test_call_for_a_missing_job_or_another_script_has_an_objection(call):
     assert "no such job" in objection(call, None, wallet=WALLET)
     assert "another job" in objection(call, replace(JOB, batch_location_hash="b"), wallet=WALLET)
 
 
 @pytest.mark.parametrize("call", [start_call(), settle_call(), Refuse(job_key=job_key())])
-def test_objection_if_the_job_belongs_to_another_provider(call):
+def test_call_for_a_job_of_another_provider_has_an_objection(call):
     assert "another provider" in objection(call, replace(JOB, provider=""), wallet=WALLET)
 
 
 @pytest.mark.parametrize("call", [start_call(), settle_call(), Refuse(job_key=job_key())])
 @pytest.mark.parametrize("state", sorted(COLD))
-def test_objection_if_the_job_has_ended(call, state):
+def test_call_for_an_ended_job_has_an_objection(call, state):
     assert state.name in objection(call, replace(JOB, state=state), wallet=WALLET)
 
 
@@ -76,7 +79,7 @@ def test_objection_if_the_job_has_ended(call, state):
         (JobState.FINISHED, 1, ""),
     ],
 )
-def test_objection_to_a_bill_if_a_reorg_removed_the_start(state, seconds, expected):
+def test_bill_of_a_job_whose_start_a_reorg_removed_has_an_objection(state, seconds, expected):
     """The contract would accept such an end and pay nothing."""
     call = replace(settle_call(), state=state, seconds=seconds)
     scheduled_job = replace(JOB, state=JobState.SCHEDULED)
@@ -84,12 +87,12 @@ def test_objection_to_a_bill_if_a_reorg_removed_the_start(state, seconds, expect
     assert objection(call, scheduled_job, wallet=WALLET) == expected
 
 
-def test_objection_to_the_refusal_of_a_running_job():
+def test_refusal_of_a_running_job_has_an_objection():
     assert "RUNNING" in objection(Refuse(job_key=job_key()), JOB, wallet=WALLET)
 
 
 @pytest.mark.parametrize("state", sorted(set(JobState) - {JobState.PENDING}))
-def test_objection_to_the_match_of_a_job_that_is_not_pending(state):
+def test_match_of_a_job_that_is_not_pending_has_an_objection(state):
     assert state.name in objection(MATCH, replace(JOB, state=state), wallet=WALLET)
 
 
@@ -106,14 +109,14 @@ def test_objection_to_the_match_of_a_job_that_is_not_pending(state):
         (ClaimTopUp(), None),
     ],
 )
-def test_no_objection_to_a_call_that_is_valid_for_the_state_of_the_job(call, job):
+def test_call_that_is_valid_for_the_state_of_its_job_has_no_objection(call, job):
     assert objection(call, job, wallet=WALLET) == ""
 
 
 @pytest.mark.parametrize(
     "job", [replace(UNCLAIMED, state=JobState.SCHEDULED), replace(UNCLAIMED, state_block=2)]
 )
-def test_objection_to_an_expiry_if_the_job_has_changed_its_state_since_the_call(job):
+def test_expiry_of_a_job_that_has_changed_its_state_has_an_objection(job):
     assert "changed its state" in objection(EXPIRE, job, wallet=WALLET)
 
 

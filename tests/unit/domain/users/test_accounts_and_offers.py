@@ -33,7 +33,7 @@ def user(address=CUSTOMER, uid=200_001, gid=100_000):
         user(gid=0),
     ],
 )
-def test_account_outside_the_wallet_range_is_not_in_the_range(account):
+def test_wallet_range_holds_no_account_with_another_name_uid_or_gid(account):
     assert not WalletRange().holds(account)
 
 
