@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last step of a deployment, which seals the set: when it is sent, and when it is skipped.
 
-The administrator renounces the admin role of JobRepository. This cannot be undone.
+The administrator renounces the admin role of JobRepository. This is final.
 """
 
 from __future__ import annotations

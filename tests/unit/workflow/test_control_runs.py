@@ -314,7 +314,7 @@ def test_a_random_workflow_runs_to_its_end_and_its_text_is_not_executed(node, se
 
     code, output = node.run(workflow)
 
-    # The output may contain messages of bash about signals, so it is not compared.
+    # The output may contain messages of bash about signals and is not compared.
     assert code == 0, output
     assert "gridstead" not in output
     assert not list(node.root.rglob("owned"))

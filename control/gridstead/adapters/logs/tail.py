@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the end of a log file after a start, and repairs the file after a crash.
 
-A crash can leave a partial chunk at the end. No writer got a confirmation of such a chunk, so it is
-cut off. If the data that cannot be opened is larger than a chunk can be, the file is damaged. Then
+A crash can leave a partial chunk at the end. No writer got a confirmation of such a chunk, and the
+chunk is cut off. If the data that cannot be opened is larger than a chunk can be, the file is damaged. Then
 the data is copied to a file next to the log before it is cut off.
 """
 
