@@ -2,8 +2,8 @@
 """Finds the end of a log file after a start, and repairs the file after a crash.
 
 A crash can leave a partial chunk at the end. No writer got a confirmation of such a chunk, and the
-chunk is cut off. If the data that cannot be opened is larger than a chunk can be, the file is damaged. Then
-the data is copied to a file next to the log before it is cut off.
+chunk is cut off. If the data that cannot be opened is larger than a chunk can be, the file is
+damaged. Then the data is copied to a file next to the log before it is cut off.
 """
 
 from __future__ import annotations

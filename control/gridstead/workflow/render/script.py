@@ -2,10 +2,10 @@
 """Renders a workflow as a batch script. The same workflow always renders to the same script.
 
 Rule 1: each text of the customer is one quoted word after the first command. Bash therefore does
-not run it as a command. It is not read as a directive of Slurm, because sbatch reads ``#SBATCH`` only before the
-first command. Quoting also escapes carriage returns, because Slurm refuses scripts that contain
-them. Rule 2: variables of the customer are set only in the subshell of a step, so the rest of the
-script does not depend on them. Rule 3: the script contains no secrets.
+not run it as a command. It is not read as a directive of Slurm, because sbatch reads ``#SBATCH``
+only before the first command. Quoting also escapes carriage returns, because Slurm refuses scripts
+that contain them. Rule 2: variables of the customer are set only in the subshell of a step, so the
+rest of the script does not depend on them. Rule 3: the script contains no secrets.
 """
 
 from __future__ import annotations
