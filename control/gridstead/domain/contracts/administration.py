@@ -387,12 +387,11 @@ def _old_admin(state: GridState, contract: str, new_owner: str) -> str:
 
     Returns an empty text if there is none.
     """
-    appointed_admins = _appointed_admins(state, contract, new_owner)
+    grantor = ""
     for holder in state.holders:
         if (holder.contract, holder.role, holder.account) == (contract, Role.ADMIN, new_owner):
-            is_appointed = holder.given_by in appointed_admins
-            return "" if is_appointed else holder.given_by
-    return ""
+            grantor = holder.given_by
+    return "" if grantor in _appointed_admins(state, contract, new_owner) else grantor
 
 
 def _appointed_admins(state: GridState, contract: str, new_owner: str) -> set[str]:
