@@ -39,8 +39,8 @@ MARGIN = (
 LIFE_CYCLE = """\
 # The life of a job
 
-A job in the state of a row can change to each state whose column has an x. A job never leaves a
-cold state, because its escrow is settled.
+A job in the state of a row can change to each state whose column has an x. In a cold state the
+escrow of the job is settled, so the job never leaves this state.
 """
 
 

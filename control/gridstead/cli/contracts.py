@@ -29,7 +29,10 @@ DeploymentFile = Annotated[
     Path,
     typer.Option(
         "--deployment",
-        help="File that records each step. An interrupted run continues after the last step.",
+        help=(
+            "File that records each step. After an interruption, the command continues after the"
+            " last recorded step."
+        ),
     ),
 ]
 

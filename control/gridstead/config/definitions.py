@@ -30,16 +30,16 @@ class DefinitionLimits(Settings):
     proxies: Annotated[
         tuple[Network, ...],
         Field(
-            description="Networks of trusted proxies. The last address that they add to "
-            "X-Forwarded-For is the caller.",
+            description="Networks of trusted proxies. In a request from such a "
+            "proxy, the last address in X-Forwarded-For is the caller.",
             examples=[["192.0.2.14/32"]],
         ),
     ] = ()
     unused_mib: Annotated[
         PositiveInt,
         Field(
-            description="Maximum size of all scripts that no hot job uses. Above this size "
-            "the service refuses scripts."
+            description="Maximum size of all scripts that no unsettled job uses. Above this "
+            "size the service refuses new scripts."
         ),
     ] = 4096
 
@@ -108,7 +108,8 @@ class JobDefinitionsSettings(TickingService):
     module_ca_file: Annotated[
         Path | None,
         Field(
-            description="CA of these hosts, PEM. If not set, the CAs of the system.",
+            description="CA of the hosts in `module_hosts`, PEM. If not set, the CAs of the system "
+            "are used.",
             examples=["/etc/gridstead/modules-ca.crt"],
         ),
     ] = None

@@ -106,8 +106,8 @@ class SupervisorSettings(TickingService):
     logger_ca_file: Annotated[
         str | None,
         Field(
-            description="Path, on compute nodes, of the CA of the grid's logger. If not "
-            "set, the CAs of the system.",
+            description="File on the compute nodes with the CA of the grid's logger. If not set, "
+            "the CAs of the system are used.",
             examples=["/etc/gridstead/grid-ca.crt"],
         ),
     ] = None
@@ -121,10 +121,11 @@ class SupervisorSettings(TickingService):
     max_attempts: Annotated[
         PositiveInt,
         Field(
-            description="Number of submissions of one job that Slurm may lose or refuse before the "
-            "job is given up."
+            description="Maximum number of submissions of one job. If Slurm loses or refuses all "
+            "of them, the supervisor gives up the job."
         ),
     ] = 3
-    clock_skew_s: Annotated[NaturalInt, Field(description="Maximum difference between clocks.")] = (
-        60
-    )
+    clock_skew_s: Annotated[
+        NaturalInt,
+        Field(description="Maximum difference between the site's clocks and the times of blocks."),
+    ] = 60

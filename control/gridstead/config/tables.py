@@ -99,7 +99,7 @@ class Peer(Settings):
     endpoint: Annotated[
         Endpoint,
         Field(
-            description="Address of the server. Its certificate must have this host.",
+            description="Address of the server. Its certificate must be valid for this host.",
             examples=["control:8444"],
         ),
     ]
@@ -180,11 +180,12 @@ class Directory(Settings):
 class Storage(Settings):
     """The parent directories of users' directories, on the mounted shared storage."""
 
-    homes: Annotated[Path, Field(description="Parent of the home directories, by address.")] = Path(
-        "/home/ldap-users"
-    )
+    homes: Annotated[
+        Path, Field(description="Parent of the home directories, whose names are the addresses.")
+    ] = Path("/home/ldap-users")
     shared_cache: Annotated[
-        Path, Field(description="Parent of the cache directories of jobs, by uid.")
+        Path,
+        Field(description="Parent of the cache directories of jobs, whose names are the uids."),
     ] = Path("/opt/cache/shared")
     persistent_cache: Annotated[
         Path, Field(description="Parent of the cache directories of users, as `user-<uid>`.")

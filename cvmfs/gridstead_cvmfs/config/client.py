@@ -40,7 +40,8 @@ class MountedRepository(Settings):
         Field(
             min_length=1,
             description=(
-                "PEM files of its master public keys. One key must have signed the whitelist."
+                "PEM files with the repository's master public keys. One key must have signed the"
+                " whitelist."
             ),
             examples=[["/etc/gridstead/cvmfs/software.example.org.pub"]],
         ),

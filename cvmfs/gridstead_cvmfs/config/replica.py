@@ -39,7 +39,8 @@ class Repository(Settings):
         Field(
             min_length=1,
             description=(
-                "PEM files of its master public keys. One key must have signed the whitelist."
+                "PEM files with the repository's master public keys. One key must have signed the"
+                " whitelist."
             ),
             examples=[["/etc/gridstead/cvmfs/software.example.org.pub"]],
         ),

@@ -77,7 +77,10 @@ CONSTANTS = (
         unit="s",
         minimum=4 * DAY_S,
         maximum=30 * DAY_S,
-        meaning="time until an unsettled job expires, after its paid time or its cancellation",
+        meaning=(
+            "grace period after which an unsettled job expires, counted from the end of its paid"
+            " time or from its cancellation"
+        ),
     ),
     Constant(
         name="topUpSliceDurationMin",

@@ -85,7 +85,8 @@ class ContainerRun(Model):
         schema_rule(pattern=f"^(/.*[^/]|{_IMAGE})$"),
     ] = Field(
         description=(
-            "Name with a tag, or the path of a file in the job's directory, starting with `/`."
+            "Name with a tag, or the path of a file, relative to the job's directory and with a"
+            " leading `/`."
         )
     )
     registry: (
@@ -124,7 +125,7 @@ class ContainerRun(Model):
         description="Whether everything except the mounts is read-only.",
     )
     mounts: Annotated[tuple[Mount, ...], Field(strict=False, max_length=MAX_MOUNTS)] = Field(
-        default=(), description="Other folders of the node to mount."
+        default=(), description="Folders of the node to mount in addition to the job's directory."
     )
 
     @model_validator(mode="after")

@@ -122,4 +122,4 @@ class TransportData(Model):
     """A source or target. If both fields have a value, `http` is used."""
 
     http: HTTPData | None = Field(default=None, description="A URL.")
-    s3: S3Data | None = Field(default=None, description="A place in an S3 store.")
+    s3: S3Data | None = Field(default=None, description="A folder or an object in an S3 store.")

@@ -35,10 +35,11 @@ class Module(Model):
     It is a template in the language of Go's `text/template`. `{{ .Job }}` is the job and
     `{{ .Step }}` the step that uses the module, with their fields (`{{ .Job.Resources.Tasks }}`).
     Passwords, keys and tokens of the job are empty. Passwords, keys and tokens of the step are
-    placeholders. A placeholder is replaced only if the template inserts the mapping of the step
-    unchanged: `{{- .Step.Use.Steps | toYaml | nindent 2 }}` inserts the steps of `use` into a list,
-    with their secrets. A template can use `if`, `with`, `range`, variables, the functions of Go
-    that need only their arguments, and common functions of sprig.
+    placeholders. A placeholder is replaced only if the template inserts the whole mapping that
+    contains it, unchanged. For example, `{{- .Step.Use.Steps | toYaml | nindent 2 }}` inserts the
+    steps of `use`, with their secrets, into a list. A template can use `if`, `with`, `range`,
+    variables, built-in functions of Go such as `eq`, `and` and `printf`, and common functions of
+    sprig.
     """
 
     name: Name = Field(description="Name of the module.")

@@ -123,7 +123,7 @@ class Wireguard(Model):
 class Bore(Model):
     """A port of the step that is public through a bore server. The job's output shows its address.
 
-    On the step's node, the token is on the command line of the bore client.
+    On the step's node, `secret` is visible on the command line of the bore client.
     """
 
     bore_address: HostPort | None = Field(
@@ -137,7 +137,7 @@ class Bore(Model):
     )
     target_port: Port = Field(description="Port of the step.")
     secret: Word | None = Field(
-        default=None, description="Token of a route at the bore server.", repr=False
+        default=None, description="Secret that the bore server requires.", repr=False
     )
 
     @model_validator(mode="after")
@@ -171,7 +171,10 @@ class NetworkInterface(Model):
     bore: Bore | None = Field(default=None, description="A public port.")
     vnet: VNet | None = Field(
         default=None,
-        description="A virtual network of the job. Its interface has a name like that of a tunnel.",
+        description=(
+            "A virtual network of the job. Its interface is numbered together with the tunnels:"
+            " `wg0`, `wg1` and so on."
+        ),
     )
 
     @model_validator(mode="after")

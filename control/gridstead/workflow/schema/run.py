@@ -38,8 +38,8 @@ class StepRun(Model):
 
     command: Text = Field(
         description=(
-            "Shell text, one or several lines, at most 100 KiB. If it is empty, which only a"
-            " container allows, the command of the image runs."
+            "Shell text, one or several lines, at most 100 KiB. In a container the text may be"
+            " empty. The command of the image then runs."
         )
     )
     shell: Shell = Field(
@@ -57,7 +57,7 @@ class StepRun(Model):
         description="Variables of this step. They replace variables of the job with the same name.",
     )
     container: ContainerRun | None = Field(
-        default=None, description="Container of the command. Default: none, the node itself."
+        default=None, description="Container in which the command runs. Default: no container."
     )
     work_dir: AbsolutePath | None = Field(
         default=None,
@@ -76,7 +76,9 @@ class StepRun(Model):
     )
     disable_cpu_binding: bool = Field(
         default=False,
-        description="Whether the tasks may use all CPUs of the step instead of their own.",
+        description=(
+            "Whether each task may use all CPUs of the step, not only the CPUs of the task."
+        ),
     )
     mpi: Literal["none", "pmix_v4", "pmi2"] | None = Field(
         default=None,
@@ -95,12 +97,12 @@ class StepRun(Model):
     )
     dns: Annotated[tuple[Ip, ...], Field(strict=False, max_length=MAX_NAME_SERVERS)] = Field(
         default=(),
-        description="Name servers in a network namespace. No effect on the host network.",
+        description="Name servers in a network namespace. No effect if `network` is `host`.",
     )
     custom_network_interfaces: Annotated[
         tuple[NetworkInterface, ...], Field(strict=False, max_length=MAX_INTERFACES)
     ] = Field(
-        default=(), description="Tunnels in a network namespace. No effect on the host network."
+        default=(), description="Tunnels in a network namespace. No effect if `network` is `host`."
     )
 
     @property

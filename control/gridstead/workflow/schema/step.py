@@ -150,8 +150,8 @@ class StepUse(Model):
 class Step(Model):
     """One step: one of `run`, `steps`, `for`, `launch` and `use`, or none of them.
 
-    Steps run one after the other. The first step that fails ends its list, and ends the job with
-    its exit code, unless an enclosing step has a `catch`.
+    Steps run one after the other. If a step fails, the later steps of its list do not run. Unless
+    the step or an enclosing step has a `catch`, the job ends with the exit code of the failed step.
     """
 
     model_config = ConfigDict(json_schema_extra={"allOf": _EXCLUSIVE})
@@ -187,7 +187,7 @@ class Step(Model):
     run: StepRun | None = Field(default=None, description="A command.")
     for_: StepFor | None = Field(default=None, alias="for", description="A loop.")
     launch: StepAsyncLaunch | None = Field(
-        default=None, description="Steps in parallel with the steps after them."
+        default=None, description="Steps that run in parallel with the later steps."
     )
     use: StepUse | None = Field(default=None, description="A module.")
     catch: Steps = Field(
@@ -204,8 +204,8 @@ class Step(Model):
         description=(
             "Steps that run after the step and its `catch`, even if these fail. The exit code of"
             " the step remains. If it is 0, the exit code of the `finally` steps is used. If the"
-            " job is cancelled or exceeds its time limit, each of these steps runs once, on its"
-            " first node, in the few seconds that the provider allows."
+            " job is cancelled or exceeds its time limit, each `finally` step runs once, on the"
+            " first node of the job, in the few seconds that the provider allows."
         ),
     )
 
@@ -226,7 +226,9 @@ class Workflow(Model):
 
     enable_logging: bool = Field(
         default=False,
-        description="Whether the grid's logger stores the output, where its owner can read it.",
+        description=(
+            "Whether the grid's logger stores the job's output, so that the customer can read it."
+        ),
     )
     resources: JobResources = Field(description="Resources of the whole job.")
     env: Env = Field(default=(), description="Variables of every step.")
@@ -234,7 +236,7 @@ class Workflow(Model):
         default=None,
         description=(
             "Data that is copied to `$DEEPSQUARE_INPUT` before the first step. An archive from a"
-            " URL is unpacked in the same directory."
+            " URL is unpacked in this directory."
         ),
     )
     input_mode: Mode | None = Field(
@@ -247,9 +249,9 @@ class Workflow(Model):
     output: TransportData | None = Field(
         default=None,
         description=(
-            "Target of `$DEEPSQUARE_OUTPUT` after all steps have succeeded. One file is sent to a"
-            " URL; several files are sent as `output.zip`. The answer of the server is in the job's"
-            " output."
+            "Target to which `$DEEPSQUARE_OUTPUT` is copied after all steps have succeeded. A URL"
+            " receives a single file unchanged, and several files as `output.zip`. The answer of"
+            " the server is written to the job's output."
         ),
     )
     continuous_output_sync: bool = Field(
