@@ -28,5 +28,6 @@ class MetaSchedulerSettings(TickingService):
     chain: Chain
     wallet: Wallet
     queue_view: Annotated[
-        QueueView | None, Field(description="The queue view. Without this table it is not served.")
+        QueueView | None,
+        Field(description="The queue view. It is served only if this table exists."),
     ] = None

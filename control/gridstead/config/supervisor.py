@@ -50,7 +50,8 @@ class SshTransport(Settings):
     known_hosts_file: Annotated[
         Path,
         Field(
-            description="File with the host key of the login node. Any other key is refused.",
+            description="File with the host key of the login node. Every other host key is "
+            "refused.",
             examples=["/etc/gridstead/ssh/known_hosts"],
         ),
     ]
@@ -62,10 +63,12 @@ class Slurm(Settings):
     transport: Annotated[
         Literal["agent", "ssh"], Field(description="How the supervisor reaches Slurm.")
     ] = "agent"
-    agent: Annotated[AgentTransport | None, Field(description="Required for transport agent.")] = (
+    agent: Annotated[
+        AgentTransport | None, Field(description="Required if `transport` is `agent`.")
+    ] = None
+    ssh: Annotated[SshTransport | None, Field(description="Required if `transport` is `ssh`.")] = (
         None
     )
-    ssh: Annotated[SshTransport | None, Field(description="Required for transport ssh.")] = None
 
     @model_validator(mode="after")
     def _check_transport(self) -> Self:
@@ -113,7 +116,7 @@ class SupervisorSettings(TickingService):
     ] = None
     ssh_keys: Annotated[
         SshKeys | None,
-        Field(description="The SshAPI server. Without this table it is not started."),
+        Field(description="The SshAPI server. It is started only if this table exists."),
     ] = None
     claim_limit: Annotated[
         PositiveInt, Field(le=200, description="Maximum number of jobs in one claim.")

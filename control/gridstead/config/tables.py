@@ -32,7 +32,8 @@ class Chain(Settings):
     contract: Annotated[
         Address,
         Field(
-            description="Address of the MetaScheduler. The other addresses are read from it.",
+            description="Address of MetaScheduler, which returns the addresses of the other "
+            "contracts.",
             examples=["0x1234567890abcdef1234567890abcdef12345678"],
         ),
     ]
@@ -161,7 +162,7 @@ class Directory(Settings):
     password_file: Annotated[
         Path,
         Field(
-            description="File with the password of this account.",
+            description="File with the password of the service account.",
             examples=["/etc/gridstead/secrets/directory-connector.password"],
         ),
     ]
