@@ -45,7 +45,7 @@ class BarrierScripts:
 
 
 class SubmitterSetup:
-    """A submitter with fakes."""
+    """A submitter with fakes of the chain, Slurm, the script source and the journal."""
 
     def __init__(self, threads):
         self.clock = FakeClock()

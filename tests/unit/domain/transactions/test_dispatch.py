@@ -3,7 +3,8 @@
 
 An outbox entry is a call that must be sent. A transaction contains the calls of its entries. A
 nonce has several transactions if the sender replaced one with a transaction with higher fees. A
-call is cleared if it may be sent to the node now.
+call is cleared if it may be sent to the node now. An objection to a call is the reason why the call
+is no longer valid and must not be sent.
 """
 
 from __future__ import annotations
