@@ -7,8 +7,8 @@ import {Base} from "../Base.sol";
 import {Ending} from "./Ending.sol";
 import {Witness} from "./Witness.sol";
 
-/// @notice The invariants that must hold after each call of a campaign. Their numbers are those of
-/// contracts/README.md.
+/// @notice The invariants that must hold after each call of a campaign, which is a random sequence
+/// of calls. The numbers of the invariants are those in contracts/README.md.
 /// @dev The witness records every job and every broken rule. These tests compare its records with
 /// the contracts.
 /// forge-config: default.invariant.fail-on-revert = true

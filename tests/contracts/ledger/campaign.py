@@ -59,6 +59,6 @@ class Campaign:
                 self.replay.play(call)
             self.replay.compare_all()
         except AssertionError as err:
-            # The environment variables with which the test plays only this sequence.
+            # The environment variables with which test_ledger.py plays only this sequence.
             environment = f"GRIDSTEAD_LEDGER_SEED={seed} GRIDSTEAD_LEDGER_SEQUENCES=1"
             raise Disagreement("\n".join([environment, *map(str, played_calls), str(err)])) from err

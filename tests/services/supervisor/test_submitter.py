@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The submitter, with several submissions at once.
+"""The submitter, which submits several jobs at the same time.
 
 The gate of a customer is open if the customer's user and directories exist at the site.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The diagnostics of a set of contracts, and the names of roles."""
+"""The diagnostics of a set of contracts (all contracts of one grid), and the names of roles."""
 
 from dataclasses import replace
 

@@ -184,7 +184,7 @@ def test_return_without_a_claim_is_a_claim_timeout():
     }
 
 
-def test_claim_counts_only_for_its_own_match():
+def test_claim_of_an_earlier_match_does_not_count_for_a_later_match():
     history = history_of(
         (ChainEventKind.JOB_CLAIMED, 5, PROVIDER),
         (ChainEventKind.JOB_REFUSED, 9, PROVIDER),
