@@ -262,7 +262,7 @@ def _settle(grid: GasGrid) -> int:
 
 def _delegated_top_up(grid: GasGrid) -> int:
     job = grid.create_job_in_step("start")
-    # The escrow pays for 70 minutes. A slice can be added if at most 30 minutes remain.
+    # The escrow pays for 70 minutes. A delegated top-up is allowed if at most 30 minutes remain.
     grid.pass_time(45 * 60)
     return grid.send(grid.provider, grid.meta.topUpJobDelegate(job))
 
