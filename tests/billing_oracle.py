@@ -39,7 +39,7 @@ def price(resources, prices) -> int:
 
 
 def cost(seconds: int, price_per_min: int) -> int:
-    """Return the cost of a billed time, rounded down. The escrow does not limit it."""
+    """Return the cost of a billed time, rounded down. The escrow does not limit the cost."""
     return floor(Fraction(seconds, 60) * price_per_min)
 
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain with test doubles of the first generation of contracts: DeepSquare's, version 1.2."""
+"""A chain with test doubles of the contracts of DeepSquare 1.2.
+
+Gridstead's contracts are derived from these contracts. The tests call them plain contracts, or the
+first generation.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,7 @@ def build_artifacts() -> dict[str, dict]:
 
 
 class PlainDevnet(Devnet):
-    """A chain with the contracts of the first generation. The wallets are those of Devnet."""
+    """A chain with the doubles of DeepSquare 1.2. The wallets are those of Devnet."""
 
     def _deploy(self, directory: Path) -> dict[str, str]:
         doubles = _PlainContracts(DirectSender(self.node, self.admin))

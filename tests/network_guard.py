@@ -67,7 +67,7 @@ def _audit(event: str, args: tuple) -> None:
 
 
 def _host_of(event: str, args: tuple) -> str | None:
-    """Return the other host of an audit event. Return None if the event has no other host."""
+    """Return the host to which an event connects, or the name that it resolves, else None."""
     if event in _CONNECTION_EVENTS:
         connection, address = args
         if connection.family not in _INTERNET_FAMILIES or address is None:

@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {Grid} from "./Grid.sol";
 
-/// @notice Credit, Constants, owners and roles.
+/// @notice Tests of the contracts Credit and Constants, and of owners and roles.
 contract BasicsTest is Grid {
     bytes32 private constant ROLE = keccak256("METASCHEDULER_ROLE");
 

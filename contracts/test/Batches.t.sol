@@ -114,7 +114,8 @@ contract BatchesTest is Grid {
             vm.prank(MATCHER);
             meta.metaSchedule(jobId, PROVIDER);
         }
-        vm.cool(address(jobs)); // Slots are cold, as at the start of a transaction.
+        // The first access to each storage slot costs more gas, as in a new transaction (EIP-2929).
+        vm.cool(address(jobs));
         vm.cool(address(queues));
 
         vm.prank(PROVIDER);

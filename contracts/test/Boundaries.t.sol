@@ -13,8 +13,8 @@ interface CallCounter {
     function expectCall(address callee, bytes calldata data, uint64 count) external;
 }
 
-/// @notice Exact values and boundaries that the other tests do not check, as a mutation campaign
-/// showed.
+/// @notice Exact values and limits. Mutation testing showed that the tests of the other files do
+/// not check them.
 contract BoundariesTest is Grid {
     CallCounter private callCounter = CallCounter(address(vm));
 

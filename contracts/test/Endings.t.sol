@@ -8,7 +8,7 @@ import {Job, JobId, JobStatus, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
 /// @notice The ends of a job without a settlement (cancellation, panic, expiry), and the withdrawal
-/// of the fees.
+/// of the fees. A job that has ended is cold.
 contract EndingsTest is Grid {
     // cancelJob
 

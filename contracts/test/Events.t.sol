@@ -18,7 +18,8 @@ interface EventLog {
     function getRecordedLogs() external returns (Log[] memory);
 }
 
-/// @notice Events and rights that the other tests do not check, as a mutation campaign showed.
+/// @notice Events and rights. Mutation testing showed that the tests of the other files do not
+/// check them.
 contract EventsTest is Grid {
     EventLog private eventLog = EventLog(address(vm));
 

@@ -19,8 +19,8 @@ import {
 } from "../src/Types.sol";
 import {Base} from "./Base.sol";
 
-/// @notice A complete set of contracts with two customers and two approved providers. Functions
-/// make the calls of these accounts.
+/// @notice Base of tests that need all contracts of a grid. It deploys the contracts, and has two
+/// customers and two approved providers. Its functions call the contracts as these accounts.
 abstract contract Grid is Base {
     address internal constant ALICE = address(0xA11CE);
     address internal constant BOB = address(0xB0B);
@@ -158,7 +158,8 @@ abstract contract Grid is Base {
         return jobs.get(jobId);
     }
 
-    /// @dev The contract's balance must be exactly the escrow of hot jobs plus the fees.
+    /// @dev The contract's balance must be exactly the escrow of the jobs that have not ended,
+    /// plus the fees.
     function assertConserved() internal view {
         uint256 locked = 0;
         for (uint256 id = 1; id <= jobs.jobIdCounter(); ++id) {

@@ -9,7 +9,7 @@ import {Base} from "./Base.sol";
 import {LibraryCaller} from "./LibraryCaller.sol";
 
 /// @notice The libraries: the table of transitions, the formulas of billing, and the bounds of a
-/// job definition.
+/// job definition. A state is cold if the job has ended.
 contract LibrariesTest is Base {
     LibraryCaller private caller = new LibraryCaller();
 

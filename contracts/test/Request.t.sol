@@ -7,6 +7,7 @@ import {Job, JobDefinition, JobId, JobStatus} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
 /// @notice Requests of jobs, with and without a permit, and the list of a customer's jobs.
+/// The admin can close the set of contracts. A closed set accepts no new jobs.
 contract RequestTest is Grid {
     function test_a_closed_set_accepts_no_new_job() public {
         meta.setEnableRequestNewJob(false);

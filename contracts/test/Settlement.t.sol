@@ -6,8 +6,9 @@ import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {Job, JobId, JobStatus, ProviderPrices, Settlement} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Settlements: the bill, the division of the escrow, and the events. The published call is
-/// providerSetJobStatus of DeepSquare 1.2, which starts a job or settles it.
+/// @notice Settlements: the bill, the division of the escrow, and the events. A status is hot until
+/// the job has ended. The published call is the function providerSetJobStatus, which starts or
+/// settles a job. It is published by DeepSquare 1.2, from which these contracts are derived.
 contract SettlementTest is Grid {
     function test_a_job_that_does_not_exist_cannot_be_settled() public {
         expectError(bytes4(keccak256("InvalidJob()")));

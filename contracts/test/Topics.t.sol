@@ -84,7 +84,8 @@ contract TopicsTest is Grid {
     }
 
     /// @dev Checks that at least one event of this kind has the account in a topic, and that all
-    /// such events are about jobs up to id `last`.
+    /// such events are about the jobs of the account. Jobs with an id above `last` belong to
+    /// another account.
     function _expectFound(Log[] memory logs, bytes32 topic, address account, uint256 last)
         private
         pure

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements of the gas of the contracts' calls on anvil, from the receipts.
+"""Functions that measure the gas of contract calls on anvil, from the receipts of transactions.
 
 The figures must depend only on the contracts. The arguments of the calls are therefore fixed: the
 addresses of anvil's accounts, a script id of 22 characters, no labels, and an evidence hash without
@@ -34,7 +34,7 @@ Figures = dict[str, int]
 
 
 class GasGrid:
-    """A set of contracts on a new chain, with an admin, a matcher, customers and providers."""
+    """The contracts of a grid on a new chain, with an admin, a matcher, customers and providers."""
 
     def __init__(self, chain, create) -> None:
         self.chain = chain
@@ -92,7 +92,8 @@ class GasGrid:
         """Mine empty blocks."""
         self.chain.provider.make_request("anvil_mine", [hex(blocks)])
 
-    # The steps of one job, with the calls of DeepSquare 1.2.
+    # The steps of one job. They use the functions that DeepSquare 1.2 has too, so that the page can
+    # compare the gas with that of DeepSquare 1.2.
 
     def request(self) -> int:
         """Return the gas of a request by the customer."""
@@ -203,7 +204,10 @@ def measure_batches(grid: GasGrid) -> Figures:
 
 
 def measure_other_calls(grid: GasGrid) -> Figures:
-    """Return the gas of the other calls: the mean of later calls, or the gas of a single call."""
+    """Return the gas of the calls that are not steps of a job.
+
+    For repeated calls, the figure is the mean of the calls after the first.
+    """
     figures = {name: _mean_gas(grid, measure) for name, measure in REPEATED_CALLS.items()}
     for name, measure in SINGLE_CALLS.items():
         figures[name] = measure(grid)
@@ -258,7 +262,7 @@ def _settle(grid: GasGrid) -> int:
 
 def _delegated_top_up(grid: GasGrid) -> int:
     job = grid.create_job_in_step("start")
-    # The escrow pays for 70 minutes. A slice can be added if at most 30 minutes remain.
+    # The escrow pays for 70 minutes. A delegated top-up is allowed if at most 30 minutes remain.
     grid.pass_time(45 * 60)
     return grid.send(grid.provider, grid.meta.topUpJobDelegate(job))
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-# The gas of the contracts of DeepSquare 1.2 for the same steps. The last figure is an estimate.
+# The gas of each step of a job with the contracts of DeepSquare 1.2, from which the contracts are
+# derived. The last figure is an estimate.
 DEEPSQUARE_GAS = {
     "request": 635_000,
     "match": 293_000,

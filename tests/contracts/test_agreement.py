@@ -43,7 +43,7 @@ def draw_number(numbers, bits):
 
 @pytest.mark.parametrize("to_state", JobState)
 @pytest.mark.parametrize("from_state", JobState)
-def test_transition_table_is_the_same(solidity, from_state, to_state):
+def test_python_and_solidity_have_the_same_transition_table(solidity, from_state, to_state):
     assert solidity.isLegal(from_state, to_state).call() == is_legal(from_state, to_state)
 
 
@@ -68,14 +68,14 @@ def test_contract_refuses_only_illegal_transitions(solidity, from_state):
         assert refusal == expected_refusal(from_state, to_state)
 
 
-def test_cost_is_the_same(solidity, numbers):
+def test_python_and_solidity_compute_the_same_cost(solidity, numbers):
     for _ in range(SAMPLES):
         seconds, price = draw_number(numbers, 64), draw_number(numbers, 96)
 
         assert cost_floor(seconds, price) == solidity.costDown(seconds, price).call()
 
 
-def test_price_is_the_same(solidity, numbers):
+def test_python_and_solidity_compute_the_same_price(solidity, numbers):
     for _ in range(SAMPLES):
         gpus, memory = draw_number(numbers, 20), draw_number(numbers, 19)
         cpus, tasks = draw_number(numbers, 10), draw_number(numbers, 10)
@@ -91,7 +91,7 @@ def test_price_is_the_same(solidity, numbers):
         assert price_per_minute(resources, prices) == expected
 
 
-def test_bill_is_divided_the_same_way(solidity, numbers):
+def test_python_and_solidity_divide_a_bill_in_the_same_way(solidity, numbers):
     for _ in range(SAMPLES):
         escrow = draw_number(numbers, 128)
         seconds = draw_number(numbers, 32)
@@ -122,12 +122,12 @@ def escrows_and_prices(numbers):
     yield from itertools.product((0, 1, 2**128 - 1), (0, 1, 2**96 - 1))
 
 
-def test_paid_minutes_are_the_same(solidity, numbers):
+def test_python_and_solidity_compute_the_same_paid_minutes(solidity, numbers):
     for escrow, price in escrows_and_prices(numbers):
         assert emitted_minutes_floor(escrow, price) == solidity.minutesDown(escrow, price).call()
 
 
-def test_paid_seconds_are_the_same(solidity, numbers):
+def test_python_and_solidity_compute_the_same_paid_seconds(solidity, numbers):
     for escrow, price in escrows_and_prices(numbers):
         assert paid_seconds_ceil(escrow, price) == solidity.paidSecondsUp(escrow, price).call()
 
@@ -139,7 +139,7 @@ def draw_near(numbers, bound):
     )
 
 
-def test_the_same_resources_are_valid(solidity, numbers):
+def test_python_and_solidity_accept_the_same_resources(solidity, numbers):
     results = set()  # both results must occur
     for _ in range(5 * SAMPLES):
         gpus = draw_near(numbers, MAX_GPUS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ledger model in Python and the contracts agree exactly on every call of random sequences.
+"""A Python model of the contracts agrees with the contracts on every call of random sequences.
 
 ``GRIDSTEAD_LEDGER_SEQUENCES`` is the number of sequences (default 100), and
 ``GRIDSTEAD_LEDGER_SEED`` is the first seed. A failure prints the seed of its sequence.

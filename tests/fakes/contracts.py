@@ -34,7 +34,7 @@ ESCROW = "escrow"
 FEES = "fees"
 FEE_PERCENT = 20
 
-# The fields that the real events of a kind do not contain.
+# The fields that the events of the real contracts do not contain, by kind of event.
 _ABSENT_FIELDS = {
     ChainEventKind.JOB_REQUESTED: {"provider"},
     ChainEventKind.JOB_TRANSITION: {"customer", "provider"},
@@ -66,7 +66,7 @@ class GridState(State):
 
 @dataclass
 class Contracts:
-    """The contracts while calls are made in the next block.
+    """The contracts, during the contract calls of the next block.
 
     Attributes:
         state: The state, which calls change.

@@ -73,7 +73,7 @@ class LoggerProcess:
         )
 
     def access_file(self, path: Path, log: LogId) -> Path:
-        """Write the access file of a job's log writer and return its path."""
+        """Write the file with which a job's log writer connects to the logger. Return its path."""
         address = f"localhost:{self.port}"
         fields = (address, self.authority.certificate, log.owner, log.name, self.token(log))
         path.write_text("".join(f"{field}\n" for field in fields))

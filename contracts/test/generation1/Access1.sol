@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice Owners and roles as in the contracts of version 1.2, without our additions.
+/// @notice Owners and roles as in the contracts of DeepSquare 1.2.
 abstract contract Owned1 {
     address public owner = msg.sender;
 

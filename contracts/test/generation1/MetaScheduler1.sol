@@ -16,11 +16,12 @@ import {ProviderManager1} from "./ProviderManager1.sol";
 import {JobRepository1, ProviderJobQueues1} from "./Records1.sol";
 import {Tools1} from "./Tools1.sol";
 
-/// @notice A double of the DeepSquare contracts, version 1.2, for tests of our clients on such a
-/// grid. It has the same selectors, events, errors and order of checks. It bills whole minutes, at
-/// least one, at the prices at the time of the settlement. A bill may exceed the time since the
-/// start by 15 minutes. A job is also billed if its provider reports a panic. The double has the
-/// faults of the original on purpose.
+/// @notice A test double of contract MetaScheduler of DeepSquare 1.2. Our contracts are derived
+/// from those of DeepSquare 1.2, and our clients also support a grid with the original contracts.
+/// The double has the same selectors, events, errors and order of checks as the original. It also
+/// has the faults of the original: it bills whole minutes, at least one, at the prices at the time
+/// of the settlement. A bill may exceed the time since the start by 15 minutes. A job is also
+/// billed if its provider reports a panic.
 contract MetaScheduler1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
 

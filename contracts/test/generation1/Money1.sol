@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {Owned1} from "./Access1.sol";
 
-/// @notice The constants of version 1.2. They have no bounds.
+/// @notice The constants of DeepSquare 1.2. They have no bounds.
 contract Constants1 is Owned1 {
     uint256 public minimumAmount = 100e18;
     uint256 public cancellationFeeMinute = 5; // no settlement reads it
@@ -37,7 +37,7 @@ contract Constants1 is Owned1 {
     }
 }
 
-/// @notice The token of version 1.2: ERC-20 with increaseAllowance and decreaseAllowance, but
+/// @notice The token of DeepSquare 1.2: ERC-20 with increaseAllowance and decreaseAllowance, but
 /// without permits.
 contract Credit1 is Owned1 {
     string public constant name = "Credit";

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {Label, Provider, ProviderHardware, ProviderPrices} from "../../src/Types.sol";
 import {Roles1} from "./Access1.sol";
 
-/// @notice Providers of version 1.2: prices have no bound, and every change needs a new approval.
+/// @notice Providers of DeepSquare 1.2: prices have no bound. Every change needs a new approval.
 /// The linked list of addresses is omitted, because our clients read events instead.
 contract ProviderManager1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");

@@ -5,7 +5,7 @@ import {Job, JobCost, JobId, JobStatus, JobTime} from "../../src/Types.sol";
 import {Owned1, Roles1} from "./Access1.sol";
 import {Tools1} from "./Tools1.sol";
 
-/// @notice The records of version 1.2, with one setter per field.
+/// @notice The records of DeepSquare 1.2, with one setter per field.
 contract JobRepository1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
 
@@ -108,7 +108,7 @@ contract JobRepository1 is Roles1 {
     }
 }
 
-/// @notice The queues of version 1.2: first in, first out. A claim skips entries that are not
+/// @notice The queues of DeepSquare 1.2: first in, first out. A claim skips jobs that are not
 /// META_SCHEDULED any more, but does not check the provider of the job.
 contract ProviderJobQueues1 is Owned1 {
     struct Queue {

@@ -3,15 +3,15 @@ pragma solidity 0.8.37;
 
 import {JobDefinition, JobStatus, ProviderPrices} from "../../src/Types.sol";
 
-/// @notice The arithmetic and the transition table of version 1.2. Prices are in wei per whole
+/// @notice The arithmetic and the transition table of DeepSquare 1.2. Prices are in wei per whole
 /// minute.
 library Tools1 {
     error InvalidTransition(JobStatus from, JobStatus to);
     error JobHotStatusOnly(JobStatus current);
     error SameStatusError();
 
-    /// @dev For each hot state, the bit set of the states that may follow. No state follows a cold
-    /// state.
+    /// @dev The legal transitions. For each state of a job that has not ended (hot state), the bit
+    /// set of the states that may follow. No state follows an end state (cold state).
     uint256 private constant AFTER_PENDING = 1 << 1 | 1 << 4 | 1 << 8;
     uint256 private constant AFTER_META_SCHEDULED = 1 << 0 | 1 << 2 | 1 << 4 | 1 << 8;
     uint256 private constant AFTER_SCHEDULED = 1 << 0 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 8;

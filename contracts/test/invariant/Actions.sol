@@ -5,9 +5,9 @@ import {JobId, JobStatus, Settlement} from "../../src/Types.sol";
 import {Witness} from "./Witness.sol";
 import {World} from "./World.sol";
 
-/// @notice The valid and invalid actions of customers, providers and services that can also run
-/// inside a transfer. An action derives all its choices from one seed. Therefore forge can print a
-/// failing sequence with one or two numbers per action.
+/// @notice The valid and invalid actions of customers, providers and services that can also run as
+/// a reentrant call during a transfer. An action derives all its choices from one seed. Therefore
+/// forge can print a failing sequence with one or two numbers per action.
 abstract contract Actions is World {
     uint256 private constant ACTION_CHOICES = 11;
 
@@ -151,7 +151,7 @@ abstract contract Actions is World {
         );
     }
 
-    /// @dev A state and a time that a provider may report. Either may be false. In half of the
+    /// @dev A state and a time for a provider's report. Each of them may be wrong. In half of the
     /// cases the time is at most a minute above the time since the start.
     function _report(uint256 seed, Witness.JobRecord memory job)
         private

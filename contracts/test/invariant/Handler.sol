@@ -5,8 +5,8 @@ import {JobId, JobStatus, Match, Start} from "../../src/Types.sol";
 import {Actions} from "./Actions.sol";
 import {Witness} from "./Witness.sol";
 
-/// @notice The functions that forge calls in a campaign. Actions.sol has the actions that can also
-/// run inside a transfer.
+/// @notice The functions that forge calls in a campaign, which is a random sequence of calls.
+/// Actions.sol has the actions that can also run as a reentrant call during a transfer.
 contract Handler is Actions {
     /// @notice The actions of a campaign. Actions that advance a job are listed twice, so that jobs
     /// reach late states.

@@ -7,8 +7,8 @@ import {Base} from "../Base.sol";
 import {Ending} from "./Ending.sol";
 import {Witness} from "./Witness.sol";
 
-/// @notice The invariants that must hold after each call of a campaign. Their numbers are those of
-/// contracts/README.md.
+/// @notice The invariants that must hold after each call of a campaign, which is a random sequence
+/// of calls. The numbers of the invariants are those in contracts/README.md.
 /// @dev The witness records every job and every broken rule. These tests compare its records with
 /// the contracts.
 /// forge-config: default.invariant.fail-on-revert = true
@@ -124,9 +124,9 @@ contract InvariantsTest is Base {
         }
     }
 
-    /// @dev The job of each visible entry belongs to the provider and is in the state of this
-    /// queue. Every such job is visible. An exception is the cancel queue, because a provider may
-    /// have claimed the entry of a job that is still in such a state.
+    /// @dev Checks that the job of each visible entry belongs to the provider and is in a state of
+    /// this queue, and that each such job has a visible entry. The second check omits the cancel
+    /// queue: the provider may already have claimed the cancel entry of a job.
     function _assertQueue(
         Witness.JobRecord[] memory jobRecords,
         address provider,

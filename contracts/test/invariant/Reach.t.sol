@@ -6,7 +6,7 @@ import {Ending} from "./Ending.sol";
 
 /// @notice A campaign that reaches few states detects few faults. This campaign has the size of a
 /// campaign in CI and draws the same actions at random. It must make every legal transition and
-/// every attack, and reach every other situation that is listed here.
+/// every attack, and reach every situation in the list `situations`.
 contract ReachTest is Base {
     uint256 private constant RUNS = 64;
     uint256 private constant DEPTH = 32;

@@ -6,7 +6,7 @@ import {JobRepository} from "../../src/JobRepository.sol";
 import {Job, JobId, JobStatus} from "../../src/Types.sol";
 
 /// @notice A proxy between MetaScheduler and JobRepository. It sees every write that takes effect,
-/// records every job, and checks rules. The rules are a second, independent implementation.
+/// records every job, and checks rules. The rules are written independently of the contracts.
 /// @dev A broken rule is recorded and does not revert: the contracts would handle a revert as a
 /// failed call and discard the record.
 contract Witness {

@@ -20,7 +20,7 @@ import {Base} from "../Base.sol";
 import {HostileToken, IInterrupter} from "./HostileToken.sol";
 import {Witness} from "./Witness.sol";
 
-/// @notice An account with its own address that makes the calls of the campaign.
+/// @notice An account of a campaign. It calls contracts from its own address.
 contract Actor {
     function act(address target, bytes calldata call) external returns (bool, bytes memory) {
         return target.call(call);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls of the admin and the owners, calls about providers, and calls of Credit."""
+"""Random contract calls of the admin and the owners, calls about providers, and calls of Credit."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class AdministrationCalls:
 
     Args:
         random: The source of randomness.
-        model: The model.
-        accounts: The accounts.
+        model: The model of the contracts.
+        accounts: The accounts that send the calls.
         random_calls: The source of accounts and signed permits.
     """
 

@@ -129,7 +129,7 @@ MODEL_FUNCTIONS: dict[str, dict[str, ModelFunction]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a contract's function. The arguments have the types of the ABI.
+    """A contract call. The arguments have the types of the ABI.
 
     Attributes:
         wait: Seconds between the previous block and the block of this call.
@@ -150,7 +150,7 @@ class Call:
         return f"{delay}: {self.sender} {self.contract}.{self.function}{describe(self.arguments)}"
 
     def play(self, model: ContractModel) -> tuple[str, tuple[str, ...]] | None:
-        """Advance the time and call the model.
+        """Advance the time of the model and execute the call on it.
 
         Returns the error of a refused call, else None. A refused call changes only the time.
         """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A campaign: sequences of calls, each played from the same initial state of the grid."""
+"""A campaign: random sequences of contract calls, each from the same initial state of the grid.
+
+To play a call means to execute it on the contracts and on their model in Python.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from gridstead.adapters.chain.node import Node
 
 
 class Campaign:
-    """A new grid on which sequences of calls are played.
+    """A new grid on which sequences of contract calls are played.
 
     Args:
         node: A new anvil.
@@ -56,6 +59,6 @@ class Campaign:
                 self.replay.play(call)
             self.replay.compare_all()
         except AssertionError as err:
-            # The environment variables with which the test plays only this sequence.
+            # The environment variables with which test_ledger.py plays only this sequence.
             environment = f"GRIDSTEAD_LEDGER_SEED={seed} GRIDSTEAD_LEDGER_SEQUENCES=1"
             raise Disagreement("\n".join([environment, *map(str, played_calls), str(err)])) from err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of contract MetaScheduler. It checks the callers; module steps has the effects."""
+"""The model of contract MetaScheduler. It checks the callers. Module steps has the effects."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def settle(model: ContractModel, job_id: bytes, status: int, *report: Any) -> No
 def set_status(
     model: ContractModel, job_id: bytes, status: int, minutes: int, error: str, exit_code: int
 ) -> None:
-    """Start a job now, or settle it with a bill in whole minutes (call of DeepSquare 1.2)."""
+    """Start a job now, or settle it with a bill in minutes (function of DeepSquare 1.2)."""
     job = _assigned_job(model, job_id)
     new_state = _to_state(status)
     if new_state is JobState.RUNNING:

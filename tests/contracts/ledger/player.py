@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A player draws the calls of a sequence at random.
+"""A player chooses the contract calls of a sequence at random.
 
-Most calls are sensible: the contracts usually accept them. The other calls have random arguments.
+Most of the calls are sensible: the contracts usually accept them. The remaining calls have random
+arguments.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ class Player:
 
     Args:
         seed: The seed of the random choices. The same seed yields the same calls.
-        model: The model. The caller plays each call on it.
-        accounts: The accounts.
+        model: The model of the contracts. The code that iterates over ``calls`` must execute each
+            call on the model before it requests the next call.
+        accounts: The accounts that send the calls.
     """
 
     def __init__(self, seed: int, model: ContractModel, accounts: Accounts) -> None:

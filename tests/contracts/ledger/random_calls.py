@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls of any function by any account. Many arguments are at or near a bound."""
+"""Random contract calls of any function by any account. Many arguments are at or near a bound."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ TEXTS = ("", "out of memory", "ä" * 40, "x" * 300)
 
 
 class RandomCalls:
-    """A source of random calls.
+    """A source of random contract calls.
 
     Args:
         random: The source of randomness.
-        model: The model, for existing jobs and nonces.
-        accounts: The accounts.
+        model: The model of the contracts, for existing jobs and nonces.
+        accounts: The accounts that send the calls.
     """
 
     def __init__(self, random: Random, model: ContractModel, accounts: Accounts) -> None:

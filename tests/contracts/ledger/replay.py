@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replay of calls on the model and on the chain, with a comparison of all visible results."""
+"""Executes contract calls on the model and on the chain, and compares all visible results."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Disagreement(AssertionError):
 
 
 class Replay:
-    """Plays the same calls on the model and on the chain, and compares the results.
+    """Executes each contract call on the model and on the chain, and compares the results.
 
     Args:
-        model: The model, in the current state of the chain.
+        model: The model of the contracts, in the current state of the chain.
         chain: The contracts.
         accounts: The addresses of the accounts for which the views are compared.
 
@@ -47,11 +47,11 @@ class Replay:
 
     @property
     def calls(self) -> int:
-        """The number of calls that were played."""
+        """The number of calls that were executed."""
         return self.called.total()
 
     def play(self, call: Call) -> None:
-        """Play one call.
+        """Execute one call on the model and on the chain.
 
         Raises:
             Disagreement: If the contracts and the model differ.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls that are usually valid in the current state. With them most jobs reach their end."""
+"""Random contract calls that are usually valid in the current state, so most jobs reach an end."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class SensibleCalls:
 
     Args:
         random: The source of randomness.
-        model: The model.
-        accounts: The accounts.
+        model: The model of the contracts.
+        accounts: The accounts that send the calls.
         random_calls: The source of accounts, signed permits and random elements of batches.
     """
 
@@ -119,7 +119,7 @@ class SensibleCalls:
     # Calls of the matching service.
 
     def match(self) -> Call:
-        """Match a job with the call of DeepSquare 1.2."""
+        """Match a job with the function of DeepSquare 1.2."""
         return Call(
             self._operator,
             GRID,
@@ -198,7 +198,7 @@ class SensibleCalls:
         return Call(jobs[0].provider, GRID, "refuseMany", (ids,))
 
     def start(self) -> Call:
-        """Start a job, sometimes with the call of DeepSquare 1.2 or a wrong start time."""
+        """Start a job, sometimes with the function of DeepSquare 1.2 or a wrong start time."""
         job = self._job(JobState.SCHEDULED)
         if self._random.random() < 0.4:
             report = self._random.choice([("", 0), ("slow disk", 0), ("", -2)])
@@ -230,7 +230,7 @@ class SensibleCalls:
         return Call(jobs[0].provider, GRID, "settleMany", (settlements,), wait=wait)
 
     def settle_by_minutes(self) -> Call:
-        """Settle a job with the call of DeepSquare 1.2, which bills whole minutes."""
+        """Settle a job with the function of DeepSquare 1.2, which bills whole minutes."""
         job = self._job(
             JobState.RUNNING, JobState.RUNNING, JobState.SCHEDULED, JobState.META_SCHEDULED
         )

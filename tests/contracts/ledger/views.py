@@ -31,7 +31,7 @@ _HAS_NEXT_VIEWS = ("hasNextClaimableJob", "hasCancellingJob", "hasTopUpJob")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A call of a view, and the expected result."""
+    """A call of a view function, and the expected result."""
 
     contract: str
     function: str

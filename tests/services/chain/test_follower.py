@@ -33,7 +33,7 @@ class Reader:
     """Stores the numbers of the requested jobs.
 
     Attributes:
-        calls: A list of numbers for each call.
+        calls: For each call of the reader, the list of the numbers that it received.
         numbers: The numbers of all calls in one list.
     """
 

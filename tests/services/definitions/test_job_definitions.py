@@ -191,7 +191,7 @@ def test_caller_that_cannot_receive_secrets_gets_no_script_that_needs_them():
 
 
 @pytest.mark.parametrize("state", sorted(HOT - {JobState.PENDING}))
-def test_matched_job_that_is_hot_gets_its_script(definitions_setup, state):
+def test_matched_job_that_has_not_ended_gets_its_script(definitions_setup, state):
     definitions_setup.ledger.job = replace(definitions_setup.job, state=state)
 
     assert definitions_setup.service.get_sbatch(definitions_setup.request()).script

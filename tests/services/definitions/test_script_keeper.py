@@ -61,7 +61,7 @@ def test_script_without_a_job_expires(setup):
 
 
 @pytest.mark.parametrize("state", sorted(HOT))
-def test_script_of_a_hot_job_is_kept(setup, state):
+def test_script_of_a_job_that_has_not_ended_is_kept(setup, state):
     """DeepSquare's implementation deleted a script an hour after its submission."""
     setup.add()
     setup.add_job(state)
@@ -220,7 +220,7 @@ def test_limit_includes_scripts_from_before_a_restart(setup):
         setup.add("b")
 
 
-def test_scripts_of_hot_jobs_do_not_count_as_unused(setup):
+def test_scripts_of_jobs_that_have_not_ended_do_not_count_as_unused(setup):
     setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
     setup.add_job()

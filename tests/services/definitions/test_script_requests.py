@@ -157,9 +157,9 @@ class TestOldSupervisor:
 
     @pytest.fixture
     def during_sleep(self, definitions_setup):
-        """Return a list of functions. The service removes and calls the first instead of sleeping.
+        """Return an empty list to which the test appends functions.
 
-        The test appends the functions.
+        Each time the service would sleep, it removes the first function and calls it instead.
         """
         functions = []
 

@@ -261,7 +261,7 @@ def test_a_call_that_cannot_be_stored_does_not_delay_other_calls(grid, job):
     assert failure["reason"] == "cannot be stored"
 
 
-def test_a_claim_whose_block_is_missing_does_not_expire(grid, job):
+def test_a_claimed_job_does_not_expire_while_the_block_of_its_claim_is_missing(grid, job):
     grid.ledger.claim(PROVIDER)
     grid.ledger.clock.advance(10**9)
     grid.ledger.mine()

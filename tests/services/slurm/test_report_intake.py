@@ -79,7 +79,7 @@ def test_report_from_root_on_a_node_is_stored(setup):
         (b"0 30 " + END.replace(b" batch ", b" 0 "), NODE),
     ],
 )
-def test_any_other_datagram_is_dropped(setup, datagram, source):
+def test_invalid_datagram_is_dropped(setup, datagram, source):
     setup.intake.receive(datagram, source)
     setup.intake.tick()
 

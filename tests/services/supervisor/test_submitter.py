@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The submitter, with several submissions at once.
+"""The submitter, which submits several jobs at the same time.
 
 The gate of a customer is open if the customer's user and directories exist at the site.
 """
@@ -45,7 +45,7 @@ class BarrierScripts:
 
 
 class SubmitterSetup:
-    """A submitter with fakes."""
+    """A submitter with fakes of the chain, Slurm, the script source and the journal."""
 
     def __init__(self, threads):
         self.clock = FakeClock()

@@ -168,7 +168,10 @@ def test_a_job_that_slurmctld_lost_in_a_crash_is_submitted_again(grid):
 
 
 def test_one_late_answer_of_slurmctld_counts_as_one_sample(grid, monkeypatch):
-    """squeue waits while slurmctld is down, and may answer before the nodes have registered."""
+    """A lost job is submitted again only if several samples (lists of Slurm's jobs) do not have it.
+
+    squeue waits while slurmctld is down, and may answer before the nodes have registered.
+    """
     list_jobs = grid.slurm.list_jobs
 
     def list_jobs_late():

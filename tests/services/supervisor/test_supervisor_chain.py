@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor after a reorg, on a new chain, and with RPC servers that disagree."""
+"""The supervisor after a reorg, on a new chain, and with RPC servers that disagree.
+
+An attempt is a Slurm job that the supervisor submitted for a job of the grid.
+"""
 
 import itertools
 from dataclasses import replace

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A state machine test: random actions of customers and Slurm, reorgs and crashes.
 
-Some reorgs are deeper than the number of confirmations.
+Some reorgs are deeper than the number of confirmations. An attempt is a Slurm job that the
+supervisor submitted for a job of the grid.
 """
 
 from hypothesis import HealthCheck, settings

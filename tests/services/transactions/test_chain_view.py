@@ -14,7 +14,7 @@ FORK_HASH = "0xf0"
 
 
 def forked(receipts):
-    """Return receipts as a server on another fork returns them."""
+    """Return the receipts with the block hash of another fork than the sender's."""
     return {tx: replace(receipt, block_hash=FORK_HASH) for tx, receipt in receipts.items()}
 
 
@@ -27,7 +27,7 @@ def wallet_sender():
 def test_no_call_is_lost_if_the_node_returns_the_state_of_the_next_block(
     wallet_sender, resend_after_s
 ):
-    """Some nodes answer for their newest block while they write the next one to the same state."""
+    """A node may return the state of the next block before it reports the number of this block."""
     wallet_sender.restart(batch=2, resend_after_s=resend_after_s)
     jobs = [wallet_sender.run_job() for _ in range(12)]
     for index, job in enumerate(jobs):

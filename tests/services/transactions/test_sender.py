@@ -342,9 +342,9 @@ def test_backoff_of_a_refused_call_is_not_longer_after_the_clock_was_set_back(wa
 def test_no_call_is_made_twice_if_its_withdrawn_transaction_is_mined(
     wallet_sender, withdrawn_is_mined
 ):
-    """An objection to a call withdraws a transaction that the node already has.
+    """A call has become invalid, so the sender withdraws its transaction from the node.
 
-    The next block may contain the withdrawn transaction or the empty one that replaces it.
+    The sender replaces the transaction by an empty one. The next block may contain either of them.
     """
     wallet_sender.restart(confirmations=3)
     ledger = wallet_sender.ledger
@@ -359,7 +359,7 @@ def test_no_call_is_made_twice_if_its_withdrawn_transaction_is_mined(
     ledger.pool = dict(pool_with_withdrawn)
     jobs = ledger.jobs
 
-    # A call has an objection if its job does not exist.
+    # A call is invalid if its job does not exist. Hide the job of the first call.
     def jobs_without_first(job_ids, *, at_block):
         return jobs(set(job_ids) - {first_job.id}, at_block=at_block)
 

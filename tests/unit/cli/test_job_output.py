@@ -82,7 +82,8 @@ def test_broken_stream_is_resumed(connections):
 
     assert printed == [(1, b"a"), (2, b"b"), (3, b"c")]
     assert output.error is None
-    # A request names the last line that was read. True: the answer ends at the end of the log.
+    # A request is the number of the last line that was read, and whether the answer must end at the
+    # current end of the log.
     assert connections.requests == [(0, True), (2, True), (2, True)]
 
 

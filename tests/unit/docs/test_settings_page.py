@@ -18,8 +18,8 @@ from gridstead.config import load, problems
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/settings.md"
 MODELS = settings_models()
-# By the words before a limit: the number that must be added to the limit to get the nearest
-# forbidden number.
+# The difference between a limit and the nearest forbidden number, by the words before the limit.
+# For example, "at least 5" forbids 4, so the difference is -1.
 DISTANCE_TO_FORBIDDEN = {"more than": 0, "at least": -1, "at most": 1}
 
 # For each type on the page: its Python type, and a value of another type.

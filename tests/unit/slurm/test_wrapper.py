@@ -115,7 +115,7 @@ def test_refused_submission_is_rejected(exit_status):
         result(stdout="1;2"),
     ],
 )
-def test_any_other_result_of_a_submission_raises_scheduler_unavailable(other_result):
+def test_unexpected_result_of_a_submission_raises_scheduler_unavailable(other_result):
     with pytest.raises(SchedulerUnavailable):
         wrapper.parse_submitted(other_result, "could not submit")
 

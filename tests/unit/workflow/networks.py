@@ -54,7 +54,8 @@ pubkey) sha256sum | head -c 43; echo = ;;
 esac
 """
 
-# Reads a token from its input, and prints the URL of a route.
+# The bore client. Reads the token from its input, and prints the public URL that a bore server
+# would assign.
 BORE = r"""#!/bin/bash
 read -r token
 mkdir -p "$HOME/calls" && printf '%s\0' "$@" "$token" >"$HOME/calls/bore.$$"

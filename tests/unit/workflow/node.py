@@ -28,7 +28,7 @@ while [[ $1 == --* ]]; do
   shift
 done
 trap : HUP INT QUIT USR1 USR2 TERM
-exec 3>&2 2>/dev/null # bash prints messages about signals here
+exec 3>&2 2>/dev/null # hides stderr, to which bash prints messages about signals
 for ((SLURM_PROCID = 0; SLURM_PROCID < tasks; SLURM_PROCID++)); do
   export SLURM_PROCID SLURM_NTASKS=$tasks SLURM_LAUNCH_NODE_IPADDR=${NODE_IPADDR:-192.0.2.1}
   "$@" 2>&3 3>&- || code=$?
@@ -48,7 +48,8 @@ open(f"{home}/srun.{number}", "wb").write(words)
 """
 
 WRITER = r"""#!/bin/bash
-# Records its access file, its input, and the time at which it ends.
+# Records the file with its access data ($1), its input (stdin, and the stderr of the job on file
+# descriptor $2), and the time at which it ends.
 cp "$1" "$HOME/access"
 stat -c %a "$1" "$(dirname "$1")" >"$HOME/modes"
 tee "$HOME/log.stderr" <&"$2" &
@@ -111,8 +112,8 @@ mkdir -p "$to" && cp -r "$from/." "$to"
 
 
 # Held while a program file is written and while a job is forked. Without this lock, a process that
-# another thread forks would keep the file open for writing until its exec. To run the program
-# would fail with ETXTBSY.
+# another thread forks would keep the file open for writing until its exec. Running the program in
+# this time would fail with ETXTBSY.
 FORK_LOCK = threading.Lock()
 
 

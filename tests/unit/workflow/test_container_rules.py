@@ -91,5 +91,5 @@ def test_the_repr_of_a_workflow_has_no_password():
     )
 
     assert "hush" not in repr(job)
-    # A workflow does not contain paths on the provider's nodes.
+    # The repr also has no paths on the provider's nodes.
     assert ScriptPaths().cache not in repr(job)

@@ -80,7 +80,7 @@ class TestRuntime:
         assert node.leftover_files == []
 
     def test_a_task_on_a_node_without_the_runtime_fails(self, node, runtime):
-        # This srun removes the runtime before it starts the task.
+        # This simulated srun removes the runtime before it starts the task.
         node.add_program(
             "srun", SRUN.replace("shift\ndone", f"shift\ndone\nrm {node.bin}/{runtime}")
         )

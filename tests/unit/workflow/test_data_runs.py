@@ -273,7 +273,7 @@ class TestStore:
         assert not (node.home / "store/bucket/some/data/y").exists()
 
     def test_continuous_output_is_sent_while_the_job_runs(self, node):
-        # This sleep shortens the time between two transfers.
+        # This simulated sleep shortens the time between two transfers.
         node.add_program("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
         stored_file = node.home / "store/bucket/some/data/y"
         body = f"echo y >output/y; while [ ! -e {stored_file} ]; do /bin/sleep 0.02; done"
@@ -286,7 +286,7 @@ class TestStore:
     def test_continuous_output_is_retried_after_a_failure(self, node):
         node.add_program("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
         node.add_program("rclone-works", RCLONE)
-        # The first call of this rclone fails.
+        # The first call of this simulated rclone fails.
         node.add_program(
             "rclone",
             '#!/bin/bash\nmkdir "$HOME/failed" 2>/dev/null && exit 7\nexec rclone-works "$@"\n',
@@ -330,7 +330,7 @@ class TestStore:
         assert node.leftover_files == []
 
     def test_a_missing_secret_fails_the_job(self, node):
-        # This rclone fails if its configuration file is empty.
+        # This simulated rclone fails if its configuration file is empty.
         node.add_program("rclone", '#!/bin/bash\n[ $(wc -l <"$2") -gt 1 ]\n')
 
         assert node.run(workflow("echo never", input={"s3": STORE}), GRIDSTEAD_INPUT="")[0] == 1

@@ -88,7 +88,7 @@ def _assert_useful(problems, workflow, seed):
 
 
 def test_side_effects_are_detected(tmp_path):
-    """The other test of this file needs this detection."""
+    """The test of the mutants uses this detection."""
     with record_effects() as effects:
         (tmp_path / "owned").write_text("x")
         (tmp_path / "owned").unlink()

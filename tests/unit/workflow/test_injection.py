@@ -2,8 +2,8 @@
 """Injection attempts: workflows with a hostile text in every field.
 
 The rendered script must not execute a hostile text, and must not pass it to a program as an option.
-A rotation is one selection of a text for each field. ``make hostile`` tries all rotations, and so
-each text in each field that accepts the text. A normal run tries a few rotations.
+A rotation is one selection of a text for each field. ``make hostile`` tries all rotations, so it
+tests each text in each field that accepts the text. A normal run tries a few rotations.
 """
 
 from __future__ import annotations

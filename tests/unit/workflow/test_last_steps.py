@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``finally`` steps of launches, parallel iterations and jobs that a signal ends.
 
-A branch is a launch or a parallel iteration. Its mark is a file that says that it is to end. The
-jobs of ``CASES`` take seconds, so they run at the same time, each on its own node.
+A branch is a launch or a parallel iteration. The mark of a branch is a file that the script creates
+before it signals the branch. The jobs of ``CASES`` take seconds, so they run at the same time, each
+on its own node.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def end_job_after_its_tasks(node, is_signalled):
 
 
 def run_inner_handlers(node, in_launch):
-    """Return the output of a job that ends, and whose ``finally`` steps have ``finally`` steps."""
+    """Return the output of a job that Slurm ends. Its ``finally`` steps have ``finally`` steps."""
     inner = {"steps": steps("echo one"), "finally": steps("echo two")}
     group = {**TERMINATED, "finally": steps(inner, launch(inner, signal_number=0), "echo three")}
     if in_launch:

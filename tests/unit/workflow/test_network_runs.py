@@ -272,7 +272,8 @@ class TestVirtualNetworks:
         assert f"{endpoint}AllowedIPs = 10.9.0.0/24\nPersistentKeepalive = 20\n" in first_tunnel
 
     def test_the_address_of_the_gateway_comes_from_slurm(self, network_node):
-        # This ip fails if the script asks for the route to the node instead.
+        # The script must read the address from a variable of Slurm. This simulated ``ip`` fails if
+        # the script queries the route to the node instead.
         network_node.add_program(
             "ip",
             '#!/bin/sh\n[ "$*" != \'-4 route get 192.0.2.1\' ] || exit 2\nexec /sbin/ip "$@"\n',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``run_forwarding_signals``: its exit code, and signals that arrive at any time."""
+"""The shell function ``run_forwarding_signals``: its exit code, and signals at any time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def test_the_exit_code_of_the_command_is_returned(command, code):
 
 
 def test_the_exit_code_is_returned_whenever_the_command_ends():
-    """A wait with a timeout of five seconds would lose some of these codes."""
+    """The commands end in the last 0.1 s before five seconds.
+
+    A function that waits with a timeout of five seconds would lose some of the exit codes.
+    """
     each = "(catch_signals; run_forwarding_signals sleep $seconds; echo $?) &"
 
     _, output = run("true", before=f"for seconds in 4.{{900..999..2}}; do {each} done; wait")

@@ -120,7 +120,8 @@ class TestRetried:
 
 
 class TestNotRetried:
-    # "most" is the timeout if slurmctld has restarted during the step, otherwise "patience".
+    # The timeout is RETRY_S["most"] if slurmctld has restarted during the step, otherwise
+    # RETRY_S["patience"].
     @pytest.mark.parametrize(("timeout", "seconds_ago"), [("patience", 3600), ("most", 1)])
     def test_a_step_is_not_retried_after_a_timeout(self, node, monkeypatch, timeout, seconds_ago):
         monkeypatch.setitem(RETRY_S, "wait", 0)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sealing JobRepository, and the administration of a set whose JobRepository is sealed.
 
-A sealed JobRepository has no admin, so nobody can add another writer.
+A set is the state of all contracts of one grid. A sealed JobRepository has no admin, so nobody can
+allow another account to write to it.
 """
 
 import pytest

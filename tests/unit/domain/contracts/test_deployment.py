@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The diagnostics of a set of contracts, and the names of roles."""
+"""The diagnostics of a set of contracts (all contracts of one grid), and the names of roles."""
 
 from dataclasses import replace
 
@@ -27,14 +27,14 @@ REVOKE = f"Run `gridstead contracts revoke contract {OUTSIDER}` at once."
 
 
 def with_code(code, contract="Credit"):
-    """Return a set in which a contract has other code."""
+    """Return a set in which the code of a contract compares like this with our release."""
     contracts = {deployed.contract: deployed for deployed in state().contracts}
     contracts[contract] = replace(contracts[contract], code=code)
     return state(contracts=tuple(contracts.values()))
 
 
 def plain_deepsquare(**changes):
-    """Return a set of plain DeepSquare 1.2."""
+    """Return a set of the contracts of DeepSquare 1.2, from which Gridstead's are derived."""
     contracts = tuple(replace(deployed, code=Code.FOREIGN) for deployed in state().contracts)
     return state(version="", contracts=contracts, **changes)
 

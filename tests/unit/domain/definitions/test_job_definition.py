@@ -84,7 +84,7 @@ def test_script_is_refused_to_other_customers_and_providers():
 
 
 @pytest.mark.parametrize("state", JobState)
-def test_job_is_open_while_it_is_matched_and_hot(state):
+def test_job_is_open_from_its_match_to_its_end(state):
     assert is_open(job(state), request()) == (state in OPEN)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transitions of a job, and its cost."""
+"""The transitions of a job, and its cost. A job is cold after it has ended, and hot before."""
 
 import pytest
 from hypothesis import given

@@ -95,7 +95,7 @@ def test_short_key_is_a_configuration_error():
         check_key(b"k" * 31)
 
 
-def test_token_is_valid_after_the_paid_time():
+def test_token_is_valid_until_a_grace_period_after_the_paid_time():
     assert token_end(NOW, paid_s=3600) == NOW + 3600 + TOKEN_GRACE_S
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time at which a job expires, and the providers to which it may be matched again.
 
-A job is due if the contracts allow its expiry and a safety margin has passed.
+A job is due if the contracts allow its expiry and a safety margin has passed. A job is cold if it
+has ended. Plain contracts are those of DeepSquare 1.2, from which the contracts of Gridstead are
+derived.
 """
 
 from dataclasses import replace
@@ -25,7 +27,7 @@ from gridstead.domain.matching.expiry import (
 GRACE_S = 86_400
 TEN_YEARS_S = 10 * 365 * 86_400
 TIMEOUTS = Timeouts(claim_blocks=10, start_s=3600, settle_grace_s=GRACE_S)
-PLAIN_TIMEOUTS = Timeouts(claim_blocks=10)  # of contracts whose claimed jobs never expire
+PLAIN_TIMEOUTS = Timeouts(claim_blocks=10)  # of plain contracts: claimed jobs never expire
 MATCHED = job(JobState.META_SCHEDULED)
 CLAIMED = job(JobState.SCHEDULED)
 RUNNING = job(JobState.RUNNING, escrow=100 * CREDIT, price_per_min=3 * CREDIT)
@@ -182,7 +184,7 @@ def test_return_without_a_claim_is_a_claim_timeout():
     }
 
 
-def test_claim_counts_only_for_its_own_match():
+def test_claim_of_an_earlier_match_does_not_count_for_a_later_match():
     history = history_of(
         (ChainEventKind.JOB_CLAIMED, 5, PROVIDER),
         (ChainEventKind.JOB_REFUSED, 9, PROVIDER),

@@ -3,7 +3,9 @@
 
 An attempt is a Slurm job that was submitted for a job of the grid. A job is absent if slurmctld
 lists no attempt and slurmdbd lists no end of an attempt. An attempt is durable when slurmctld has
-saved it, so that a crash does not lose it.
+saved it, so that a crash does not lose it. To note a fact means to write a journal entry.
+
+Plain contracts are those of DeepSquare 1.2, from which Gridstead's contracts are derived.
 """
 
 from dataclasses import replace

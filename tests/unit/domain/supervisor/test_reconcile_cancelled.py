@@ -45,7 +45,7 @@ def jobs_on_chain(job_on_chain):
     return [] if job_on_chain is None else [job_on_chain]
 
 
-def test_running_attempt_of_a_cold_job_is_cancelled_at_once():
+def test_running_attempt_of_a_job_that_ended_on_the_chain_is_cancelled_at_once():
     our_job = job(JobState.CANCELLED)
 
     actions = planned_actions(
@@ -61,7 +61,7 @@ def test_running_attempt_of_a_cold_job_is_cancelled_at_once():
 @pytest.mark.parametrize(
     ("unclaimed_since", "kinds"), [(CLAIM_BLOCK + 1, []), (CLAIM_BLOCK, [EntryKind.CLOSED])]
 )
-def test_cold_job_without_attempts_is_closed_after_the_confirmations(unclaimed_since, kinds):
+def test_ended_job_without_attempts_is_closed_after_the_confirmations(unclaimed_since, kinds):
     our_job = job(JobState.FINISHED)
 
     actions = planned_actions(

@@ -3,7 +3,8 @@
 
 An outbox entry is a call that must be sent. A transaction contains the calls of its entries. A
 nonce has several transactions if the sender replaced one with a transaction with higher fees. A
-call is cleared if it may be sent to the node now.
+call is cleared if it may be sent to the node now. An objection to a call is the reason why the call
+is no longer valid and must not be sent.
 """
 
 from __future__ import annotations
@@ -515,7 +516,7 @@ def test_nonce_used_by_an_unknown_transaction_of_the_newest_block_is_not_used_ag
     assert (plan.next_nonce, plan.replacements) == (9, ())
 
 
-def test_own_transaction_is_not_replaced_if_the_newest_block_has_used_its_nonce():
+def test_transaction_is_not_replaced_if_the_newest_block_has_used_its_nonce():
     sent_entry = entry(1, state=SendState.SENT)
 
     plan = plan_for(sent_entry, transactions=[transaction(8, 1)], nonce=7, nonce_at_head=9)
