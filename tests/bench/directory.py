@@ -6,7 +6,7 @@ The delay starts with the directory's answer to the creation of the user and end
 knows the user. Before the creation, each host looks up the user and caches the negative answer.
 
 Then the benchmark makes the directory fail in three ways. After each failure, every host looks up
-an unknown user while its connection is still open, then another unknown user and a known user. The
+an unknown user while its connection is still open, then a second unknown user and a known user. The
 exit code is 1 if a measurement misses its limit.
 """
 

@@ -90,7 +90,8 @@ class SlurmJobs:
         self.scheduler = SshScheduler(access, SystemClock())
         self.user = create_user(lab, self.scheduler, address)
         self.home = f"/home/ldap-users/{address}"
-        lab.run("infra", "find", self.home, "-mindepth", "1", "-delete")  # from earlier runs
+        # remove the files of earlier runs
+        lab.run("infra", "find", self.home, "-mindepth", "1", "-delete")
 
     def close(self) -> None:
         """Cancel the remaining jobs and close the connection."""

@@ -119,7 +119,7 @@ def test_a_reorg_can_assign_the_job_number_to_another_customer(
 ):
     """The reorg removes the blocks with the first customer's request, its match and its claim.
 
-    This customer's job is already running in Slurm.
+    At the reorg, the job of the first customer is already running in Slurm.
     """
     first, second = make_signer("loser"), make_signer("winner")
     dropped_request = first.sign_request(one_step("sleep 300"), credits_=100)

@@ -49,8 +49,8 @@ def secret_texts(store):
     keys = {name: base64.b64encode(secrets.token_bytes(32)).decode() for name in ("tunnel", "peer")}
     names = ("registry user", "registry password", "disclosed")
     words = {name: secrets.token_urlsafe(24) for name in names}
-    # The log tokens are not known yet. In processes, the search looks for the assignment of their
-    # variable. A later test adds their values.
+    # The log tokens do not exist yet. Until a later test adds their values, the search looks for
+    # the assignment of their variable in processes.
     keys["log token"] = "GRIDSTEAD_LOG_TOKEN="
     return {"store key": store.key, "store secret": store.secret, **keys, **words}
 

@@ -22,7 +22,7 @@ UNIT = "gridstead-supervisor"
 DROP_IN_FILE = f"/run/systemd/system/{UNIT}.service.d/crash.conf"
 STATE_DATABASE = "/var/lib/gridstead/supervisor/state.db"
 
-# The order matters: pending work of an earlier job must not reach the failpoint of a later job.
+# In another order, pending work of an earlier job could reach the failpoint of a later job.
 FAILPOINTS_BEFORE_START = [
     "before_SetRunning",
     "before_ClaimJobs",
@@ -67,7 +67,7 @@ class CrashBench:
         return Run(number=self.grid.submit(self.customer, command), trace_file=trace_file)
 
     def release(self, run):
-        """Create the file for which a job waits."""
+        """Create the file for which a job waits, so that the job ends."""
         self.lab.run("infra", "touch", f"{self.home}/{run.trace_file}.go")
 
     def lines(self, run):

@@ -86,7 +86,7 @@ class Role:
         file.
         """
         texts: dict[str, str] = {}
-        lines: list[str] = []  # of the current comment
+        lines: list[str] = []  # the lines of the current comment
         # A variable without a default is commented out, for example "# slurm_nodes: []".
         for line in self.defaults_text.splitlines():
             variable = re.match(r"(?:# )?([a-z_0-9]+):(?: |$)", line)

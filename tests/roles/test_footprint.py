@@ -328,7 +328,7 @@ def test_only_packages_of_the_site_get_debconf_answers_to_remove_data(make_recor
     assert perform(remove.answer_questions(lines, before, commands)) == []
 
 
-def test_systemd_and_daemons_are_reloaded_only_after_a_change():
+def test_systemd_and_daemons_are_reloaded_only_if_something_changed():
     commands = Commands()
     before = remove.Record(Path("/nonexistent"))
     traces = {**EMPTY_FOOTPRINT, "reloads": ["ssh"]}

@@ -55,7 +55,7 @@ REGISTER = Register(hardware=HARDWARE, prices=PRICES, labels=LABELS)
 
 
 def contracts_of_version(version):
-    """Return contracts of our version, or of plain DeepSquare if the version is empty."""
+    """Return our contracts of this version, or those of DeepSquare 1.2 if it is empty."""
     return Contracts(
         chain_id=179188,
         version=version,

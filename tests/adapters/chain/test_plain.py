@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender on contracts of the first generation: one transaction per call, in order."""
+"""The sender on the contracts of DeepSquare 1.2: one transaction per contract call, in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gridstead.domain.transactions.outbox import SendState
 
 @pytest.fixture
 def generation():
-    """Run all tests of this module on plain DeepSquare 1.2."""
+    """Run all tests of this module on the contracts of DeepSquare 1.2."""
     return "1.2"
 
 

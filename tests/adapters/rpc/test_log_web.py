@@ -176,7 +176,7 @@ def write(web_logger, access):
 
 
 def encoded(body, content_type):
-    """Return the body of a request as the content type requires it."""
+    """Return the body of a request in the encoding of the content type."""
     return base64.b64encode(body) if content_type.startswith(TEXT) else body
 
 
