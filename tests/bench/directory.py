@@ -104,7 +104,7 @@ class Bench:
     def look_ups_after(self, failure):
         """Return the longest look-up time of each user after a failure of the directory.
 
-        The users are an unknown user, another unknown user and a known user.
+        The users are two unknown users and a known user, in this order.
         """
         known = self.new_address()
         self.create_user(known)

@@ -77,7 +77,7 @@ class SecretSearch:
         self._lab = lab
         self._prefix = json.loads((lab.folder / "state.json").read_text())["prefix"]
         self._host = re.compile(rf"/{self._prefix}(?:\.slice)?/([a-z0-9]+)")
-        self._names: dict[bytes, str] = {}  # the names of the secrets, by encoding
+        self._names: dict[bytes, str] = {}  # the name of the secret, by encoding
         self.sightings: set[Sighting] = set()
         for name, text in secrets.items():
             self.add(name, text)

@@ -83,7 +83,7 @@ class JobResult(NamedTuple):
 
 
 class SlurmJobs:
-    """Jobs of one customer with an empty home, submitted by the operator's account."""
+    """Submits jobs of one customer, whose home is empty, with the operator's account."""
 
     def __init__(self, lab, access: SshAccess, address: str) -> None:
         self.lab = lab

@@ -138,7 +138,7 @@ def test_a_reorg_can_assign_the_job_number_to_another_customer(
         node.ask("evm_mine")
         number = job_number(ledger)
         name = f"0x{number:064x}"
-        # The match and the claim are the next transactions of the grid. Each gets its own block.
+        # The match and the claim are the next transactions of the grid. Mine a block for each.
         for _ in ("match", "claim"):
             wait_until(lambda: int(node.ask("txpool_status")["pending"], 16), timeout=30)
             node.ask("evm_mine")

@@ -92,7 +92,7 @@ def secrets(lab):
         is_public = line.startswith("-----") or any(line in text for text in public_texts)
         if len(line) >= MIN_LENGTH and not is_public:
             secret_lines.append(line)
-    # Most files have a secret line. If there are fewer lines than files, the filter above is wrong.
+    # Fewer secret lines than files of secrets would show that the filter above is wrong.
     assert len(secret_lines) >= len(secret_texts)
     return secret_lines
 

@@ -160,7 +160,7 @@ def _default(option: dict[str, Any]) -> str:
 
 
 def other_entry_points(role: Role) -> str:
-    """Return the README's text about the entry points other than `main`, one line each."""
+    """Return the README's text about all entry points except `main`, one line each."""
     text = ""
     for name, entry_point in role.entry_points.items():
         if name == "main":

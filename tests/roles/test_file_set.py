@@ -171,7 +171,7 @@ def test_changes_are_reported_by_each_run_until_they_are_settled(ensure, tmp_pat
 
 
 def make_files(folder, *names):
-    """Return the options of files with the same content."""
+    """Return the options of several files with one content."""
     return [{"path": str(folder / name), "content": "x\n"} for name in names]
 
 

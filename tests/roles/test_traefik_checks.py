@@ -390,7 +390,7 @@ def gateway(options, folder):
 
 
 def live_options(options, gateway: Gateway):
-    """Return the options for a check of the running gateway, with its ports and without a wait."""
+    """Return the options of a check of the running gateway: its ports, and no time to wait."""
     static = json.loads((gateway.folder / "traefik.yml").read_text())
     return {**options, "static_document": static, "timeout_s": 0}
 

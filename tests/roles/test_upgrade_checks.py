@@ -49,7 +49,7 @@ class Cluster:
         path.chmod(0o755)
 
     def replace_tasks_by_ping(self, name):
-        """Write a playbook whose plays have the same hosts and only ping them."""
+        """Write a copy of a playbook whose plays only ping their hosts."""
         plays = tasks_with("hosts", playbook_plays(name))
         for play in plays:
             play |= {"tasks": [{"ansible.builtin.ping": None}], "roles": []}

@@ -85,7 +85,7 @@ def generation(request):
 
 @pytest.fixture
 def expected(generation):
-    """The behaviour that a test expects of the generation."""
+    """The ``Generation`` that describes how the contracts of the test should behave."""
     return GENERATIONS[generation]
 
 

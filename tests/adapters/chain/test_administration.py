@@ -206,7 +206,7 @@ class NodeThatMinesLate(Node):
 
 
 class InterruptedAdministration:
-    """Changes to the contracts whose first run dies after one of its transactions is sent.
+    """Carries out changes of the contracts in two runs. The first run dies after a transaction.
 
     Args:
         chain: The chain with the contracts.

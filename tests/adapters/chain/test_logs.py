@@ -195,7 +195,7 @@ def test_pages_have_all_logs(grid, chain, log_filter, monkeypatch, blocks_per_re
 
 @on_both
 def test_claims_of_one_provider_are_read(grid, chain, expected):
-    """Only our contracts can filter claims by provider; on plain DeepSquare all claims are read."""
+    """Only our contracts can filter claims by provider. On DeepSquare 1.2 all claims are read."""
     other_provider = chain.operator
     send(chain, other_provider, Register(hardware=HARDWARE, prices=PRICES, labels=()))
     chain.as_admin.approve_provider(other_provider.address)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender on a real chain: batches, crashes at every boundary, and reorgs."""
+"""The sender on a real chain: batches, crashes between any two of its steps, and reorgs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gRPC-web server of the logger, which web pages of a portal use.
 
-The tests have their own code that encodes and decodes gRPC-web frames.
+The tests encode and decode gRPC-web frames themselves.
 """
 
 from __future__ import annotations

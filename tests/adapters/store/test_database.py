@@ -122,7 +122,7 @@ def test_failed_migration_is_rolled_back(url, set_migrations):
 
 
 def run_in_threads(function, names):
-    """Call a function with each name in its own thread. Return after all calls have ended."""
+    """Call a function once for each name, in a thread per name. Wait for the end of all calls."""
     threads = [threading.Thread(target=function, args=(name,)) for name in names]
     for thread in threads:
         thread.start()
