@@ -78,9 +78,9 @@ class CrashBench:
 
     @contextlib.contextmanager
     def killed_at(self, failpoint):
-        """Kill the supervisor at a failpoint that the ``with`` block reaches, and start it again.
+        """Let the supervisor kill itself at a failpoint. Start it again after the ``with`` block.
 
-        The supervisor must reach the failpoint during the block.
+        During the block, a job must take the supervisor to the failpoint.
         """
         drop_in = f"[Service]\nRestart=no\nEnvironment=GRIDSTEAD_FAILPOINT={failpoint}\n"
         self.lab.sh(
@@ -136,7 +136,7 @@ def crashes(lab, grid):
 
 @pytest.fixture(scope="module")
 def running_jobs(crashes):
-    """Start a job for each failpoint at the end of a job. Return the running jobs by failpoint."""
+    """Start a job for each of FAILPOINTS_AT_END. Return the running jobs by failpoint."""
     runs = {failpoint: crashes.submit() for failpoint in FAILPOINTS_AT_END}
     for run in runs.values():
         crashes.grid.wait(crashes.customer, run.number, "RUNNING")
@@ -145,7 +145,7 @@ def running_jobs(crashes):
 
 @pytest.fixture(scope="module")
 def interrupted_jobs(crashes):
-    """Submit a job for each failpoint before the start, at which the supervisor is killed.
+    """Submit a job for each of FAILPOINTS_BEFORE_START, and kill the supervisor at this failpoint.
 
     Returns the jobs by failpoint.
     """

@@ -100,7 +100,7 @@ def test_a_server_that_assigned_numbers_of_the_other_range_is_refused():
     ("first", "second", "replicate"),
     [("a", "a", True), ("a", "b", False), ("a", "", False), ("", "", False)],
 )
-def test_suppliers_replicate_if_their_data_has_one_generation(first, second, replicate):
+def test_suppliers_replicate_if_their_generation_ids_are_equal(first, second, replicate):
     states = {
         "ldap1": supplier_state(generation=first),
         "ldap2": supplier_state(generation=second),

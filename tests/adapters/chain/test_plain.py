@@ -133,7 +133,7 @@ def test_call_of_a_wallet_without_the_role_is_rejected(grid, provider):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_crash_at_any_boundary_sends_each_call_once(grid, provider, boundary):
+def test_crash_between_any_two_steps_sends_each_call_once(grid, provider, boundary):
     (number,) = claim_jobs(grid, 1)
     provider.put_running(grid, number)
     provider.outbox.put("end", settlement(grid.job(number), seconds=60))

@@ -141,7 +141,7 @@ def share_of_gas_limit(chain, tx_hash):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_crash_at_any_boundary_sends_each_call_once(grid, wallet_sender, boundary):
+def test_crash_between_any_two_steps_sends_each_call_once(grid, wallet_sender, boundary):
     numbers = claim_jobs(grid, 3)
     for number in numbers:
         wallet_sender.put_running(grid, number)

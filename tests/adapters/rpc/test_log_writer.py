@@ -101,7 +101,7 @@ class TestWriter:
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
 
-    def test_access_file_without_an_address_loses_no_output(self, access_file):
+    def test_missing_logger_address_loses_no_output(self, access_file):
         out = self.run(access_file(address=""), b"line\n")
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
