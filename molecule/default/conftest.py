@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures for the scenario's lab: those of tests/e2e, and a fixture that runs playbooks."""
+"""Fixtures for the lab of scenario default: those of tests/e2e, and one that runs playbooks."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures that read the state of a site that backup and restore preserve."""
+"""Fixtures that read those parts of a site's state that backup and restore preserve."""
 
 import json
 import os

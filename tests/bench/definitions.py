@@ -173,7 +173,7 @@ def run_caller(call_name, seconds, *arguments):
     os.sched_setaffinity(0, cores_of_callers or {0})
     makers = {"submit": make_submit, "fetch": make_fetch}
     call_once = makers[call_name](*arguments)
-    call_once()  # opens the connection
+    call_once()  # the first call opens the connection
     print("ready", flush=True)
     sys.stdin.readline()
     calls, start_s = 0, time.monotonic()

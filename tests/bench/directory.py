@@ -6,7 +6,7 @@ The delay starts with the directory's answer to the creation of the user and end
 knows the user. Before the creation, each host looks up the user and caches the negative answer.
 
 Then the benchmark makes the directory fail in three ways. After each failure, every host looks up
-an unknown user while its connection is still open, then another unknown user and a known user. The
+an unknown user while its connection is still open, then a second unknown user and a known user. The
 exit code is 1 if a measurement misses its limit.
 """
 
@@ -104,7 +104,7 @@ class Bench:
     def look_ups_after(self, failure):
         """Return the longest look-up time of each user after a failure of the directory.
 
-        The users are an unknown user, another unknown user and a known user.
+        The users are two unknown users and a known user, in this order.
         """
         known = self.new_address()
         self.create_user(known)

@@ -302,7 +302,7 @@ def units_by_cpu_time(run):
 
 
 def report_progress(line):
-    """Print the next action."""
+    """Print the action that the benchmark starts now."""
     print(f"bench: {line}", flush=True)
 
 

@@ -92,7 +92,7 @@ def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
                 text=True,
             )
         )
-    time.sleep(2 * writers)  # the writers import their modules
+    time.sleep(2 * writers)  # wait while the writers import their modules
     start_s = time.monotonic()
     for process in processes:
         process.stdin.write("go\n")
@@ -122,7 +122,7 @@ def follower_delays(logger: LoggerProcess) -> list[float]:
                 return
 
     threading.Thread(target=follow, daemon=True).start()
-    time.sleep(1)  # the follower opens its stream
+    time.sleep(1)  # wait until the follower has opened its stream
     for number in range(1, FOLLOWED_LINES + 1):
         client.write(
             access, [Chunk(data=LINE, timestamp_ns=time.time_ns(), writer=1, sequence=number)]
@@ -233,7 +233,7 @@ def median_writer_delay_s(logger: LoggerProcess, folder: Path, lines: int) -> fl
             stdout=subprocess.DEVNULL,
             env={"PYTHONPATH": "control"},
         )
-        time.sleep(1.0)  # the writer imports its modules
+        time.sleep(1.0)  # wait while the writer imports its modules
         writer.stdin.write((LINE + b"\n") * lines)
         writer.stdin.close()
         output_end_s = time.monotonic()

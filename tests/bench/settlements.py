@@ -312,7 +312,7 @@ def to_json(best, ratios, machine, *, passed):
     for run in best.values():
         figures = {"seconds": round(run.seconds, 2), "per_second": round(run.per_second, 1)}
         row = asdict(run) | figures
-        row["way"] = row.pop("method")  # the key of earlier reports
+        row["way"] = row.pop("method")  # the key that earlier reports have
         rows.append(row)
     rounded = {kind: round(ratio, 3) for kind, ratio in ratios.items()}
     result = {"runs": rows, "ratios": rounded, "machine": machine, "passed": passed}

@@ -90,7 +90,7 @@ def file_text(kind, size):
 def cpu_seconds(text):
     """Return the CPU seconds to render or refuse a text.
 
-    A very long error message adds 10 s, so that the benchmark fails.
+    If the error message is very long, the result is 10 s higher, so that the benchmark fails.
     """
     start_s = time.process_time()
     try:

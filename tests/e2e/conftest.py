@@ -31,7 +31,7 @@ sys.path.insert(0, str(CHECKOUT / "tools"))
 import lab_users  # noqa: E402
 
 CREDIT = 10**18
-# The cold states. A job in one of these states has ended, and its state does not change again.
+# The final states, called cold: a job in one of these states has ended and never changes its state.
 COLD = {"CANCELLED", "FINISHED", "FAILED", "OUT_OF_CREDITS", "PANICKED"}
 SLOWDOWN = 3  # factor of the timeouts, for a machine that shares its hardware with others
 # Prints what a Slurm job has left on a node: files, sockets, mounts and processes. The names of
@@ -242,7 +242,7 @@ class GridClient:
     def wait(self, user, number, *states, timeout=90):
         """Wait until the job is in one of these states and return the job.
 
-        The test fails if the job reaches another cold state.
+        The test fails if the job ends in a state that is not one of these.
         """
 
         def job_in_state():

@@ -20,7 +20,7 @@ from pathlib import Path
 
 TIMEOUT_S = 20
 CONNECT_TIMEOUT_S = 5
-DELAY_AFTER_FORGERY_S = 3  # makes the real end and its cost differ from the forged end
+DELAY_AFTER_FORGERY_S = 3  # so that the real end and its cost differ from the forged end
 OWN_JOB_ID = os.environ["SLURM_JOB_ID"]
 CHUNK_BYTES = 64 << 20
 QUOTA_CHUNKS = (1 << 30) // CHUNK_BYTES
@@ -134,7 +134,7 @@ def fill_storage(directory):
 
 
 def attempts(victim, victims_home):
-    """Yield the name and the result of each attempt."""
+    """Make each attempt and yield its name and its result."""
     yield "sbatch", run_tool("sbatch", text=SCRIPT)
     yield "sbatch in the name of root", run_tool("sbatch", "--uid=0", text=SCRIPT)
     yield "salloc", run_tool("salloc", "true")

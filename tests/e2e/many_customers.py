@@ -62,7 +62,7 @@ class GridConnection:
         return {job_id.number: job for job_id, job in jobs.items()}
 
     def wait_cold(self, numbers: Iterable[int], *, timeout: float) -> dict[int, Job]:
-        """Wait until all jobs are in a cold state and return the jobs by number."""
+        """Wait until all jobs have ended (their states are in COLD). Return the jobs by number."""
         numbers, deadline = tuple(numbers), time.monotonic() + timeout
         while True:
             jobs = self.jobs(numbers)

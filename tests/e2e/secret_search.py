@@ -38,7 +38,7 @@ class Sighting:
         host: The name of the host.
         place: The path of a file, or Slurm's ``job/step`` of a process. It is empty for a process
             that does not belong to a job.
-        program: The name of the process's program.
+        program: The name of the program that the process runs.
     """
 
     secret: str
@@ -77,7 +77,7 @@ class SecretSearch:
         self._lab = lab
         self._prefix = json.loads((lab.folder / "state.json").read_text())["prefix"]
         self._host = re.compile(rf"/{self._prefix}(?:\.slice)?/([a-z0-9]+)")
-        self._names: dict[bytes, str] = {}  # by encoding
+        self._names: dict[bytes, str] = {}  # the name of the secret, by encoding
         self.sightings: set[Sighting] = set()
         for name, text in secrets.items():
             self.add(name, text)

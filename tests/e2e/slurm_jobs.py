@@ -83,14 +83,15 @@ class JobResult(NamedTuple):
 
 
 class SlurmJobs:
-    """Jobs of one customer with an empty home, submitted by the operator's account."""
+    """Submits jobs of one customer, whose home is empty, with the operator's account."""
 
     def __init__(self, lab, access: SshAccess, address: str) -> None:
         self.lab = lab
         self.scheduler = SshScheduler(access, SystemClock())
         self.user = create_user(lab, self.scheduler, address)
         self.home = f"/home/ldap-users/{address}"
-        lab.run("infra", "find", self.home, "-mindepth", "1", "-delete")  # from earlier runs
+        # remove the files of earlier runs
+        lab.run("infra", "find", self.home, "-mindepth", "1", "-delete")
 
     def close(self) -> None:
         """Cancel the remaining jobs and close the connection."""

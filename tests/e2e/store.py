@@ -2,8 +2,8 @@
 """A web server and an S3 store for jobs of the lab, in the test process.
 
 Both listen on this machine's address in the lab's network. moto provides the S3 store, which
-refuses requests without the signature of its user. The state of moto is global to the process, so
-only one store can run at a time.
+refuses requests without the signature of its user. moto keeps its state in global
+variables, so only one store can run at a time.
 """
 
 from __future__ import annotations

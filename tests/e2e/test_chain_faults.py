@@ -119,7 +119,7 @@ def test_a_reorg_can_assign_the_job_number_to_another_customer(
 ):
     """The reorg removes the blocks with the first customer's request, its match and its claim.
 
-    This customer's job is already running in Slurm.
+    At the reorg, the job of the first customer is already running in Slurm.
     """
     first, second = make_signer("loser"), make_signer("winner")
     dropped_request = first.sign_request(one_step("sleep 300"), credits_=100)
@@ -138,7 +138,7 @@ def test_a_reorg_can_assign_the_job_number_to_another_customer(
         node.ask("evm_mine")
         number = job_number(ledger)
         name = f"0x{number:064x}"
-        # The match and the claim are the next transactions of the grid. Each gets its own block.
+        # The match and the claim are the next transactions of the grid. Mine a block for each.
         for _ in ("match", "claim"):
             wait_until(lambda: int(node.ask("txpool_status")["pending"], 16), timeout=30)
             node.ask("evm_mine")

@@ -2,8 +2,8 @@
 """Tests of steps in containers on the lab's Slurm.
 
 The images are in a registry or on the node. Host compute1 has Apptainer, which the role installed.
-During these tests, compute2 has no Apptainer, but a substitute for Enroot. The substitute runs the
-command without a container and records its arguments.
+During these tests, compute2 has no Apptainer, but a substitute for Enroot. The substitute records
+its arguments and runs the command outside of any container.
 """
 
 import json

@@ -41,7 +41,7 @@ class JobRun:
 
 
 class Controller:
-    """A test bench that submits jobs which record their times, and that stops slurmctld."""
+    """A test bench that stops slurmctld, and submits jobs that record their start and end times."""
 
     def __init__(self, lab, grid):
         self.lab = lab
@@ -202,7 +202,7 @@ def test_time_without_slurmctld_after_the_end_is_not_billed(controller):
 def test_a_kill_of_slurmctld_at_the_end_does_not_increase_the_bill(controller):
     run = controller.submit(12)
     controller.wait_until_started(run)
-    time.sleep(7)  # slurmctld has saved the running job after this time
+    time.sleep(7)  # after this time, slurmctld has saved the state of the running job
     controller.kill_slurmctld()
     with controller.slurmctld_stopped():
         wait_until(lambda: controller.durations(run), timeout=30)

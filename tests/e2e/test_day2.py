@@ -21,7 +21,7 @@ LAB_SLURM_SETTINGS = {
     "DefMemPerCPU": 32,
     "HealthCheckInterval": 10,
     "SlurmdParameters": "config_overrides",
-}  # the lab's own settings
+}  # the settings of the lab's inventory
 UNKNOWN_JOB = 99_999_999  # a job id that Slurm never used
 HOSTNAME_STEP = {"run": {"command": "hostname", "resources": {"tasks": 2}}}
 # Applies the controller's part of the role.
@@ -236,7 +236,7 @@ def test_a_node_drained_for_an_unkillable_job_resumes_after_the_job(lab, daemons
         r"UnkillableStepProgram += (\S+)", lab.sh("controller", "scontrol show config")
     )
     try:
-        lab.sh("compute2", f"SLURM_JOB_ID={job} {program}")  # as slurmstepd runs it
+        lab.sh("compute2", f"SLURM_JOB_ID={job} {program}")  # run the program as slurmstepd does
         lab.sh(
             "controller", "scontrol update nodename=compute2 state=drain reason='Kill task failed'"
         )

@@ -77,7 +77,7 @@ class Account:
 
 
 def user_attributes(address, **changed):
-    """Return the attributes that the connector writes for a user, with changes.
+    """Return the attributes that the connector writes for a user. Arguments replace attributes.
 
     The value None removes an attribute.
     """

@@ -150,9 +150,10 @@ def test_machines_outside_reach_only_the_public_ports(lab, table, ports):
 
 
 def test_rules_that_lock_ansible_out_are_removed(lab):
-    """The rules keep Ansible's open SSH connection, but reject a new connection.
+    """The new rules keep Ansible's open SSH connection, but reject a second connection.
 
-    The timer then removes the table of these rules and no other table.
+    Ansible therefore cannot stop the timer, which removes the table of these rules and no other
+    table.
     """
     lab.sh("db", f"cp -a {RULES_FILE} /run/firewall.nft; nft add table inet somebody")
     lab.run("db", "systemctl", "edit", "--runtime", "--stdin", UNDO_TIMER, input=SHORT_TIMER)

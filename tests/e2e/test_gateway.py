@@ -25,7 +25,7 @@ HOST = "control"
 DOMAIN = "gridstead.internal"
 HTTPS, GRPC, LDAPS, METRICS = 443, 9443, 636, 8082
 TRAEFIK_API = 8081  # open only to the host itself
-MAX_EXPOSURE = 2.0  # of `systemd-analyze security`; 10 is a service without restrictions
+MAX_EXPOSURE = 2.0  # of `systemd-analyze security`; 10 is an unrestricted service
 
 # These programs run on a host of the site with the services' Python. WHO_AM_I_PROGRAM prints the
 # DN as which the directory authenticates the client. FETCH_KEYS_PROGRAM prints the authorized keys

@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.site
 
-EXPOSURE_BUDGET = 20  # in tenths, 2.0 of 10
+EXPOSURE_BUDGET = 20  # in tenths: the exposure 2.0, on a scale up to 10
 CONTROL_SERVICES = (
     "anvil",
     "job-definitions",

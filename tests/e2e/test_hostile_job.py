@@ -63,7 +63,7 @@ def test_every_attempt_of_a_hostile_job_is_refused(grid, lab, victim, attacker):
     assert "Anonymous access is not allowed" in report["attempts"]["directory without credentials"]
     assert report["forged_end_at"] not in reported_ends(lab, attacker_job)
     assert limits(lab, victim_job) == limits_before
-    lab.run("controller", "scontrol", "ping")  # fails if slurmctld does not answer
+    lab.run("controller", "scontrol", "ping")  # this command fails if slurmctld does not answer
     node_state = lab.sh("controller", "sinfo -h -o %t").split()[-1]
     assert node_state in {"idle", "mix", "alloc"}
     lab.run("infra", "touch", f"{homes[victim.address]}/{tag}")

@@ -49,8 +49,8 @@ def secret_texts(store):
     keys = {name: base64.b64encode(secrets.token_bytes(32)).decode() for name in ("tunnel", "peer")}
     names = ("registry user", "registry password", "disclosed")
     words = {name: secrets.token_urlsafe(24) for name in names}
-    # The log tokens are not known yet. In processes, the search looks for the assignment of their
-    # variable. A later test adds their values.
+    # The log tokens do not exist yet. Until a later test adds their values, the search looks for
+    # the assignment of their variable in processes.
     keys["log token"] = "GRIDSTEAD_LOG_TOKEN="
     return {"store key": store.key, "store secret": store.secret, **keys, **words}
 
@@ -170,7 +170,7 @@ def test_a_job_cancelled_while_it_runs_is_billed_for_its_run_time(
 ):
     number = submitted_jobs["cancelled"]
     wait_for_file(lab, customer, "cancelled.started")
-    grid.wait(customer, number, "RUNNING")  # a cancelled job costs nothing before this state
+    grid.wait(customer, number, "RUNNING")  # a job costs nothing if it is cancelled earlier
     customer.run("job", "cancel", str(number))
     grid.wait(customer, number, "CANCELLED")
 
@@ -253,9 +253,8 @@ def test_secrets_of_a_job_are_only_in_allowed_places(
     Otherwise the search would prove nothing about the other secrets.
     """
     for name in ("cancelled", "ignores signals"):
-        customer.run(
-            "job", "cancel", str(submitted_jobs[name]), check=False
-        )  # may be cancelled already
+        # An earlier test may have cancelled the job, so the command may fail.
+        customer.run("job", "cancel", str(submitted_jobs[name]), check=False)
     connection = many_customers.connect(customer)
     connection.wait_cold(submitted_jobs.values(), timeout=400)
     connection.close()

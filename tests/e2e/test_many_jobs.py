@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests with forty simultaneous jobs of two customers, with and without reports of job events."""
+"""Tests with forty simultaneous jobs of two customers, with and without reports of the plugins."""
 
 import json
 import secrets
@@ -52,6 +52,8 @@ def run_jobs(connections):
         The folder of the trace files, and the jobs by number for each customer.
     """
     folder = f"crowd-{secrets.token_hex(4)}"
+    # The start of a command that appends the Slurm job id to the trace file of a job. The name of
+    # the trace file, which is the index of the job, follows.
     trace = f"mkdir -p ~/{folder}; echo $SLURM_JOB_ID >>~/{folder}/"
     workflows = [
         many_customers.one_step(f"{trace}{number}; sleep 3") for number in range(JOBS_EACH)
@@ -65,7 +67,7 @@ def run_jobs(connections):
 
 
 def check_runs(lab, connection, jobs, folder):
-    """Assert that each job has one accounting record of the wallet's user and one trace file.
+    """Assert that each job has one accounting record, of the customer's user, and one trace file.
 
     Returns:
         The accounting records by job number.
@@ -114,7 +116,7 @@ def bill(job, seconds):
 def check_jobs(lab, grid, connections):
     """Run the jobs, and assert that each runs once and that the balances change by its payment.
 
-    Customers pay the costs. The provider gets the costs without the fees, the contract the fees.
+    Customers pay the costs. The contract gets the fees, and the provider gets the costs minus fees.
     """
     before = balances(grid, connections)
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from tests.e2e.conftest import CHECKOUT
 
-MIN_LENGTH = 20  # shorter lines (characters) of a file are not secret
+MIN_LENGTH = 20  # in characters; a shorter line of a file is not a secret
 PUBLIC_FILES = {"ca.crt", "deployment.json"}
 # Roles that write passwords and a key. The test changes their files before it runs the playbook.
 WRITE_SECRETS_PLAYBOOK = """
@@ -92,7 +92,7 @@ def secrets(lab):
         is_public = line.startswith("-----") or any(line in text for text in public_texts)
         if len(line) >= MIN_LENGTH and not is_public:
             secret_lines.append(line)
-    # The files have at least one secret line on average. Fewer lines would show a wrong filter.
+    # Fewer secret lines than files of secrets would show that the filter above is wrong.
     assert len(secret_lines) >= len(secret_texts)
     return secret_lines
 

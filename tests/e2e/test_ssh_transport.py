@@ -36,7 +36,7 @@ def use_ssh_transport(lab):
 
 @pytest.fixture(scope="module")
 def wallet_user(grid, lab, customer):
-    """Return the address of a customer who has run a job, and so has a user on the login host."""
+    """Return the address of a customer who has a user on the login host, because a job has run."""
     number = grid.submit(customer, "true")
     grid.wait(customer, number, "FINISHED")
     wait_until(

@@ -22,7 +22,7 @@ UNIT = "gridstead-supervisor"
 DROP_IN_FILE = f"/run/systemd/system/{UNIT}.service.d/crash.conf"
 STATE_DATABASE = "/var/lib/gridstead/supervisor/state.db"
 
-# The order matters: pending work of an earlier job must not reach the failpoint of a later job.
+# In another order, pending work of an earlier job could reach the failpoint of a later job.
 FAILPOINTS_BEFORE_START = [
     "before_SetRunning",
     "before_ClaimJobs",
@@ -67,7 +67,7 @@ class CrashBench:
         return Run(number=self.grid.submit(self.customer, command), trace_file=trace_file)
 
     def release(self, run):
-        """Create the file for which a job waits."""
+        """Create the file for which a job waits, so that the job ends."""
         self.lab.run("infra", "touch", f"{self.home}/{run.trace_file}.go")
 
     def lines(self, run):
@@ -78,9 +78,9 @@ class CrashBench:
 
     @contextlib.contextmanager
     def killed_at(self, failpoint):
-        """Kill the supervisor at a failpoint that the ``with`` block reaches, and start it again.
+        """Let the supervisor kill itself at a failpoint. Start it again after the ``with`` block.
 
-        The supervisor must reach the failpoint during the block.
+        During the block, a job must take the supervisor to the failpoint.
         """
         drop_in = f"[Service]\nRestart=no\nEnvironment=GRIDSTEAD_FAILPOINT={failpoint}\n"
         self.lab.sh(
@@ -136,7 +136,7 @@ def crashes(lab, grid):
 
 @pytest.fixture(scope="module")
 def running_jobs(crashes):
-    """Start a job for each failpoint at the end of a job. Return the running jobs by failpoint."""
+    """Start a job for each of FAILPOINTS_AT_END. Return the running jobs by failpoint."""
     runs = {failpoint: crashes.submit() for failpoint in FAILPOINTS_AT_END}
     for run in runs.values():
         crashes.grid.wait(crashes.customer, run.number, "RUNNING")
@@ -145,7 +145,7 @@ def running_jobs(crashes):
 
 @pytest.fixture(scope="module")
 def interrupted_jobs(crashes):
-    """Submit a job for each failpoint before the start, at which the supervisor is killed.
+    """Submit a job for each of FAILPOINTS_BEFORE_START, and kill the supervisor at this failpoint.
 
     Returns the jobs by failpoint.
     """

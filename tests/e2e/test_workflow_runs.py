@@ -43,9 +43,10 @@ def in_container(command, **fields):
 
 
 def steps_with_signal(number):
-    """Return a launched step that traps a signal, and a step whose end sends the signal.
+    """Return two steps: a launched step that traps a signal, and a step that then ends.
 
-    srun must not end the launched step before its trap has run.
+    The end of the second step sends the signal to the launched step. srun must not end the launched
+    step before its trap has run.
     """
     waiting = (
         f"trap 'echo signal {number} {APPEND_TO_OUTPUT}; exit 0' {number}; touch at.{number}; "

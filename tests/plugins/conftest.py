@@ -40,7 +40,7 @@ def tool():
 
 @pytest.fixture(scope="session")
 def spank_plugin(tool, tmp_path_factory):
-    """The path of gridstead.so, which is built from a copy of the sources as on a host."""
+    """The path of gridstead.so. It is built from a copy of the sources, as the role builds it."""
     sources = tmp_path_factory.mktemp("plugin") / "spank"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
     install_folder = sources.parent / "installed"

@@ -39,9 +39,9 @@ def source(plugins_dir):
 
 @pytest.fixture(scope="session")
 def call_plugin(lua, source):
-    """A function that runs a call of the plugin and returns the response.
+    """A function that calls the plugin in Lua and returns the response.
 
-    The call is Lua code, in which ``request`` is the job's description.
+    The argument is the Lua code of the call, in which ``request`` is the job's description.
     """
 
     def run(call, *, request="{}", prelude="", plugin=source, site=SITE):
@@ -186,7 +186,7 @@ def test_invalid_admin_comment_is_not_replaced_by_a_valid_comment(submit):
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize(("uid", "gid"), [(61000, 0), (61000, GID), (61001, 61001)])
-def test_extra_account_needs_its_own_gid(submit, caller, uid, gid):
+def test_extra_account_is_refused_with_another_gid(submit, caller, uid, gid):
     assert submit(caller=caller, uid=uid, gid=gid).code == ERROR
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the job completion plugin writes one line of JSON for each job, with any texts."""
+"""Tests that the job completion plugin writes one line of JSON for each job, whatever its texts."""
 
 import json
 import subprocess

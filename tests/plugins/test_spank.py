@@ -69,7 +69,7 @@ def stepd(spank_programs, spank_plugin):
 
 
 def address(receiver):
-    """Return the option of the plugin that names this socket as the agent."""
+    """Return the plugin's option with the address of this socket as that of the agent."""
     return "agent={}:{}".format(*receiver.getsockname())
 
 
@@ -138,7 +138,7 @@ def test_plugin_returns_success_with_unusable_options(stepd, options):
     assert run.child_exits == [("exit", 0)] * 2
 
 
-def test_nothing_happens_outside_slurmstepd(stepd, agent):
+def test_the_plugin_does_nothing_outside_slurmstepd(stepd, agent):
     run = stepd(address(agent), context="local")
 
     assert run.return_values == ["0", "0"]

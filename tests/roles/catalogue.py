@@ -86,7 +86,7 @@ class Role:
         file.
         """
         texts: dict[str, str] = {}
-        lines: list[str] = []  # of the current comment
+        lines: list[str] = []  # the lines of the current comment
         # A variable without a default is commented out, for example "# slurm_nodes: []".
         for line in self.defaults_text.splitlines():
             variable = re.match(r"(?:# )?([a-z_0-9]+):(?: |$)", line)
@@ -160,7 +160,7 @@ def _default(option: dict[str, Any]) -> str:
 
 
 def other_entry_points(role: Role) -> str:
-    """Return the README's text about the entry points other than `main`, one line each."""
+    """Return the README's text about all entry points except `main`, one line each."""
     text = ""
     for name, entry_point in role.entry_points.items():
         if name == "main":

@@ -65,14 +65,14 @@ class LoadedInventory:
         for path in (ROOT / "playbooks").glob("**/*.yml"):
             for play in yaml.safe_load(path.read_text()):
                 if "hosts" in play and role.name in roles_of(play):
-                    # A template after the pattern excludes unreachable hosts. It is removed.
+                    # Remove a template that follows the pattern. It excludes unreachable hosts.
                     patterns.add(play["hosts"].partition("{{")[0])
         return sorted(patterns)
 
     def hosts_of(self, role: Role) -> list[str]:
         """Return the sorted hosts of the plays that run the role.
 
-        A role for a private chain may have no hosts.
+        The list is empty for a role that the site does not use, such as that of a private chain.
         """
         names = set()
         for pattern in self.patterns_of(role):

@@ -150,7 +150,7 @@ def read_inventory(loader: DataLoader, name: str, secrets: Path) -> Inventory:
     variables = {}
     for host in groups["all"]:
         values = hostvars.raw_get(host)
-        if name != "lab":  # A lab has no example values.
+        if name != "lab":  # The inventory of a lab has no example values.
             values = with_operator_values(values)
         variables[host] = {**values, "hostvars": hostvars}
     inventory = Inventory(loader, groups, variables, secrets)

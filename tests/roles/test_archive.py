@@ -170,7 +170,7 @@ def test_a_wrong_key_is_refused_and_the_right_key_is_named(tmp_path, keys):
 
 
 def test_the_copy_of_a_journal_is_consistent_during_writes(tmp_path):
-    """The copy contains the data of the write-ahead log, but not the log itself."""
+    """The copy contains the data of the write-ahead log, but no file of the log."""
     service = tmp_path / "service"
     service.mkdir()
     (service / "note").write_text("kept")
@@ -392,7 +392,7 @@ def test_no_stage_folder_remains_after_success_or_failure(role, name):
     assert role == {"name": "gridstead.site.archive", "tasks_from": "clear"}
 
 
-def test_referring_data_is_backed_up_before_the_data_it_refers_to():
+def test_data_is_backed_up_before_the_data_that_it_refers_to():
     names = [role["name"].removeprefix(COLLECTION) for role in imported_roles("backup")]
 
     assert names == [

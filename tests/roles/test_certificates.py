@@ -69,8 +69,8 @@ class Host:
     def run(self, play, changed_files, **variables):
         """Run a play, and run it again for each name in ``changed_files``.
 
-        The file of this name changes before the run. An empty name changes no file. Return the
-        restarts and reloads of each run.
+        Before each of these runs, the file of this name changes. An empty name changes no file.
+        Return the restarts and reloads of each run.
         """
         local = {"hosts": "localhost", "connection": "local", "gather_facts": False}
         plays = [play | local]

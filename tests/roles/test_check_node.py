@@ -39,7 +39,7 @@ class Slurmctld:
         self.is_down = False
 
     def drain(self, reason):
-        """Drain the node like an administrator or like Slurm itself."""
+        """Drain the node, as an administrator or Slurm itself does."""
         self.state = ["IDLE", "DRAIN"]
         self.reason = reason
 
@@ -68,11 +68,11 @@ class Node:
         self.set_check("test", "-e", str(self.file))
 
     def set_check(self, *argv, wait_s=5):
-        """Replace the check by another command."""
+        """Replace the command of the node's check."""
         self.checks.write_text(json.dumps([{"what": "storage", "argv": argv, "wait_s": wait_s}]))
 
     def record_unkillable(self, job):
-        """Record a job, as Slurm's UnkillableStepProgram does on this site."""
+        """Record an unkillable job, as Slurm's UnkillableStepProgram does on a node of the site."""
         (self.state / "unkillable").mkdir(parents=True)
         (self.state / "unkillable" / str(job)).touch()
 

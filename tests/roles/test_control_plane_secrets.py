@@ -81,7 +81,7 @@ def test_the_check_of_the_chain_has_no_key_in_its_command_line(site):
     assert check["argv"][-1] == "/etc/gridstead/supervisor.toml"
 
 
-def test_the_check_uses_the_services_endpoint_and_does_not_print_it(tmp_path):
+def test_the_check_of_the_chain_does_not_print_the_endpoint(tmp_path):
     settings = tmp_path / "supervisor.toml"
     settings.write_text(f'[chain]\nrpc_url = "{RPC_URL}"\n')
 
@@ -93,7 +93,7 @@ def test_the_check_uses_the_services_endpoint_and_does_not_print_it(tmp_path):
     assert result.stderr == "no answer: ConnectError\n"
 
 
-def test_missing_settings_are_reported(tmp_path):
+def test_the_check_of_the_chain_reports_missing_settings(tmp_path):
     argv = [sys.executable, ROLE.path / "files/ask-chain.py", tmp_path / "supervisor.toml"]
     result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
 

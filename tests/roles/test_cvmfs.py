@@ -88,7 +88,7 @@ def test_groups_decide_which_hosts_replicate_and_which_mount(
     [("replica", "gridstead-cvmfs"), ("client", f"gridstead-cvmfs-mount@{NAME}")],
 )
 def test_services_older_than_their_settings_or_unit_are_restarted(site, component, unit):
-    """The name of a key file depends on its content, so that another key changes the settings."""
+    """The name of a key file depends on its content, so a new key changes the settings."""
     templar = site.templar(ROLE, "infra", cvmfs_components=[component])
     (part,) = templar.template(templar.available_variables["__cvmfs_parts"])
     tasks = yaml.safe_load((ROLE.path / "tasks/builtin/service.yml").read_text())

@@ -27,7 +27,7 @@ INNODB_DISABLED = (
 
 @pytest.fixture
 def validate(site, tmp_path):
-    """A function that validates settings like the role, with a fake mariadbd.
+    """A function that runs the role's validation of settings with a fake mariadbd.
 
     The fake has the given exit code and messages. The function returns the exit code and the
     messages of the validation.

@@ -313,7 +313,7 @@ def test_a_renewed_certificate_is_imported(existing, module):
 
 @pytest.mark.parametrize("check", [True, False])
 def test_a_server_with_an_unsafe_opt_level_must_be_restarted(existing, module, settings, check):
-    """With another opt-level than 0, a killed server forgets which changes it has."""
+    """If the opt-level is not 0, a killed server forgets which changes it has received."""
     module.check_mode = check
     module.certificates = {
         instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),

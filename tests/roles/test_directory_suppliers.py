@@ -26,7 +26,7 @@ def supplier_state(*names, replica_id=0, generation="", next_uid=0, uids=(), stu
         generation: The id of the data that both suppliers replicate; empty without replication.
         next_uid: The uid number of the next user.
         uids: The uid numbers of its users.
-        stuck: Whether it keeps retrying to send its changes to the other supplier.
+        stuck: Whether its attempts to send changes to the other supplier keep failing.
     """
     return {
         "id": replica_id,
@@ -72,8 +72,8 @@ def test_two_new_servers_are_accepted():
     assert suppliers.supplier_problem(states, PAIR, FIRST, LAST) == ""
 
 
-def test_a_supplier_with_the_id_of_another_place_is_refused():
-    """The id of a supplier must be its place in the list of hosts."""
+def test_a_supplier_whose_id_differs_from_its_place_is_refused():
+    """The id of a supplier is its place in the list of suppliers: 1 or 2."""
     states = {"ldap1": supplier_state(replica_id=1), "ldap2": supplier_state(replica_id=2)}
 
     swapped = suppliers.supplier_problem(states, ["ldap2", "ldap1"], FIRST, LAST)
@@ -100,7 +100,7 @@ def test_a_server_that_assigned_numbers_of_the_other_range_is_refused():
     ("first", "second", "replicate"),
     [("a", "a", True), ("a", "b", False), ("a", "", False), ("", "", False)],
 )
-def test_suppliers_replicate_if_their_data_has_one_generation(first, second, replicate):
+def test_suppliers_replicate_if_their_generation_ids_are_equal(first, second, replicate):
     states = {
         "ldap1": supplier_state(generation=first),
         "ldap2": supplier_state(generation=second),
@@ -176,9 +176,9 @@ def test_a_new_supplier_assigns_no_number_that_was_used_before():
     share = suppliers.supplier_numbers(FIRST, LAST, 0, 2)
 
     def next_number(*used_numbers, own_next=0):
-        """Return the next number of new supplier ldap1, which skips 1000 numbers.
+        """Return the next uid number of new supplier ldap1, which skips 1000 numbers.
 
-        Users on ldap2 have ``used_numbers``. ``own_next`` is ldap1's next number so far.
+        Users on ldap2 have ``used_numbers``. ``own_next`` is the next number in ldap1's settings.
         """
         states = {
             "ldap1": supplier_state(next_uid=own_next),
@@ -238,7 +238,7 @@ def test_a_supplier_that_retries_to_send_changes_is_stuck(statuses, stuck):
 
 
 def test_a_supplier_without_the_changes_of_the_other_has_a_fault():
-    """The arguments of replication_fault are the states of this and of the other supplier."""
+    """replication_fault gets the state of the checked supplier and that of the other supplier."""
 
     def state(csn, generation="a"):
         """Return the state of a supplier that has the changes of supplier 1 up to this CSN."""

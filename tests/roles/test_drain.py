@@ -43,7 +43,7 @@ class Cluster:
         path.chmod(0o755)
 
     def add_job(self, queries):
-        """Add a job that ends after this number of calls of squeue."""
+        """Add a job that ends when squeue has run this number of times."""
         count = f"{self.folder}/queries"
         print_job = f'[ $(wc -l <{count}) -gt {queries} ] || echo "{JOB}"'
         self.set_script("squeue", f"echo >>{count}; {print_job}")

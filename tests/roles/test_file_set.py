@@ -76,7 +76,7 @@ def test_mode_and_owner_are_compared(ensure, tmp_path):
 
 
 def test_a_login_is_tested_before_any_file_changes(ensure, tmp_path):
-    """If a file in ``try_first`` would change, the module only returns this file in ``held``.
+    """If a file in ``try_first`` must change, the module writes nothing and returns it in ``held``.
 
     The role then tests the login and calls the module again without ``try_first``.
     """
@@ -171,7 +171,7 @@ def test_changes_are_reported_by_each_run_until_they_are_settled(ensure, tmp_pat
 
 
 def make_files(folder, *names):
-    """Return the options of files with the same content."""
+    """Return the options of several files with one content."""
     return [{"path": str(folder / name), "content": "x\n"} for name in names]
 
 

@@ -142,7 +142,7 @@ def unit_commands(unit, setting):
 def test_the_unit_writes_a_copy_of_the_kernels_rules(render, tmp_path, addition, is_valid):
     """The commands of the unit load the old rules and then reload the new rules.
 
-    The test replaces the unit's folders by its own folder.
+    The test replaces the unit's folders by a temporary folder.
     """
     units = ROLE.path / "templates/etc/systemd/system"
     unit = render(ROLE, units / "gridstead-firewall.service.j2", "db")

@@ -61,7 +61,7 @@ class Commands:
 
 
 class AptError(Exception):
-    """apt-get fails."""
+    """The error that the fake apt-get raises if ``purge_error`` is set."""
 
 
 class Host:
@@ -244,7 +244,7 @@ def test_a_unit_of_the_site_is_stopped_with_its_processes_and_disabled(make_reco
 
 
 def test_timers_are_stopped_before_their_services(make_record):
-    """A timer would start its service again, which would fail without its dependencies."""
+    """Otherwise a timer would start its stopped service again, without the units that it needs."""
     commands = Commands(systemctl="ActiveState=active\nUnitFileState=enabled\n")
     traces = {**EMPTY_FOOTPRINT, "units": ["keys.service", "keys.timer"]}
 
@@ -328,7 +328,7 @@ def test_only_packages_of_the_site_get_debconf_answers_to_remove_data(make_recor
     assert perform(remove.answer_questions(lines, before, commands)) == []
 
 
-def test_systemd_and_daemons_are_reloaded_only_after_a_change():
+def test_systemd_and_daemons_are_reloaded_only_if_something_changed():
     commands = Commands()
     before = remove.Record(Path("/nonexistent"))
     traces = {**EMPTY_FOOTPRINT, "reloads": ["ssh"]}

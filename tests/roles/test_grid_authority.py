@@ -21,7 +21,7 @@ CA_FILE = "/etc/gridstead/grid-ca.crt"
 
 
 def certificate(ends=NOW + dt.timedelta(days=300)):
-    """Return a certificate as PEM."""
+    """Return a self-signed certificate with an empty subject, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([])
     begins = NOW - dt.timedelta(days=300)
@@ -30,7 +30,7 @@ def certificate(ends=NOW + dt.timedelta(days=300)):
 
 
 def write_ca_file(folder, text):
-    """Run the task that writes the CA file, with another folder, and return Ansible's output."""
+    """Run the task that writes the CA file, in ``folder``, and return Ansible's output."""
     tasks = yaml.safe_load((PKI.path / "tasks/configure.yml").read_text())[:1]
     variables = PKI.vars | {
         "pki_grid_authority": text,
@@ -54,13 +54,19 @@ def write_ca_file(folder, text):
     return result.stdout
 
 
-def test_the_ca_file_is_world_readable_and_removed_without_a_certificate(tmp_path):
+def test_the_ca_file_is_world_readable(tmp_path):
     file, text = tmp_path / "grid-ca.crt", certificate()
 
     write_ca_file(tmp_path, text.rstrip())
     assert file.read_text() == text
     assert file.stat().st_mode & 0o777 == 0o644
     assert "changed=0" in write_ca_file(tmp_path, text)
+
+
+def test_the_ca_file_is_removed_if_no_certificate_is_set(tmp_path):
+    file = tmp_path / "grid-ca.crt"
+    write_ca_file(tmp_path, certificate())
+    assert file.exists()
 
     write_ca_file(tmp_path, "")
     assert not file.exists()
@@ -96,6 +102,7 @@ def test_verification_reports_a_missing_or_expiring_ca(site):
     (task,) = yaml.safe_load((PKI.path / "tasks/verify.yml").read_text())
     for text, checked_files in (("", []), ("PEM", [CA_FILE])):
         templar = site.templar(PKI, "control", pki_grid_authority=text)
+        # Keep only the check of the CA file. The other checks of the role are in this variable.
         templar.available_variables |= {"__pki_commands": []}
         checks = templar.template(trust_templates(task["gridstead.site.inspection"]["commands"]))
         assert [check["argv"][-1] for check in checks] == checked_files

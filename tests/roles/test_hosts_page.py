@@ -96,7 +96,7 @@ def pattern(name):
 
 
 def is_covered(path, traces):
-    """Return whether a path of the page belongs to one of the traces.
+    """Return whether one of the traces explains a path of the page.
 
     The path is a trace, contains a trace, is inside a trace, or matches one as a pattern.
     """

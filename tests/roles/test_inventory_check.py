@@ -55,11 +55,11 @@ def add_local_chain(inventory: Inventory, **grid: Any) -> None:
     inventory.set_variables(devnet_anvil=__file__)
 
 
-# Each mistake has a name, a function that adds the mistake to an inventory, and phrases of its
-# message. If an earlier entry of the same table adds the mistake too, the function does nothing.
+# For each mistake: its name, a function that adds the mistake to an inventory, and phrases of its
+# message. The function does nothing if an earlier entry of the table already causes the mistake.
 Mistakes = dict[str, tuple[Callable[[Inventory], object], tuple[str, ...]]]
 
-# Each table is one inventory, with all of its mistakes at once.
+# A test adds all mistakes of one table to one inventory.
 MISTAKES_OF_ALL_KINDS: Mistakes = {
     "group-mistyped": (
         lambda i: i.set_group("sssd_client", "db"),

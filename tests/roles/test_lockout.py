@@ -45,7 +45,7 @@ PLAY = {
 
 
 class Host:
-    """This machine as the host of role base, with other paths for the role's files."""
+    """This machine as the host of role base. The role's files are in a folder of the test."""
 
     def __init__(self, folder):
         self.ssh = folder / "ssh"

@@ -218,7 +218,7 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
     subprocess.run(argv, check=True, capture_output=True)
 
 
-# By name: a function that makes the CA of its argument unusable, and the start of the message.
+# By name: a function that makes the CA in a folder unusable, and the start of the message.
 MISTAKES = {
     "no-certificate": (
         lambda s: (s.folder / "ca.crt").write_text("x"),

@@ -55,7 +55,7 @@ def service_key():
 
 
 def sign_request(service_key, authority_key, *, days=100) -> bytes:
-    """Sign the module's request for a key, like the role, and return the certificate as PEM."""
+    """Sign the module's request for a key, as the role does. Return the certificate as PEM."""
     request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
     signed_certificate = certificate(
         request.subject,

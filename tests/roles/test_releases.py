@@ -62,20 +62,20 @@ class Host:
         return result.stdout.strip()
 
     def install(self, *wheels):
-        """Install a release with these wheels, like the role. Return the output of the script."""
+        """Install a release with these wheels, as the role does. Return the script's output."""
         return self.run_script("install-environment.sh", self.lock, "", *wheels)
 
     def switch(self, action, *services):
         """Run the role's script with an action.
 
-        ``next`` activates the installed release, ``works`` records that the release works, and
-        ``former`` rolls back to the last release that worked. The script prints "changed" if it has
-        changed something.
+        Action ``next`` activates the installed release. Action ``works`` records that this release
+        works. Action ``former`` rolls back to the last release that worked. The script prints
+        "changed" if it has changed something.
         """
         return self.run_script("switch-environment.sh", action, *services)
 
     def configure(self, text, *services):
-        """Write settings and units of services, like the role."""
+        """Write settings and units of services, as the role does."""
         for path in map(self.folder.joinpath, files_of(*services)):
             path.write_text(text)
             path.chmod(0o640)

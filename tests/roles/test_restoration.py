@@ -63,7 +63,7 @@ def test_a_missing_archive_is_reported_before_any_host(tmp_path):
 
 
 def test_missing_parts_are_reported_before_any_host(archive):
-    """Parts are missing if a host had another name when the archive was created."""
+    """A part is missing, for example, if a host was renamed after the creation of the archive."""
     output = restore(archive.parent, archive_site="mysite")
 
     assert (

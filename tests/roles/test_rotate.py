@@ -67,7 +67,7 @@ def find_plays(pattern):
 
 
 def test_certificate_rotation_changes_no_password():
-    """A password that an earlier run did not write to the directory would lock its services out."""
+    """Services could not log in with a new password that the directory does not have yet."""
     plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
     entry_points = {}
     for play in plays:
@@ -167,7 +167,7 @@ def test_users_are_blocked_until_the_program_succeeds(change, tmp_path):
 
 
 def test_the_block_of_users_ends_at_its_time_limit(change, tmp_path):
-    """At the program's first call, which fails, the limit has passed. There is no new key."""
+    """The program fails at its first call, when the limit has passed. There is no new key."""
     code, log, key = change(str(int(time.time()) - 20), "hold", "200001-999999", "6817", "until")
 
     assert code != 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets in Ansible Vault: the documented command that moves a secret there, and white space.
+"""Secrets in Ansible Vault: white space, and the documented command that moves a secret to a vault.
 
 The inventory check refuses white space around a secret.
 """

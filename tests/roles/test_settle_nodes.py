@@ -99,7 +99,7 @@ def test_pending_jobs_without_environment_are_cancelled_before_any_start(run_aft
 
 
 def test_jobs_that_ran_during_the_backup_end_with_their_nodes(run_after_start):
-    """Only the first start after the restoration ends the running jobs."""
+    """Only the first start of slurmctld after a restoration ends the running jobs."""
     add_job(run_after_start.state, 20, "script")
     (run_after_start.state / "restored").touch()
 

@@ -242,7 +242,7 @@ EQUAL_VALUES = [
 
 
 @pytest.mark.parametrize(("name", "desired", "current"), EQUAL_VALUES)
-def test_different_notations_of_a_value_are_equal(name, desired, current):
+def test_two_notations_of_one_value_are_no_difference(name, desired, current):
     """The values are the output of sacctmgr 24.11.5."""
     assert limits.settings(limits.QOS, {name: desired}, {name: current}) == {}
 

@@ -81,7 +81,9 @@ def test_nodes_report_to_the_agent(render_file: Callable[..., str], address: str
 
 
 @pytest.mark.parametrize("value", [False, "false", "no"])
-def test_nodes_load_no_plugin_without_reports(render_file: Callable[..., str], value: object):
+def test_nodes_load_no_plugin_if_reports_are_disabled(
+    render_file: Callable[..., str], value: object
+):
     lines = render_file("etc/slurm/plugstack.conf.j2", slurm_plugins_reports=value).splitlines()
 
     assert all(line.startswith("#") for line in lines)

@@ -34,9 +34,9 @@ def check_mount(tmp_path, monkeypatch):
     """A function that runs the module with fake programs.
 
     With ``must="spare"`` the module fails if a remount could close files of jobs. With
-    ``must="answer"`` it fails if the mount does not work. ``stat`` has the script of the fake stat
-    for each path. ``job`` is the output of the fake pgrep, or None without jobs. ``mounted`` is the
-    recorded description of the present mount, or None without a record.
+    ``must="answer"`` the module fails if the mount does not work. ``stat`` has the script of the
+    fake stat for each path. ``job`` is the output of the fake pgrep, or None without jobs.
+    ``mounted`` is the recorded description of the present mount, or None without a record.
     """
 
     def run(must, *, stat, paths=(ROOT, HOME), mounted=None, job=JOB_PROCESS, **options):

@@ -93,7 +93,7 @@ def test_jobs_are_checked_again_just_before_the_remount():
     assert remount["name"] == "Remount the file system"
 
 
-def test_the_run_stops_without_the_configured_mount():
+def test_the_run_stops_if_the_configured_mount_is_missing():
     assert steps()[-3:] == ["mount.yml", "flush_handlers", "answer.yml"]
     for task in tasks_with("gridstead.site.daemon", tasks("mount.yml")):
         assert task["gridstead.site.daemon"]["no_block"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategy plugin: with Mitogen, all tasks of a run use one Python process on the host.
+"""The strategy plugin. With Mitogen, one Python process on the host runs all tasks of a run.
 
 The playbook prints the parent process of two commands, and the CPUs that a command may use.
 """

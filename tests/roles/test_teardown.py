@@ -33,7 +33,7 @@ NAMED_KINDS = {
     "gridstead.site.daemon": "units",
 }
 MOOSEFS_DATA = "data with back end MooseFS; see tests/roles/test_storage_rules.py"
-# Objects that a role changes and does not own, with the reason why they stay.
+# Objects that a role changes but did not create, with the reason why the teardown keeps them.
 NOT_OWNED = {
     ("devnet", "/var/lib/private"): "systemd owns the folder",
     ("shared_storage", "/srv/moosefs"): MOOSEFS_DATA,
@@ -167,7 +167,7 @@ def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
 
 
 def test_roles_are_removed_in_reverse_order():
-    """If site.yml applies role a only before role b, the teardown removes a after b."""
+    """If site.yml applies role a only before role b, the teardown removes b before a."""
     roles_with_teardown = {role.name for role in TEARDOWNS}
     applied = []
     for playbook in imported_playbooks("site"):

@@ -47,7 +47,7 @@ ACME = {"traefik_acme_email": "a@b.test", "traefik_acme_server": "https://acme.t
 
 @pytest.fixture(scope="module")
 def known_flags():
-    """The flags of the installed Traefik."""
+    """The flags that the installed Traefik accepts."""
     result = subprocess.run([BINARY, "--help"], check=True, capture_output=True, text=True)
     return checks.known_flags(result.stdout)
 
@@ -127,7 +127,9 @@ def test_known_static_keys_are_accepted_in_any_case(known_flags):
 
 
 @pytest.mark.parametrize("variables", [{}, {"traefik_routes": [ROUTE]}, LDAPS, ACME])
-def test_the_roles_own_keys_are_known(site: LoadedInventory, folder, known_flags, variables):
+def test_the_keys_that_the_role_writes_are_known(
+    site: LoadedInventory, folder, known_flags, variables
+):
     static, _ = render_configuration(site, folder, **variables)
 
     assert checks.key_faults(static, known_flags) == []
@@ -388,7 +390,7 @@ def gateway(options, folder):
 
 
 def live_options(options, gateway: Gateway):
-    """Return the options for a check of the running gateway, with its ports and without a wait."""
+    """Return the options of a check of the running gateway: its ports, and no time to wait."""
     static = json.loads((gateway.folder / "traefik.yml").read_text())
     return {**options, "static_document": static, "timeout_s": 0}
 

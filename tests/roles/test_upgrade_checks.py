@@ -49,7 +49,7 @@ class Cluster:
         path.chmod(0o755)
 
     def replace_tasks_by_ping(self, name):
-        """Write a playbook whose plays have the same hosts and only ping them."""
+        """Write a copy of a playbook whose plays only ping their hosts."""
         plays = tasks_with("hosts", playbook_plays(name))
         for play in plays:
             play |= {"tasks": [{"ansible.builtin.ping": None}], "roles": []}
@@ -214,7 +214,7 @@ def test_an_upgrade_to_a_newer_version_creates_an_archive_first(
     [((), 4, {"ash", "birch"}), (("--extra-vars=without=cedar,birch",), 0, {"ash"})],
 )
 def test_excluded_hosts_are_reached_by_no_later_play(tmp_path, words, code, reached_hosts):
-    """Host cedar is unreachable. Ansible exits with 4 if a play reaches for it."""
+    """Host cedar is unreachable. Ansible exits with 4 if a play tries to connect to it."""
     cluster = Cluster(tmp_path, slurm_compute="cedar", slurm_login="cedar")
     for name in ("control", "verify"):
         cluster.replace_tasks_by_ping(name)

@@ -8,7 +8,7 @@ import pytest
 from tests.roles.catalogue import ROOT
 
 SCRIPT = (ROOT / "roles/slurm/files/upgrade-packages.sh").read_text()
-# A fake apt-get, apt-mark and dpkg. apt-get also runs the policy file, like scripts of packages.
+# A fake apt-get, apt-mark and dpkg. apt-get also runs the policy file, as scripts of packages do.
 FAKE_PROGRAM = """#!/bin/bash
 program="$(basename "$0")"
 echo "$program $*" >>"$LOG"

@@ -161,7 +161,7 @@ def test_a_login_host_needs_sackd_only_without_slurmd(components, units, site):
         ({"HealthCheckProgram": "/usr/sbin/nhc"}, []),
     ],
 )
-def test_the_last_health_check_is_verified_only_with_the_roles_program(settings, waits, site):
+def test_the_last_health_check_is_verified_only_for_the_roles_program(settings, waits, site):
     """The verification waits for the interval of the health check and 10 s, or has no command."""
     role = Role("slurm")
     task = first_task(role)

@@ -40,7 +40,7 @@ class Host:
         self.keystore.write_text(json.dumps({"address": address.removeprefix("0x"), "version": 3}))
 
     def record_wallet(self, address):
-        """Record a wallet on the control machine, like an earlier run."""
+        """Record a wallet on the control machine, as an earlier run would."""
         self.record.parent.mkdir(exist_ok=True)
         self.record.write_text(f"{address}\n")
 

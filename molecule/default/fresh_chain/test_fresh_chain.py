@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test a cluster whose chain is replaced by a new chain.
 
-Job numbers start at 1 again. Slurm and its accounting still contain jobs of the old chain with the
-same numbers. The tests restore the old chain at the end.
+On the new chain, job numbers start at 1 again. Slurm and its accounting still contain jobs of the
+old chain with these numbers. The tests restore the old chain at the end.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def fresh_chain(lab, run_playbook):
 
 
 def split_records(lab, name, job):
-    """Return the accounting records of this job, and the other records with the same job name.
+    """Return the records of this job, and the records of all other jobs with its name.
 
     A record belongs to the job if its AdminComment ends with the hash of the job's batch location.
     """

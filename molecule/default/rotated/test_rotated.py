@@ -110,10 +110,10 @@ def evidence(record):
 def billed_record(record, bill):
     """Return the accounting record that a bill is based on.
 
-    A restarted slurmctld sends the end of each job in its list to slurmdbd again, and slurmdbd
-    overwrites the old end. The billed record is therefore this record or an older version with an
-    earlier end. The bill contains the hash of the billed record. Returns None if no possible
-    version of the record has this hash.
+    After a restart, slurmctld sends the end of each job in its list to slurmdbd again. slurmdbd
+    then overwrites the end in its record. The bill is based on ``record``, or on an older version
+    of ``record`` with an earlier end. The bill contains the hash of the billed record. Returns None
+    if no possible version of the record has this hash.
     """
     start, end, elapsed = start_end_and_duration(record)
     for reduction_s in range(end - start + 1):
@@ -206,7 +206,7 @@ class Rotation:
         before: The old secrets and the hashes of the old certificates.
         code: The exit code of the playbook.
         output: The output of the playbook.
-        still_running: The number of jobs that ran at the end of the playbook.
+        still_running: The number of jobs that were running when the playbook ended.
         jobs: The settled jobs, by number.
         writes: The number of lines that each job writes to its file, by job number.
         home: The folder of the files.

@@ -67,7 +67,7 @@ class Cluster:
     def start_times(self):
         """Return the start time of each daemon, by host and unit.
 
-        Units: microseconds of the machine's monotonic clock, which all hosts of the lab share.
+        The times are in microseconds of the monotonic clock, which all hosts of the lab share.
         """
         command = "systemctl show --property=ActiveEnterTimestampMonotonic --value"
         start_times = {}
@@ -86,7 +86,7 @@ class Cluster:
         return versions
 
     def outdated_versions(self, hosts):
-        """Return the versions of Slurm's packages on these hosts that lack the higher revision."""
+        """Return those package versions on these hosts that do not have the higher revision."""
         versions = self.versions()
         old = set()
         for host in hosts:

@@ -6,7 +6,7 @@ class LabError(Exception):
     """An action of the lab failed.
 
     Args:
-        message: One line that names the failed object. Starts in lower case, has no full stop.
+        message: One line that names the failed object, in lower case and without a full stop.
         hint: A sentence with the action for the user, or an empty text.
     """
 

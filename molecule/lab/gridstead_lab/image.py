@@ -43,7 +43,7 @@ class Layer:
 
     @classmethod
     def of(cls, name: str) -> "Layer":
-        """Return the layer with this name."""
+        """Return the layer whose folder has this name."""
         kind, _, digest = name.partition("-")
         return cls(kind=kind, digest=digest)
 

@@ -35,7 +35,7 @@ class Names:
         return f"{self.prefix}br"
 
     def veth(self, octet: int) -> str:
-        """Return the machine's interface of the veth pair to the host with this last octet."""
+        """Return the machine's end of the veth pair of the host with this last octet."""
         return f"{self.prefix}v{octet}"
 
     def machine(self, host: str) -> str:

@@ -154,5 +154,5 @@ def remove(prefix: str) -> None:
 def _network(text: str) -> ipaddress.IPv4Network | None:
     try:
         return ipaddress.IPv4Network(text, strict=False)
-    except ValueError:  # the text is "default", an IPv6 address or a name
+    except ValueError:  # the text is no IPv4 address, but "default", an IPv6 address or a name
         return None

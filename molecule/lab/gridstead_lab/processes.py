@@ -4,8 +4,8 @@
 Rule 1: A process belongs to the lab if it runs in a cgroup of the lab, is the systemd-nspawn of a
 folder of the lab, is a shared ssh connection with its socket in such a folder, or has the lab's
 mark in its environment.
-Rule 2: The functions open a pid as a pidfd first and check rule 1 again after that. They therefore
-never send a signal to a process that reuses a pid.
+Rule 2: Before a signal, the functions open a pidfd of the process and then check rule 1 again. They
+therefore never send a signal to a process that reuses a pid.
 Rule 3: The functions never send a signal to this process or its ancestors.
 """
 

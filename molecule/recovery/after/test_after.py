@@ -16,7 +16,7 @@ LOST_JOBS = {"running": ("NODE_FAIL", "PANICKED"), "pending": ("CANCELLED", "CAN
 # The site may have assigned Slurm job ids and uids after the backup. The roles slurm and directory
 # therefore skip this number of ids.
 SKIPPED_IDS = 1000
-STATE_COLUMN = 5  # of a record of the accounting
+STATE_COLUMN = 5  # the position of the field in a record of the accounting
 TERMS = ("customer", "provider", "escrow_wei", "price_per_min_wei")
 
 
@@ -27,12 +27,13 @@ def before(state_file):
 
 @pytest.fixture(scope="module")
 def customer(site):
-    return site.customer("creditor", credits_=0)  # no new credits, because balances are compared
+    # Add no credits, because a test compares the balances.
+    return site.customer("creditor", credits_=0)
 
 
 @pytest.fixture(scope="module")
 def settled_records(grid, site, customer, before):
-    """Return the jobs and balances on chain after the end of the lost jobs, before new jobs."""
+    """Wait for the end of the lost jobs. Return the jobs and balances on chain before new jobs."""
     for name in LOST_JOBS:
         number = before["numbers"][name]
         wait_until(lambda number=number: grid.job(customer, number)["state"] in COLD, timeout=300)

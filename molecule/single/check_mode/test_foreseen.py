@@ -10,8 +10,8 @@ from pathlib import Path
 HEADER = r"(?P<kind>PLAY|TASK|RUNNING HANDLER) \[(?:gridstead\.site\.)?(?P<name>.*)\] \*"
 CHANGED = r"changed: \[(?P<host>[\w-]+)"
 LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEADER}|{CHANGED})")
-# Check mode predicts only these tasks of their roles on a new host. The other tasks of the roles
-# need the programs that these tasks install.
+# Some roles install programs that their later tasks need. On a new host, check mode predicts only
+# these tasks of such roles.
 INSTALL_TASKS = {
     "container_runtime : Install Apptainer and the programs that job scripts use",
     "database : Install MariaDB",

@@ -85,9 +85,9 @@ def test_both_controllers_answer_and_share_their_state(cluster):
 
 
 def test_a_restart_of_the_second_controller_holds_no_partitions(cluster):
-    """The restart also writes no marker of a clean stop, the file stopped_cleanly.
+    """The restart also does not create the file stopped_cleanly, which marks a clean stop.
 
-    With this file a later crash of the first controller would look like a clean stop.
+    If the file existed, a later crash of the first controller would look like a clean stop.
     """
     cluster.run(SECOND, "systemctl", "restart", "slurmctld")
     wait_until(lambda: cluster.answering_controllers() == {FIRST, SECOND}, timeout=TIMEOUT_S)

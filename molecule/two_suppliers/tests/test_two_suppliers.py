@@ -142,7 +142,7 @@ def test_a_client_resolves_a_new_user_immediately(get_host, add_user_on):
 def test_a_client_resolves_users_while_the_first_supplier_is_down(
     request, get_host, add_user_on, read_uid_on, failure
 ):
-    """The client is connected to the first supplier and has no cache entry for the user."""
+    """The client is connected to the first supplier. Its cache does not contain the user."""
     address = add_user_on("ldap1")
     wait_for_value(lambda: read_uid_on("ldap2", address))
     get_host("client").check_output("systemctl reset-failed sssd && systemctl restart sssd")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures: chains on anvil, and the grid on such a chain or in memory.
 
-A generation is a version of the contracts: "ours", or "1.2" (plain DeepSquare 1.2). The contracts
-of one deployment are a set. A set is sealed if JobRepository has no admin. Nobody can then change
-the roles in JobRepository.
+There are two generations of contracts. "1.2" are the contracts of DeepSquare 1.2 ("plain
+DeepSquare"). "ours" are Gridstead's contracts, which are derived from those. The contracts of one
+deployment are a set. A set is sealed if JobRepository has no admin. Nobody can then change the
+roles in JobRepository.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def devnet(devnets):
 
 @contextmanager
 def restored_afterwards(devnet):
-    """Return the chain to its present state when the ``with`` statement ends."""
+    """Yield the chain. Undo all changes of the chain when the ``with`` statement ends."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
     yield devnet
     # If anvil reverts while it mines a block, that block remains although its parent is removed.
@@ -84,7 +85,7 @@ def generation(request):
 
 @pytest.fixture
 def expected(generation):
-    """The behaviour that a test expects of the generation."""
+    """The ``Generation`` that describes how the contracts of the test should behave."""
     return GENERATIONS[generation]
 
 
@@ -208,7 +209,7 @@ class RealGrid:
         self.provider, self.customer = devnet.provider.address, devnet.customer.address
 
     def _act(self, wallet, call):
-        """Send one call of a wallet, without an outbox."""
+        """Send a contract call in a transaction of the wallet, without an outbox."""
         sender = Customer(self.devnet.node, self.devnet.contracts, wallet)
         payload = encode([call], self.devnet.contracts)
         sender._direct.transact(payload.to, payload.data, name=type(call).__name__)

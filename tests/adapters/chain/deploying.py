@@ -113,7 +113,7 @@ class DeploymentSite:
         self.crash(1, sent=True)
 
     def wait_for_mining(self):
-        """Wait until all transactions are mined. Do not wait if automatic mining is off."""
+        """Wait until all transactions are mined. Return at once if automatic mining is off."""
         deadline = time.monotonic() + 60
         while self._is_automining() and self.next_nonce() < self.next_nonce("pending"):
             assert time.monotonic() < deadline
@@ -122,7 +122,7 @@ class DeploymentSite:
         return self.chain.anvil.rpc("anvil_getAutomine")
 
     def next_nonce(self, block="latest"):
-        """Return the number of ADMIN's transactions up to a block."""
+        """Return ADMIN's next nonce at a block, which is the number of ADMIN's transactions."""
         return int(self.chain.anvil.rpc("eth_getTransactionCount", ADMIN.address, block), 16)
 
     def created_contracts(self):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The expected differences between the two generations of contracts.
 
-The generations are our contracts and those of plain DeepSquare 1.2.
+The generations are the contracts of DeepSquare 1.2 ("plain DeepSquare"), and our contracts, which
+are derived from them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Generation:
         max_claimed_jobs: The highest number of jobs that one claim takes.
         billing_unit_s: The billed time is a multiple of this unit; it is rounded down.
         min_billed_s: The minimum billed time of a job that ran.
-        is_panic_free: Whether a panicked job costs nothing; else it costs the minimum bill.
+        is_panic_free: Whether a panicked job costs nothing. Otherwise it costs the minimum bill.
         keeps_reported_start: Whether a job starts at the reported time; else it starts at the
             block of the report.
         fixes_price: Whether a match fixes the price; else the provider's current price counts.
@@ -32,7 +33,7 @@ class Generation:
         settles_when_removed: Whether a removed provider may settle its running jobs.
         request_transactions: How many transactions a job request without an earlier allowance
             takes.
-        has_own_events: Whether the contracts emit the additional events of our contracts.
+        has_own_events: Whether the contracts emit the events that only our contracts have.
         expires_claimed_jobs: Whether another account can end a claimed job that never starts.
     """
 

@@ -70,7 +70,7 @@ class GridServices:
         return wallet_sender
 
     def _read_slack_min(self, devnet):
-        """Return the minutes that plain DeepSquare may bill in addition to the elapsed time."""
+        """Return the minutes that DeepSquare 1.2 may bill in addition to the elapsed time."""
         if devnet.contracts.has_batches:
             return None
         return devnet.as_admin._value(devnet.contracts.constants.slack_minutes())

@@ -17,7 +17,7 @@ from gridstead.domain.transactions.calls import Match, SetRunning, Settle
 from gridstead.domain.transactions.dispatch import DispatchPolicy
 from gridstead.services.transactions.sender import Sender, SenderPorts
 
-# A boundary is a point between two steps of the sender. The sender can crash there.
+# The points between two steps of the sender at which a test can crash the sender.
 BOUNDARIES = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
 
 
@@ -62,7 +62,7 @@ class WalletSender:
         self._open()
 
     def tick(self):
-        """Run one tick; restart if the sender crashes."""
+        """Run one tick of the sender. If the sender crashes, restart it."""
         try:
             self.sender.tick()
         except Crash:

@@ -132,11 +132,11 @@ AVAILABLE_GAS = 2_000_000
 @pytest.mark.parametrize(
     ("limit", "estimate", "gas"),
     [
-        # 210,000 gas, and 60,000 for each job.
+        # The estimate is too low, so the claim gets 210,000 gas plus 60,000 for each job.
         (10, 90_000, 810_000),
-        # The available gas is enough for 29 jobs.
+        # The available gas limits the claim to 29 jobs.
         (50, 90_000, 1_950_000),
-        # The estimate plus a third, if it is higher.
+        # A higher estimate decides. The claim gets the estimate plus a third.
         (1, 300_000, 400_000),
         (50, 1_600_000, AVAILABLE_GAS),
     ],

@@ -41,7 +41,8 @@ from gridstead.errors import NotAllowed, TransactionReverted
 
 # The contracts that still have an admin after JobRepository is sealed.
 GOVERNED = ("MetaScheduler", "ProviderManager")
-# Runs a test on a sealed and on an unsealed set, with the contracts that have an admin.
+# Runs a test twice: on a sealed and on an unsealed set of contracts. ``governed_contracts`` are the
+# contracts of the set that have an admin.
 SEALED_OR_NOT = pytest.mark.parametrize(
     ("generation", "governed_contracts"),
     [("ours", GOVERNED), ("unsealed", ROLE_CONTRACTS)],
@@ -131,7 +132,7 @@ def test_bounds_of_constants_equal_those_of_the_contract(chain, constant):
 
 
 def is_accepted(chain, constant, value):
-    """Return whether the contract lets its owner set the constant to this value."""
+    """Return whether the contract accepts this value of the constant from its owner."""
     if value < 0:
         return False  # cannot be encoded
     contract = chain.contracts.constants
@@ -205,7 +206,7 @@ class NodeThatMinesLate(Node):
 
 
 class InterruptedAdministration:
-    """Changes to the contracts whose first run dies after one of its transactions is sent.
+    """Carries out changes of the contracts in two runs. The first run dies after a transaction.
 
     Args:
         chain: The chain with the contracts.
@@ -292,9 +293,9 @@ def admin_contracts(state):
 
 @SEALED_OR_NOT
 def test_take_over_fails_if_the_old_admin_is_not_found(contracts_cli, chain, governed_contracts):
-    """The command fails if it does not find the old admin, because that admin would keep its role.
+    """The command revokes the role of the old admin, so it fails if it does not find this admin.
 
-    A search for events that starts at too late a block does not find the old admin.
+    It searches for the old admin in events. The search fails if --first-block is too late.
     """
     old_admin, new_admin = wallet(ADMIN).address, wallet(NEW_OWNER).address
     late_block = int(chain.node.ask("eth_blockNumber"), 16) + 1

@@ -17,8 +17,8 @@ def test_example_is_settled_with_the_amounts_of_the_page(chain):
     example = read_example(PAGE.read_text())
     given_values, expected_bill = example.given, example.bill
     grid = RealGrid(chain)
-    # The page's times are in the past of the chain. The job starts 10 minutes after the newest
-    # block instead.
+    # The times of the page are earlier than the newest block. Therefore, the test starts the job 10
+    # minutes after the newest block.
     started_at = grid.ledger.head().timestamp + 600
     elapsed_s = given_values["time of the settling block"] - given_values["started, Unix seconds"]
     settled_at = started_at + elapsed_s

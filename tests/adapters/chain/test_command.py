@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line on contracts of the first generation; the lab tests run it on our contracts."""
+"""The command line on the contracts of DeepSquare 1.2. The lab tests run it on our contracts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADMINISTRATOR = 1  # number of the wallet that deployed the contracts
 
 @pytest.fixture
 def generation():
-    """Run all tests of this module on plain DeepSquare 1.2."""
+    """Run all tests of this module on the contracts of DeepSquare 1.2."""
     return "1.2"
 
 

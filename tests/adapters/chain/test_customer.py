@@ -24,7 +24,7 @@ from gridstead.services.chain.follower import Follower
 
 
 def request(**fields):
-    """Return a valid job request, with changes to its fields."""
+    """Return a valid job request. ``changes`` replaces fields of the request."""
     defaults = {"resources": SMALL, "batch_location_hash": "script-1", "escrow": 200 * COIN}
     return JobRequest(**(defaults | fields))
 
@@ -88,7 +88,7 @@ def test_job_takes_one_transaction_if_the_contracts_support_permits(chain, outsi
     assert transaction_count(chain, outsider) - before == expected.request_transactions
     assert (outsider.allowance(), outsider.balance()) == (0, 300 * COIN)
     outsider.allow(200 * COIN)
-    second = outsider.submit_job(request())  # needs no permit, because of the allowance
+    second = outsider.submit_job(request())  # the allowance is high enough, so no permit
     assert transaction_count(chain, outsider) - before == expected.request_transactions + 2
     assert outsider.job_numbers() == (first, second)
     with pytest.raises(TransactionReverted, match="transfer amount exceeds balance"):
@@ -225,7 +225,7 @@ def test_job_history_has_times_and_amounts(chain, expected):
     ]
     assert requested.occurred_at <= matched.occurred_at <= claimed.occurred_at
     assert claimed.occurred_at <= started.occurred_at <= settled.occurred_at
-    # Plain DeepSquare stores the time of the block, which is one second later.
+    # The contracts of DeepSquare 1.2 store the time of the block, which is one second later.
     assert started.numbers["startTime"] in {started_at, started_at + 1}
     assert settled.numbers["status"] == JobState.FINISHED
     cost = billing_oracle.cost(expected.billed_s(61), job.price_per_min)

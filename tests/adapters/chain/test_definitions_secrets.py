@@ -137,7 +137,7 @@ def secret_workflow(secret_texts, **changes):
 
 
 def refused_requests(secret_texts):
-    """Yield requests to GraphQL that are refused, each with a secret of its caller."""
+    """Yield GraphQL requests that the service refuses. Each request contains secrets."""
     job = secret_workflow(secret_texts)
     unknown_shell = {"run": {"command": secret_texts["command"], "shell": secret_texts["password"]}}
     module = {
@@ -204,7 +204,7 @@ class GraphqlClient:
         assert "too many scripts" in answer.text
 
     def check_invalid_bodies_are_refused(self):
-        """Send invalid JSON, JSON that is too deep, and more data than an hour allows."""
+        """Send invalid JSON, too deeply nested JSON, and more data than the hourly limit."""
         request = {"query": SUBMIT, "variables": {"job": secret_workflow(self._secret_texts)}}
         body = json.dumps(request).encode()
         assert self._post(body[:-1]) == 400
@@ -215,7 +215,7 @@ class GraphqlClient:
         assert self._post(body * 500) == 429
 
     def _post(self, body):
-        """Return the status of the answer."""
+        """Post a body and return the HTTP status of the answer."""
         return self._http.post(self._url, content=body).status_code
 
 
@@ -228,7 +228,7 @@ class Provider:
         self._secret_texts = secret_texts
 
     def ask(self, job, *, signer=None, **changes):
-        """Request a job's script, with changes to a valid request."""
+        """Request a job's script. ``changes`` replaces fields of the valid request."""
         with open_channel(self._process.peer) as channel:
             challenge = AuthAPIStub(channel).Challenge(ChallengeRequest()).challenge
             fields = {

@@ -126,7 +126,7 @@ def test_renew_deploys_a_new_set_and_renames_the_old_file(site):
 
 
 def test_renew_restores_the_file_of_a_chain(site):
-    """The file of the first chain was renamed when another chain was used."""
+    """The file of this chain was renamed, because the folder was used for another chain."""
     addresses = site.run(renew=True)
     record = read(site.path)
     rename_file(site.path, record)
@@ -141,7 +141,7 @@ def test_renew_restores_the_file_of_a_chain(site):
 
 
 def test_renamed_files_are_never_replaced(site):
-    """Two administrators deploy on one chain, and the first one deploys again."""
+    """The files of two administrators are renamed, and then a second file of the first one."""
     names, records = [], []
     for digit in ("1", "2", "1"):
         origin = Origin(chain_id=1, genesis="0xabcdef0123", admin="0x" + digit * 40)
@@ -158,9 +158,10 @@ def test_renamed_files_are_never_replaced(site):
 
 
 def test_unused_supply_is_reported(site):
-    """An earlier run has created Credit, so the supply that is given to the next run is not used.
+    """An interrupted run has created Credit with its supply. The next runs ignore another supply.
 
-    The report appears while the creation of Credit is pending, and after the creation is mined.
+    The first of these runs finds the creation of Credit pending, the second finds it mined. Both
+    report the unused supply.
     """
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)

@@ -72,7 +72,7 @@ def test_pending_transaction_is_waited_for(site, position):
 
 @pytest.mark.parametrize("position", range(1, STEP_COUNT + 1))
 def test_transaction_mined_during_the_next_run_is_found(site, position):
-    """The transaction is mined between the plan and the gas estimate."""
+    """The pending transaction is mined between the plan of the next run and its gas estimate."""
     site.leave_pending(position)
     hashes = read(site.path).intents[-1].hashes
 
@@ -129,9 +129,9 @@ def test_nonce_used_by_another_program_is_detected(site):
 @pytest.mark.parametrize("position", [1, 7])
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_nonce_gap_of_a_lost_transaction_is_filled(site, position, is_lost):
-    """Another program sends a transaction, and our transaction has the nonce after it.
+    """Another program sends a transaction, and our transaction gets the next nonce.
 
-    The node drops the other transaction. It also drops ours if ``is_lost``.
+    The node drops the transaction of the other program. If ``is_lost``, it also drops ours.
     """
     for _ in range(position - 1):
         site.crash(1, sent=True)

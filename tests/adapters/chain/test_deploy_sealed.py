@@ -88,7 +88,7 @@ def test_set_with_a_former_impostor_is_not_sealed(unsealed_deployment):
 
 
 def test_set_with_a_second_admin_is_not_sealed(unsealed_deployment):
-    """The second admin would remain, and the first admin could not seal the set later."""
+    """The first admin would lose its role in the seal, while the second admin would remain."""
     unsealed_deployment.change("grantRole", "DEFAULT_ADMIN_ROLE", IMPOSTOR)
 
     assert unsealed_deployment.site.plan_steps() == ()
@@ -107,7 +107,7 @@ def test_set_with_a_second_admin_is_not_sealed(unsealed_deployment):
 )
 def test_set_is_not_sealed_if_the_node_hides_events(unsealed_deployment, hide_events):
     class NodeWithoutEvents(Node):
-        """A node that answers searches for events with ``hide_events``."""
+        """A node whose answers to searches for events are changed by ``hide_events``."""
 
         def batch(self, requests):
             answers = super().batch(requests)
@@ -135,7 +135,7 @@ def test_unsealed_set_of_an_earlier_release_is_sealed(unsealed_deployment):
 def test_roles_of_a_new_operator_are_granted_before_a_recorded_seal(
     unsealed_deployment, monkeypatch
 ):
-    """The seal gets a new nonce, because the grants use its recorded nonce."""
+    """The grants use the nonce that was recorded for the seal. The seal gets a later nonce."""
     monkeypatch.setattr("gridstead.adapters.contracts.deploy.TIMEOUT_S", 5.0)
     site = unsealed_deployment.site
 

@@ -55,7 +55,7 @@ REGISTER = Register(hardware=HARDWARE, prices=PRICES, labels=LABELS)
 
 
 def contracts_of_version(version):
-    """Return contracts of our version, or of plain DeepSquare if the version is empty."""
+    """Return our contracts of this version, or those of DeepSquare 1.2 if it is empty."""
     return Contracts(
         chain_id=179188,
         version=version,
@@ -211,7 +211,7 @@ def selector(signature):
         ("4e487b71" + word("11"), "Panic", ("0x11",)),  # the selector of Panic(uint256)
         (ERROR + word("20") + word("2") + "6869".ljust(64, "0"), "Error", ("hi",)),
         (ERROR + word("20") + word("1") + "ff".ljust(64, "0"), "Error", ("\ufffd",)),
-        # The selector of Error(string), without a valid text.
+        # The selector of Error(string), followed by an invalid text.
         ("08c379a0ff", "unknown", ("0x08c379a0ff",)),
         (selector("NoJob()"), "NoJob", ()),
         (selector("Empty()"), "Empty", ()),

@@ -24,7 +24,7 @@ DAY_S = 86_400
 
 
 class Operator:
-    """The operator's services on a real chain; a test makes the calls of the other accounts."""
+    """The operator's services on a real chain. The tests send the calls of all other accounts."""
 
     def __init__(self, chain, directory):
         self.grid = RealGrid(chain)
@@ -151,7 +151,7 @@ def test_outage_within_the_grace_costs_a_provider_nothing(operator):
     _, provider_before = operator.grid.balances()
     job = operator.start_job()
     seconds = paid_seconds_floor(job.escrow, job.price_per_min)
-    grace_s = operator.timeouts.settle_grace_s or 7 * DAY_S  # plain DeepSquare has no grace
+    grace_s = operator.timeouts.settle_grace_s or 7 * DAY_S  # DeepSquare 1.2 has no grace period
     for days in range(1, grace_s // DAY_S):
         operator.mine_at(job.started_at + days * DAY_S)
         assert operator.tick() == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that our copy of the DeepSquare 1.2 contracts has their ABI, except for unused parts."""
+"""Test our copy of the contracts of DeepSquare 1.2: it has their ABI, except for unused parts."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_challenge_is_valid_once_for_all_instances(chain, grid, start_instance, 
 
 
 def test_provider_cannot_read_a_script_with_its_own_job(chain, grid, start_instance, fetch):
-    """The provider is also a customer, and requests a job with another customer's script id."""
+    """The provider requests a job as a customer, with the script id of another customer."""
     process = start_instance()
     script_id = submit(process, input={"s3": STORE})
     number = grid.request(script_id)

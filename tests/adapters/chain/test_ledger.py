@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The behaviour of port Ledger, on the fake in memory and on the adapter of a real chain."""
+"""The behaviour of port Ledger. The tests run on the fake in memory, and on a real chain."""
 
 from __future__ import annotations
 

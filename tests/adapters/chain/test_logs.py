@@ -107,7 +107,7 @@ def test_older_log_is_not_missed_on_a_lagging_server(grid, chain, log_filter):
 
 
 class NodeOnAnotherFork:
-    """A node that answers reads of a range from a fork without logs, and other reads normally."""
+    """A node that answers reads of a block range from a fork without logs."""
 
     def __init__(self, node):
         self._node = node
@@ -195,7 +195,7 @@ def test_pages_have_all_logs(grid, chain, log_filter, monkeypatch, blocks_per_re
 
 @on_both
 def test_claims_of_one_provider_are_read(grid, chain, expected):
-    """Only our contracts can filter claims by provider; on plain DeepSquare all claims are read."""
+    """Only our contracts can filter claims by provider. On DeepSquare 1.2 all claims are read."""
     other_provider = chain.operator
     send(chain, other_provider, Register(hardware=HARDWARE, prices=PRICES, labels=()))
     chain.as_admin.approve_provider(other_provider.address)
@@ -217,7 +217,7 @@ def test_claims_of_one_provider_are_read(grid, chain, expected):
 
 
 def send(chain, wallet, call):
-    """Send a call of a wallet without an outbox."""
+    """Send a contract call in a transaction of the wallet, without an outbox."""
     payload = encode([call], chain.contracts)
     sender = DirectSender(chain.node, wallet)
     sender.transact(payload.to, payload.data, name=type(call).__name__)
@@ -225,7 +225,7 @@ def send(chain, wallet, call):
 
 @on_both
 def test_first_block_above_the_head_is_an_error(chain):
-    """Otherwise services would wait for that block without a message."""
+    """Without the error, a service would silently wait until the chain has that block."""
     newest = int(chain.node.ask("eth_blockNumber"), 16)
     settings = config.Chain(
         rpc_url=chain.anvil.url,

@@ -90,7 +90,7 @@ def test_bill_never_exceeds_the_escrow(joined_grid, claimed_number):
 
 
 def test_running_job_keeps_its_price_if_the_contracts_fix_it(joined_grid, claimed_number):
-    """Our contracts fix the price at the match; plain DeepSquare bills the current price."""
+    """Our contracts fix the price at the match. DeepSquare 1.2 bills the current price."""
     matched_price = joined_grid.job(claimed_number).price_per_min
     joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
     joined_grid.register(prices=HIGHER_PRICES)
@@ -109,9 +109,9 @@ def test_running_job_keeps_its_price_if_the_contracts_fix_it(joined_grid, claime
 
 @on_both
 def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
-    """On plain DeepSquare the prices of a removed provider are unknown.
+    """The contracts of DeepSquare 1.2 do not return the prices of a removed provider.
 
-    The ledger must not return a price of 0, because then the escrow would pay for any time.
+    If the ledger returned 0 as the price, the escrow would pay for an unlimited time.
     """
     grid = RealGrid(chain)
     grid.register()
@@ -209,7 +209,7 @@ def test_cancelled_matched_job_is_refunded_and_its_entry_is_skipped(joined_grid)
 
 
 def test_queue_with_only_cancelled_jobs_is_not_claimable(joined_grid):
-    """On plain DeepSquare a claim would revert, so the queue must not be reported as claimable."""
+    """On DeepSquare 1.2 a claim reverts, so the ledger must not report the queue as claimable."""
     number = joined_grid.request("script-1")
     joined_grid.match(number)
     joined_grid.cancel(number)

@@ -15,7 +15,7 @@ API_KEY = "3f9c0ffee"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers status 429 below /busy, and the chain id 7 on any other path."""
+    """Answers with status 429 on paths below /busy, and with chain id 7 on all other paths."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender on contracts of the first generation: one transaction per call, in order."""
+"""The sender on the contracts of DeepSquare 1.2: one transaction per contract call, in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gridstead.domain.transactions.outbox import SendState
 
 @pytest.fixture
 def generation():
-    """Run all tests of this module on plain DeepSquare 1.2."""
+    """Run all tests of this module on the contracts of DeepSquare 1.2."""
     return "1.2"
 
 
@@ -133,7 +133,7 @@ def test_call_of_a_wallet_without_the_role_is_rejected(grid, provider):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_crash_at_any_boundary_sends_each_call_once(grid, provider, boundary):
+def test_crash_between_any_two_steps_sends_each_call_once(grid, provider, boundary):
     (number,) = claim_jobs(grid, 1)
     provider.put_running(grid, number)
     provider.outbox.put("end", settlement(grid.job(number), seconds=60))

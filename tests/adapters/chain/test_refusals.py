@@ -13,7 +13,7 @@ from tests.devnet import CHAIN_ID, COIN, wallet
 from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.wallet import create_wallet
 
-KEY_ITERATIONS = 2**13  # few, so that the tests open wallets quickly
+KEY_ITERATIONS = 2**13  # few rounds, so that the tests open wallets quickly
 COMMAND = Path(sys.executable).with_name("gridstead")
 # Exit codes.
 INPUT_ERROR, REFUSED, TRANSIENT_ERROR, CONFIG_ERROR = 65, 69, 75, 78
@@ -40,7 +40,7 @@ ca_file = "{folder}/ca"
 
 @pytest.fixture
 def definitions():
-    """A socket in place of the Job Definition service. It shows whether a command connects."""
+    """A socket in place of the Job Definition service, to detect whether a command connects."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         yield server

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the published ABI that both generations refuse, with the same errors and arguments.
+"""Contract calls that both generations of the contracts refuse, with the same errors and arguments.
 
-A state of a job appears in an error as its number in ``JobState``.
+The arguments of an error contain the state of a job as a number of ``JobState``.
 """
 
 from __future__ import annotations

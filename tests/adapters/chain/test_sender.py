@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender on a real chain: batches, crashes at every boundary, and reorgs."""
+"""The sender on a real chain: batches, crashes between any two of its steps, and reorgs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_jobs_take_one_transaction_per_step(grid, paused_chain, wallet_sender, o
 
 @pytest.mark.parametrize("count", [1, 20])
 def test_batches_stay_within_their_gas_limit(grid, paused_chain, wallet_sender, open_sender, count):
-    """The limits in encode.py are sufficient, and those of large batches are not much too high."""
+    """encode.py sets a gas limit that is high enough, and not much too high for large batches."""
     operator = open_sender(paused_chain, paused_chain.operator)
     numbers = request_jobs(grid, count * 3)
     running_numbers, refused_numbers = numbers[:count], numbers[count : 2 * count]
@@ -134,14 +134,14 @@ def test_batches_stay_within_their_gas_limit(grid, paused_chain, wallet_sender, 
 
 
 def share_of_gas_limit(chain, tx_hash):
-    """Return the share of its gas limit that a mined transaction has used."""
+    """Return the gas that a mined transaction has used, as a fraction of its gas limit."""
     used_gas = chain.anvil.rpc("eth_getTransactionReceipt", tx_hash)["gasUsed"]
     gas_limit = chain.anvil.rpc("eth_getTransactionByHash", tx_hash)["gas"]
     return int(used_gas, 16) / int(gas_limit, 16)
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_crash_at_any_boundary_sends_each_call_once(grid, wallet_sender, boundary):
+def test_crash_between_any_two_steps_sends_each_call_once(grid, wallet_sender, boundary):
     numbers = claim_jobs(grid, 3)
     for number in numbers:
         wallet_sender.put_running(grid, number)
@@ -251,7 +251,8 @@ def test_calls_of_a_job_lost_in_a_reorg_are_rejected(grid, paused_chain, wallet_
     paused_chain.anvil.mine()
     (kept_number,) = claim_jobs(grid, 1, "kept")
     (lost_number,) = claim_jobs(grid, 1, "lost")
-    # The lost job is requested, matched and claimed in three blocks, and two more are mined below.
+    # The reorg must remove the three blocks with the request, the match and the claim of the lost
+    # job, and the two blocks that are mined below.
     depth = grid.ledger.head().number - grid.job(lost_number).state_block + 3 + 2
     wallet_sender.put_running(grid, lost_number)
     wallet_sender.tick_and_mine()

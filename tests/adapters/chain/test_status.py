@@ -181,7 +181,7 @@ def test_status_reports_an_unsealed_set(contracts_cli):
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)
-def test_status_reads_the_first_generation(contracts_cli, chain):
+def test_status_reads_the_contracts_of_deepsquare(contracts_cli, chain):
     code, status = contracts_cli.status()
 
     assert (code, status["version"], status["generation"]) == (0, None, 1)
@@ -191,7 +191,7 @@ def test_status_reads_the_first_generation(contracts_cli, chain):
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)
-def test_first_generation_cannot_be_handed_over(contracts_cli):
+def test_contracts_of_deepsquare_cannot_be_handed_over(contracts_cli):
     code, _, err = contracts_cli.run("hand-over", wallet(NEW_OWNER).address)
 
     assert code == REFUSED

@@ -29,7 +29,7 @@ def grid_services(chain, expected, tmp_path):
 
 
 def bill_of(expected, job, elapsed_s):
-    """Return the bill of a settled job that ran for this time."""
+    """Return the expected bill of a settled job that ran for this time."""
     billed_s = expected.billed_s(elapsed_s, job.state)
     return billing_oracle.bill(job.escrow, billed_s, job.price_per_min)
 
@@ -97,7 +97,7 @@ def test_supervisor_that_dies_runs_and_settles_its_job_once(grid_services, bound
 
 
 def test_job_that_ran_while_the_supervisor_was_down_is_paid(grid_services, expected):
-    """Our contracts accept the earlier start; plain DeepSquare pays for at most 15 minutes."""
+    """Our contracts accept the earlier start. DeepSquare 1.2 pays for at most 15 minutes."""
     number = grid_services.request()
     slurm_job_id = grid_services.submit(number)
     grid_services.slurm.start(slurm_job_id)
@@ -129,7 +129,7 @@ def test_node_failure_costs_the_customer_the_minimum(grid_services, expected):
 
 
 def test_job_cancelled_before_its_start_costs_nothing(grid_services):
-    """Plain DeepSquare does not notify the provider; the supervisor detects the cancellation."""
+    """DeepSquare 1.2 does not notify the provider. The supervisor detects the cancellation."""
     before, _ = grid_services.grid.balances()
     number = grid_services.request()
     slurm_job_id = grid_services.submit(number)

@@ -21,7 +21,7 @@ from gridstead.adapters.chain.wallet import (
 )
 from gridstead.errors import ConfigError, InvalidInput
 
-ITERATIONS = 2**13  # few, so that the tests open wallets quickly
+ITERATIONS = 2**13  # few rounds, so that the tests open wallets quickly
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_existing_key_file_is_not_overwritten(tmp_path, password):
 
 
 def test_killed_write_leaves_no_partial_wallet(tmp_path, password):
-    """A program that found a partial file would use it and create no wallet."""
+    """A program that finds a file creates no wallet, so a partial file would remain for ever."""
     key = tmp_path / "key.json"
     program = f"""
 import os, signal

@@ -28,7 +28,7 @@ def use(number, name="id", customer=ALICE):
 
 
 def open_scripts(url, *keys):
-    """Open the script store as a new process does. The first key encrypts, all keys decrypt."""
+    """Open the script store as a new process does. Only the first key is used to encrypt."""
     return Scripts(Database(url, shared=True), ScriptSeal(keys), job_id)
 
 

@@ -253,8 +253,8 @@ class TestSealed:
         scripts = open_scripts(url, KEY)
         for name in ("a", "b", "d"):
             put(scripts, name)
-        # Record c has a key that the store does not have later. Record a gets another id,
-        # which makes it unreadable, because the id is part of the encryption.
+        # Make two records unreadable. Record c is encrypted with a key that the store later
+        # lacks. Record a gets another id, but the encryption of a record includes its id.
         lost_key = b"l" * 32
         scripts._seal = ScriptSeal((lost_key,))
         put(scripts, "c")

@@ -32,7 +32,7 @@ def enter_within(scripts, *, seconds):
 
 
 def wait_for_a_lock(url):
-    """Wait until a connection waits for a lock in the database, at most 20 s."""
+    """Wait until a connection to the database waits for a lock. Fail after 20 s."""
     waiting_query = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -104,7 +104,7 @@ def test_hanging_instance_blocks_others_only_until_a_timeout(postgresql_url, mon
     other_instance = open_scripts(postgresql_url, KEY)
 
     section = hung_instance.exclusive()
-    section.__enter__()  # The instance hangs in the section.
+    section.__enter__()  # The first instance hangs in the section.
     with pytest.raises(Transient, match="has kept it locked") as caught, other_instance.exclusive():
         pass
     enter_within(other_instance, seconds=20)  # the server releases the lock of an idle session
@@ -158,7 +158,8 @@ def test_client_and_server_set_tcp_timeouts(postgresql_url):
     assert client_parameters["keepalives_interval"] == "10"
     assert client_parameters["tcp_user_timeout"] == "60000"
     assert len(server_sources) == 4
-    assert set(server_sources.values()) == {"session"}  # set by the client, not by default
+    # set by our client for the session, so not the defaults of the server
+    assert set(server_sources.values()) == {"session"}
     close(scripts)
 
 

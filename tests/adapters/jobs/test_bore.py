@@ -32,7 +32,7 @@ def server():
 
 @pytest.fixture
 def target():
-    """Yield the port of a server. It accepts one connection and answers ``heard`` and the input."""
+    """Yield the port of a server. To one connection, it answers ``heard`` and the input."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():
@@ -85,7 +85,7 @@ def test_visitor_reaches_the_target(server, program):
 
 @pytest.mark.usefixtures("program")
 def test_no_command_line_contains_the_token(server):
-    server.connect_visitor()  # Now the program runs and has sent the token.
+    server.connect_visitor()  # A visitor can connect only after the program sent the token.
 
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -20,7 +20,7 @@ OWNER = "0x" + "ab" * 20
 OTHER = "0x" + "cd" * 20
 KEY = b"k" * 32
 LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
-# Another job with the same name. Its log is written after LOG.
+# A log with the name of LOG and a different identity. It is written after LOG.
 LATER_LOG = replace(LOG, log_identity="0" * 32)
 
 
@@ -227,7 +227,7 @@ class TestEncryption:
             try:
                 assert files.read(LOG, after=after) == ()
             except LogDamaged:
-                continue  # also correct
+                continue  # this error is also correct
 
     def test_equal_lines_are_encrypted_differently(self, files, tmp_path):
         files.append(LOG, chunk(b"same same same same"))

@@ -139,7 +139,7 @@ def test_sender_that_cannot_connect_reports_all_lines_as_lost(spool):
 
 
 def take_lines(spool):
-    """Take all chunks from the spool, and return their lines as (stream, line)."""
+    """Take all chunks from the spool, and return their lines as pairs (stream, line)."""
     lines = []
     chunks = spool.take()
     while chunks:

@@ -21,7 +21,7 @@ OWNER = "0x" + "ab" * 20
 OTHER = "0x" + "cd" * 20
 KEY = b"k" * 32
 LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
-# Another job with the same name. Its log is written after LOG.
+# A log with the name of LOG and a different identity. It is written after LOG.
 LATER_LOG = replace(LOG, log_identity="0" * 32)
 NOW = 1_800_000_000
 

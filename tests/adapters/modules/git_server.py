@@ -32,7 +32,7 @@ class GitServer(ThreadingHTTPServer):
     Attributes:
         requested: Paths of the requests.
         redirect_to: URL that every request is redirected to, or None.
-        silent: Whether requests get no answer.
+        silent: Whether the server leaves requests unanswered.
         unavailable: Whether requests get status 503.
     """
 

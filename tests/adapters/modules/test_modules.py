@@ -157,7 +157,7 @@ class TestHostileRepositories:
         assert "inner" not in " ".join(server.requested)
 
     def test_hooks_and_filters_do_not_run(self, repository, modules, tmp_path):
-        created_file = tmp_path / "created"  # by a hook or a filter that runs
+        created_file = tmp_path / "created"  # the file that a hook or a filter would create
         for hook in ("post-checkout", "reference-transaction", "post-merge"):
             (repository.root / ".git/hooks").mkdir(exist_ok=True)
             file = repository.root / ".git/hooks" / hook
@@ -167,7 +167,8 @@ class TestHostileRepositories:
             ".gitattributes": "* filter=evil\n",
             ".gitconfig": f'[filter "evil"]\nsmudge = touch {created_file}\n',
         })  # fmt: skip
-        created_file.unlink(missing_ok=True)  # The commit itself may have run the hooks.
+        # The commit above may have run the hooks, so remove the file that they create.
+        created_file.unlink(missing_ok=True)
 
         assert modules.text("me/greet") == MODULE
         assert not created_file.exists()
@@ -258,7 +259,7 @@ class TestCache:
         clock.advance(31)  # longer than the lifetime of a refusal
 
         assert modules.text("me/greet@v1") == MODULE
-        assert request_count <= 2  # for three calls
+        assert request_count <= 2  # of the three calls together
 
     def test_unavailable_module_is_not_cached(self, repository, modules, server):
         server.unavailable = True

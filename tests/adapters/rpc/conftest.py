@@ -33,7 +33,7 @@ from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.services.logs.logger import Logger
 
 NAME = "0x" + "07" * 32  # the name of the log
-MAX_BYTES = 100_000  # of a log
+MAX_BYTES = 100_000  # the maximum size of a log
 KEY = b"k" * 32
 LOG_IDENTITY = "1" * 32
 SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"
@@ -65,7 +65,7 @@ def no_limit():
 
 
 def new_graphql_service(submit, **changes):
-    """Return the functions and limits of a GraphQL server: defaults, ``submit`` and ``changes``."""
+    """Return a GraphQL service with this ``submit`` and defaults, which ``changes`` replaces."""
     service = GraphqlService(
         submit=submit,
         validate=lambda _: "valid",

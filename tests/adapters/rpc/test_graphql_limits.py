@@ -84,7 +84,7 @@ class TestLimits:
         assert second.status_code == 429
 
     def test_stored_size_counts_towards_the_upload_limit(self, servers, server_tls, ca):
-        """The script of a small workflow can be large."""
+        """A small request can contain a workflow whose script is large."""
         limit = PeerLimit(per_s=1, burst=20_000, subject="uploads")
         server = new_graphql_server(server_tls, servers.submit, request_bytes=limit)
         job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
@@ -98,7 +98,7 @@ class TestLimits:
 class TestSlowModules:
     @pytest.fixture
     def release_modules(self, monkeypatch):
-        """Return an event. Each fetch of a module waits for it, at most 30 s."""
+        """Return an event for which each fetch of a module waits, at most 30 s."""
         event = threading.Event()
 
         def module(_):

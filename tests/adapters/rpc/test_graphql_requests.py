@@ -46,7 +46,7 @@ def submit_request(job, query=QUERY):
 class TestValidatedDocuments:
     def test_repeated_document_is_not_validated_again(self, requests, monkeypatch):
         first_status, first_answer = ask(requests, submit_request(wire_workflow()))
-        monkeypatch.setattr(graphql_schema, "validate_document", None)  # a call would fail
+        monkeypatch.setattr(graphql_schema, "validate_document", None)  # fails if called
 
         second_status, second_answer = ask(requests, submit_request(wire_workflow()))
 

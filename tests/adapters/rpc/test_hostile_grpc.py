@@ -113,7 +113,7 @@ def _faulty_bytes(random, request):
 
 
 def _other_value(random, value):
-    """Return another value of the same type."""
+    """Return a different value of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gRPC server of the Job Definition service.
 
-The tests use our client ``JobDefinitionClient``, and other clients that can send invalid requests.
+Most tests use our client ``JobDefinitionClient``. Class ``TestOtherClients`` sends requests that
+our client would not send.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class TestFetch:
         assert client.fetch(job).environment == {}
 
     def test_signature_with_recovery_id_0_or_1_is_accepted(self, servers, client, wallet):
-        wallet.low_v = True  # The recovery id is 0 or 1.
+        wallet.low_v = True  # Here the recovery id is 0 or 1 instead of 27 or 28.
 
         assert client.fetch(submit_and_match(servers, wallet)).text.startswith("#!/bin/bash -l\n")
 

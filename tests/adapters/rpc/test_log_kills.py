@@ -22,8 +22,9 @@ ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
 LOGGER_ROUND = 5  # the logger is killed in every fifth round, and the writer in the others
 LINE_INTERVAL_S = 0.001
 TIMEOUT_S = 30
-# Restarts a writer that was killed, as the script of a job does. $0 is Python, $1 the access file,
-# $2 the pipe of stderr. An exit code above 128 means that a signal killed the writer.
+# Restarts a writer that was killed, as the script of a job does. $0 is Python, $1 the file with the
+# logger's address and the token, $2 the descriptor of the stderr pipe. An exit code above 128 means
+# that a signal killed the writer.
 RESTARTING_WRITER = (
     "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 $2 && exit; "
     "[ $? -gt 128 ] || break; done; exit 1"

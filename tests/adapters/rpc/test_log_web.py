@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gRPC-web server of the logger, which web pages of a portal use.
 
-The tests have their own code that encodes and decodes gRPC-web frames.
+The tests encode and decode gRPC-web frames themselves.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def write(web_logger, access):
 
 
 def encoded(body, content_type):
-    """Return the body of a request as the content type requires it."""
+    """Return the body of a request in the encoding of the content type."""
     return base64.b64encode(body) if content_type.startswith(TEXT) else body
 
 

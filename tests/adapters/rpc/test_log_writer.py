@@ -31,7 +31,7 @@ class TestWriter:
 
     @pytest.fixture
     def access_file(self, tmp_path, peer, access):
-        """Return a function that writes the writer's access file and returns its path."""
+        """Return a function that writes the file with the log's token and returns its path."""
 
         def write(address=peer.address, token=access.token, owner=access.owner):
             path = tmp_path / "logger"
@@ -101,7 +101,7 @@ class TestWriter:
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
 
-    def test_access_file_without_an_address_loses_no_output(self, access_file):
+    def test_missing_logger_address_loses_no_output(self, access_file):
         out = self.run(access_file(address=""), b"line\n")
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"

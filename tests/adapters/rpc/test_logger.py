@@ -184,7 +184,7 @@ class TestOldClients:
                 after=response.resume,
                 until_now=True,
             )
-            # A reader resumes at the start of a chunk, so it skips the lines that it already has.
+            # The logger resumes at the start of a chunk. The reader skips the lines that it has.
             return [later.data for later in stub.Read(request) if later.line > response.line]
 
         first, second, third = itertools.islice(responses, 3)
@@ -198,7 +198,7 @@ class TestOldClients:
     def test_very_long_line_is_split_into_several_responses(
         self, client, owner, clock, responses, service
     ):
-        service._sink._limits = Limits()  # larger than that of the fixture
+        service._sink._limits = Limits()  # a larger limit than that of the fixture
         client.write(
             access_to(owner.address, clock), [line(b"x" * (MAX_LINE_BYTES + 1)), line(b"y")]
         )

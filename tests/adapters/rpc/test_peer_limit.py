@@ -130,7 +130,7 @@ def test_caller_is_parsed_from_grpc_peer_and_metadata(grpc_peer, host):
     ],
 )
 def test_caller_behind_a_known_proxy_is_the_last_forwarded_address(host, forwarded, caller):
-    """The proxy adds the last address. The caller can forge the others."""
+    """The proxy adds the last address. The caller can forge all earlier addresses."""
     assert caller_host(RemoteCaller(host, forwarded), (ip_network("10.0.0.0/24"),)) == caller
 
 
@@ -142,7 +142,8 @@ def test_callers_behind_a_known_proxy_have_separate_limits(now):
     limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
 
     with pytest.raises(TooMuch):
-        limit.take(RemoteCaller("198.51.100.7"))  # without the proxy, but the same caller
+        # a direct call of the same caller, without the proxy
+        limit.take(RemoteCaller("198.51.100.7"))
 
 
 def samples_of(metrics):

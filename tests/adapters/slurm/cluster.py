@@ -132,7 +132,7 @@ class FakeCluster(Cluster):
 
 
 class RealCluster(Cluster):
-    """A cluster of the lab, with real time."""
+    """A cluster of the lab, on which jobs run in real time."""
 
     def __init__(self, scheduler: Scheduler, user: GridUser) -> None:
         self.scheduler = scheduler

@@ -43,7 +43,7 @@ class Lab:
         return result.stdout
 
     def run_command(self, command: Command) -> str:
-        """Run a command that an adapter made, and return its output."""
+        """Run a command, as built by an adapter, and return its output."""
         return self.run(*command.argv, environment=dict(command.environment))
 
     def submit(self, number: int, body: str, *options: str, name: str | None = None) -> str:

@@ -105,7 +105,7 @@ def test_a_symlink_instead_of_a_directory_counts_as_missing(accounts, storage, u
 
 def test_a_directory_of_another_user_counts_as_missing(accounts, storage, user):
     other_user = GridUser(address=ADDRESS, uid=user.uid + 1, gid=user.gid)
-    # Both users have the same home. The caches of the other user do not exist yet.
+    # Both users have the home of this wallet. The caches of ``other_user`` do not exist yet.
     _home, *caches = storage.directories_of(other_user)
     for path in caches:
         path.mkdir()

@@ -178,7 +178,7 @@ def test_submit_sends_all_fields_of_the_job(setup):
         "tres_per_job": "gres/gpu:2",
     }
     assert environment["TOKEN"] == "se=cret"
-    assert environment["HOME"] == home  # not the value in SUBMISSION
+    assert environment["HOME"] == home  # differs from the value in SUBMISSION
 
 
 def test_the_token_is_renewed_only_before_it_expires(setup):
@@ -253,7 +253,7 @@ def test_any_other_answer_raises_scheduler_unavailable(setup, answer):
     assert type(raised.value) is SchedulerUnavailable  # not a subclass
 
 
-# httpcore does not close a socket that could not connect.
+# httpcore does not close a socket that could not connect, so Python warns about the open socket.
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )

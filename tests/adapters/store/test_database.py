@@ -122,7 +122,7 @@ def test_failed_migration_is_rolled_back(url, set_migrations):
 
 
 def run_in_threads(function, names):
-    """Call a function with each name in its own thread. Return after all calls have ended."""
+    """Call a function once for each name, in a thread per name. Wait for the end of all calls."""
     threads = [threading.Thread(target=function, args=(name,)) for name in names]
     for thread in threads:
         thread.start()
@@ -141,7 +141,7 @@ def test_threads_can_write_at_the_same_time(url):
 
     run_in_threads(put, "abc")
 
-    assert len(outbox.open_entries()) == 61  # 20 of each thread, and "shared"
+    assert len(outbox.open_entries()) == 61  # 20 keys of each thread, and the key "shared"
     database.close()
 
 
@@ -273,7 +273,7 @@ def test_closed_rows_are_deleted_after_the_retention_time(url):
 
 
 def test_old_open_rows_do_not_prevent_the_deletion_of_closed_rows(url, monkeypatch):
-    """Some rows stay open for ever, such as the transactions of an abandoned chain.
+    """Rows can stay open for ever, such as the transactions of an abandoned chain.
 
     The open rows come before the closed rows in the order of deletion. The closed rows were never
     sent.

@@ -349,7 +349,7 @@ def test_transactions_of_another_chain_are_not_returned(store):
 def test_same_transaction_on_a_new_chain_is_stored_separately(store):
     """On a new chain, the nonces of a wallet start again at 0.
 
-    The wallet may therefore sign the same bytes again.
+    The wallet may therefore sign a transaction whose bytes equal those on the old chain.
     """
     store.outbox.add(ACCOUNT, transaction(4))
 
@@ -375,7 +375,7 @@ def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
 def test_transaction_of_a_closed_nonce_can_be_added_again(store):
     """A reorg may be deeper than the confirmations. The same call is then signed again.
 
-    With the same nonce and fees, the signed bytes are the same.
+    If nonce and fees are equal too, the new transaction has the bytes of the old one.
     """
     store.outbox.put_all([("claim", ClaimJobs(limit=9)), ("claim again", ClaimJobs(limit=9))])
     store.outbox.add(ACCOUNT, transaction(4, 1))

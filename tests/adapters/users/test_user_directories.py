@@ -33,7 +33,7 @@ def paths(tmp_path):
 
 @pytest.fixture
 def storage(paths):
-    """The storage, which takes each parent directory for a mount point."""
+    """The storage. It regards each parent directory as mounted."""
     return SharedStorage(paths, is_mounted=lambda _: True)
 
 
