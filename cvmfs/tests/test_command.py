@@ -34,7 +34,7 @@ class Completed:
 
 @pytest.fixture
 def now(replica_setup):
-    """The current time. The whitelist is valid at this time, because the command uses the clock."""
+    """The current time, at which the published whitelist is valid. The command uses this time."""
     seconds = int(time.time())
     replica_setup.publisher.write_whitelist(issued=seconds - DAY_S)
     return seconds

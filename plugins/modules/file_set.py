@@ -138,7 +138,8 @@ def write(path: Path, file: dict[str, Any]) -> None:
 def with_unsettled(module: AnsibleModule, changed_paths: list[str]) -> list[str]:
     """Return the paths that changed or are in the note, in the order of the files.
 
-    If a file changed, writes these paths to the note, except in check mode.
+    The note is a file that lists the files that the programs have not loaded yet. If a file
+    changed, this function writes the returned paths to the note, except in check mode.
     """
     if not module.params["unsettled"]:
         return changed_paths

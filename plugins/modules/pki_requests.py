@@ -184,8 +184,8 @@ def ensure_certificate(
     access_changed = set_access(module, path, owner, group, CERTIFICATE_MODE)
     names = options["subject_alt_names"]
     if options["new_keys"]:
-        # The certificate may already belong to the new key, if an interrupted run installed the
-        # certificate but not the key.
+        # The certificate is always requested, without a check of the existing one. An interrupted
+        # run may have installed the certificate of the new key but not the key.
         reason = "its key is new"
     elif path.exists():
         end = dt.datetime.now(dt.UTC) + dt.timedelta(days=options["renew_before_days"])

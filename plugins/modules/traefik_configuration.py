@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes Traefik's configuration after a test, and checks whether Traefik serves it.
+"""Writes Traefik's configuration after a test, and checks whether Traefik has loaded it.
 
 Traefik has no command that checks a configuration. It ignores an unknown static key, and keeps the
 old routes if a dynamic file is invalid. Therefore two checks precede every change of the files:

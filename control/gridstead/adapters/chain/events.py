@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes the contracts' events as domain events.
 
-The events are those of the published ABI, which both generations of the contracts emit. The claims
-of one provider are read from an event that only our contracts emit, because the published event has
-no index by provider.
+The events are those of the published ABI. Gridstead's contracts ("our contracts") emit them, and so
+do the contracts of DeepSquare 1.2 ("plain DeepSquare"), from which ours are derived. The claims of
+one provider are read from an event that only our contracts emit, because the published event of a
+claim has no index by provider.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads jobs, providers, queues and events from the grid's contracts."""
+"""Reads jobs, providers, queues and events from the grid's contracts.
+
+A grid has either Gridstead's contracts ("our contracts") or the contracts of DeepSquare 1.2 ("plain
+DeepSquare"), from which ours are derived.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def to_name(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChainJobRecord:
-    """The decoded struct ``Job``, which is the same in both generations.
+    """The decoded struct ``Job``. It is the same in Gridstead's and in DeepSquare's contracts.
 
     Addresses are lower case, and empty instead of the zero address.
     """

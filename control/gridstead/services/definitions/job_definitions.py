@@ -183,8 +183,9 @@ class JobDefinitions:
             "logged": workflow.enable_logging,
             "secrets": workflow_secrets,
         }
-        # Old supervisors get this script. It is stored only if the workflow is logged, because the
-        # two scripts are otherwise equal, and only if the workflow can run without secrets.
+        # Old supervisors, which do not accept secrets, get another script. It is stored only if the
+        # workflow is logged, because otherwise the two scripts are equal, and only if the workflow
+        # can run without secrets.
         if workflow.enable_logging and not workflow_secrets:
             record["script_without_secrets"] = render(
                 workflow, secrets_beside=False, paths=self._script_paths
