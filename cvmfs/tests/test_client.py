@@ -54,7 +54,7 @@ def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
         secret_file.mtime,
     ) == (0o400, 7, 8, NOW)
     assert stat.S_IMODE(shared_directory.mode) == 0o1777
-    assert client.entry("/v1").links == 4  # two, and two directories in a nested catalog
+    assert client.entry("/v1").links == 4  # 2, plus 2 subdirectories in a nested catalog
     assert client.entry("/bin/alias").size == len("tool")
     assert client.entry("/no") is None
     assert client.entry("/no/such") is None
@@ -97,7 +97,7 @@ def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, reade
 
     reader.client.check_revision()
 
-    # Until then, the client returns the attributes that the kernel may have cached.
+    # Before this time, the client returns the attributes that the kernel may have cached.
     reader.seconds[0] += KERNEL_CACHE_MAX_S
     assert reader.tree() == contents_of(NEWER)
     for path in replica_setup.stratum0.fetched():

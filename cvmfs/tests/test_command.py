@@ -67,7 +67,7 @@ def gridstead(monkeypatch, capsys):
     return run
 
 
-def test_probe_snapshot_and_status_set_up_a_replica(gridstead, config, replica_setup):
+def test_a_replica_is_set_up_with_probe_snapshot_and_status(gridstead, config, replica_setup):
     probe = gridstead(
         "probe",
         replica_setup.publisher.name,
@@ -238,7 +238,10 @@ def test_the_service_pulls_and_serves_until_a_signal_stops_it(config, replica_se
 
 
 def wait_until(condition):
-    """Wait until a condition holds, at most until the deadline. The test makes assertions later."""
+    """Wait until a condition holds, at most until the deadline.
+
+    The function does not fail at the deadline, because the test checks the condition later.
+    """
     deadline = time.monotonic() + DEADLINE_S
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -175,7 +175,10 @@ def ensure_key(
 def ensure_certificate(
     module: AnsibleModule, certificate: dict[str, str], authority: x509.Certificate
 ) -> tuple[dict[str, str] | None, bool]:
-    """Return the request for a certificate, None if it is valid, and whether anything changed."""
+    """Return the signing request for a certificate, and whether anything changed.
+
+    The request is None if the certificate on the host is valid.
+    """
     options, directory = module.params, Path(module.params["directory"])
     name, owner, group = certificate["name"], certificate["owner"], certificate["group"]
     suffix = ".next" if options["new_keys"] else ""

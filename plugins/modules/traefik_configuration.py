@@ -79,7 +79,7 @@ PAUSE_S = 0.1
 
 
 class InvalidConfiguration(Exception):
-    """Traefik rejects a configuration, or does not serve it."""
+    """Traefik rejects a configuration, or has not loaded it."""
 
 
 def free_addresses() -> Generator[str]:
@@ -195,10 +195,10 @@ def check_trial(options: Mapping[str, Any]) -> None:
 
 
 def check_live(options: Mapping[str, Any]) -> None:
-    """Check that the running Traefik serves both documents without an error within ``timeout_s``.
+    """Check that the running Traefik has loaded both documents without an error.
 
     Raises:
-        InvalidConfiguration: If it does not.
+        InvalidConfiguration: If that is still not the case after ``timeout_s`` seconds.
     """
     static, dynamic = options["static_document"], options["dynamic_document"]
     address = static["entryPoints"][API]["address"]

@@ -273,7 +273,7 @@ class CvmfsClient:
         now = self._ports.monotonic()
         self._kernel_entries.pop(path, None)
         self._kernel_entries[path] = entry, tree, now
-        while True:  # until the oldest entry is recent, which is at the latest the new entry
+        while True:  # until the oldest entry is recent; the new entry is always recent
             _, _, oldest = next(iter(self._kernel_entries.values()))
             if oldest >= now - KERNEL_CACHE_MAX_S:
                 return

@@ -28,7 +28,7 @@ JOBS_PER_READ = 25
 
 
 class ChainLedger:
-    """Port Ledger.
+    """Implements port ``Ledger`` with the contracts of a grid.
 
     Args:
         node: The chain.
