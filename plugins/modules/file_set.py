@@ -54,8 +54,8 @@ options:
     type: list
     elements: path
     default: []
-    description: Files that may lock the operator out of the host. If one of them would change, the
-      module changes no file and lists it in RV(held). The role then tries the file first.
+    description: Files that may lock the operator out of the host. If such a file would change, the
+      module changes no file, and lists this file in RV(held). The role then tries the file first.
   unsettled:
     type: path
     description:

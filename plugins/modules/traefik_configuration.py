@@ -41,11 +41,12 @@ from ansible_collections.gridstead.site.plugins.module_utils.traefik_checks impo
 
 DOCUMENTATION = """
 module: traefik_configuration
-short_description: Write Traefik's configuration, or check whether Traefik serves it
+short_description: Write Traefik's configuration, or check whether Traefik has loaded it
 description:
   - C(present) writes both files if they differ, after a check of their keys and a test run on
     loopback.
-  - C(live) changes nothing and fails unless the running Traefik serves the files without an error.
+  - C(live) changes nothing. It fails if the running Traefik has not loaded the files, or reports an
+    error.
 options:
   state: {choices: [present, live], default: present, description: Whether to write or to check.}
   binary: {type: path, required: true, description: Path of the program.}
