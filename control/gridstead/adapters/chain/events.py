@@ -69,8 +69,9 @@ class EventReader:
 
     Args:
         contracts: The grid.
-        claims_of: The provider whose claims are read. On plain DeepSquare, the claims of all
-            providers are read. Empty to read all events.
+        claims_of: If this is the address of a provider, only its claims are read. On plain
+            DeepSquare the claims of all providers are read, because they cannot be searched by
+            provider. Empty to read all events.
     """
 
     def __init__(self, contracts: Contracts, *, claims_of: str = "") -> None:

@@ -33,7 +33,7 @@ _HISTORY_EVENTS = (
     "JobSettled",
     "JobRefunded",
 )
-# The event that is emitted when a job enters a hot state.
+# The event that our contracts emit when a job enters a hot (unsettled) state.
 _EVENTS_BY_STATE = {
     JobState.PENDING: "JobUnmatched",
     JobState.META_SCHEDULED: "JobMatched",

@@ -33,7 +33,8 @@ class ChainLedger:
     Args:
         node: The chain.
         contracts: The grid.
-        claims_of: The provider whose claims are read as events; empty to read all events.
+        claims_of: If this is the address of a provider, only its claims are read as events. Empty
+            to read all events.
     """
 
     def __init__(self, node: Node, contracts: Contracts, *, claims_of: str = "") -> None:

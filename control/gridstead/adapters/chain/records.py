@@ -95,7 +95,7 @@ class ChainJobRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProviderRecord:
-    """The decoded struct ``Provider``; all zeros, with an empty address, for an unknown one."""
+    """The decoded struct ``Provider``. For an unknown provider, all fields are 0 or empty."""
 
     address: str
     hardware: Hardware

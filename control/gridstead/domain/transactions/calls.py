@@ -62,7 +62,7 @@ class Settle:
 
     Attributes:
         job_key: The job.
-        state: The cold state that the job enters. The transition must be legal.
+        state: The cold state (``lifecycle.py``) that the job enters. The transition must be legal.
         seconds: The run time to bill.
         exit_code: The wait status: ``code << 8 | signal``.
         error: The reason for people to read. May be empty.

@@ -160,8 +160,8 @@ class JobDefinitions:
         Raises:
             InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.
             InvalidInput: If the customer is not an address, or the script would be too large.
-            TooMuch: If too many scripts without a hot job are stored, too many modules are being
-                fetched, or the caller has exceeded its limit.
+            TooMuch: If too many scripts without an unsettled job are stored, too many modules are
+                being fetched, or the caller has exceeded its limit.
             ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
