@@ -116,7 +116,7 @@ class MetaSchedulerContract(Contract):
             "providerSetJobStatus", to_bytes32(number), state, minutes, error, exit_code
         )
 
-    # The transactions above, each for a batch of jobs; ours only.
+    # Transactions of the meta-scheduler service and of providers, for a batch of jobs; ours only.
 
     def meta_schedule_many(self, matches: Iterable[Match], *, gas: int | None = None) -> Payload:
         """Match jobs, each at a price up to its highest price."""
