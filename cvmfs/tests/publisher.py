@@ -5,7 +5,7 @@ A *tree* describes the files of a revision. A tree is a dictionary from names to
 dictionaries (directories) or instances of the classes below. A *catalog* is the database that lists
 the files of a directory. An *object* is a stored file, named by the hash of its content. The last
 character of its path is the kind: C for a catalog, H for a history of tags, M for metainfo, P for a
-piece of a large file, X for a certificate. A small file has none.
+piece of a large file, X for a certificate. The path of a small file has no kind.
 """
 
 from __future__ import annotations

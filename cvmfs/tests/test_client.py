@@ -54,7 +54,7 @@ def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
         secret_file.mtime,
     ) == (0o400, 7, 8, NOW)
     assert stat.S_IMODE(shared_directory.mode) == 0o1777
-    assert client.entry("/v1").links == 4  # two, and two directories in a nested catalog
+    assert client.entry("/v1").links == 4  # 2, plus 2 subdirectories in a nested catalog
     assert client.entry("/bin/alias").size == len("tool")
     assert client.entry("/no") is None
     assert client.entry("/no/such") is None
@@ -81,7 +81,7 @@ def test_any_part_of_a_large_file_can_be_read(readers):
 def test_cached_content_is_not_fetched_again_by_the_same_or_the_next_client(replica_setup, readers):
     reader = readers()
     reader.tree()
-    replica_setup.stratum0.fetched()
+    replica_setup.stratum0.fetched()  # resets the counts of requests
 
     assert reader.tree() == contents_of(TREE)
     assert readers().tree() == contents_of(TREE)
@@ -93,11 +93,11 @@ def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, reade
     reader, before = readers(), replica_setup.publisher.objects()
     reader.tree()
     replica_setup.publisher.publish(NEWER)
-    replica_setup.stratum0.fetched()
+    replica_setup.stratum0.fetched()  # resets the counts of requests
 
     reader.client.check_revision()
 
-    # Until then, the client returns the attributes that the kernel may have cached.
+    # The client returns attributes that the kernel may have cached until this time has passed.
     reader.seconds[0] += KERNEL_CACHE_MAX_S
     assert reader.tree() == contents_of(NEWER)
     for path in replica_setup.stratum0.fetched():
@@ -119,7 +119,7 @@ class TestOpenFileAndNewRevision:
         first, _ = client.open("/README")
         replica_setup.publisher.publish(NEWER)
         client.check_revision()
-        reader.seconds[0] += KERNEL_CACHE_MAX_S
+        reader.seconds[0] += KERNEL_CACHE_MAX_S  # the kernel no longer caches the attributes
         second, is_same = client.open("/README")
 
         assert client.read(first, 99, 0) == TREE["README"]
@@ -153,7 +153,7 @@ class TestOpenFileAndNewRevision:
         number, _ = reader.client.open("/README")
         assert reader.client.read(number, 99, 0) == TREE["README"]
         reader.client.release(number)
-        reader.seconds[0] += KERNEL_CACHE_MAX_S
+        reader.seconds[0] += KERNEL_CACHE_MAX_S  # the kernel no longer caches the attributes
         number, _ = reader.client.open("/README")
         assert reader.client.read(number, 99, 0) == NEWER["README"]
         reader.client.release(number)

@@ -19,7 +19,7 @@ LARGE_FILES = {"a": b"a" * 40_000, "b": b"b" * 40_000, "c": b"c" * 40_000}
 class TestUnavailableServer:
     """While no server answers, a client returns cached content. Other accesses fail."""
 
-    def test_cached_content_is_readable_and_other_accesses_are_logged(self, replica_setup, readers):
+    def test_cached_content_is_readable_and_failed_reads_are_logged(self, replica_setup, readers):
         reader = readers()
         assert reader.read("/README")
         replica_setup.stratum0.fault_for_all = disconnect

@@ -34,7 +34,7 @@ class Completed:
 
 @pytest.fixture
 def now(replica_setup):
-    """The current time. The whitelist is valid at this time, because the command uses the clock."""
+    """The current time, at which the published whitelist is valid. The command uses this time."""
     seconds = int(time.time())
     replica_setup.publisher.write_whitelist(issued=seconds - DAY_S)
     return seconds
@@ -67,7 +67,7 @@ def gridstead(monkeypatch, capsys):
     return run
 
 
-def test_probe_snapshot_and_status_set_up_a_replica(gridstead, config, replica_setup):
+def test_a_replica_is_set_up_with_probe_snapshot_and_status(gridstead, config, replica_setup):
     probe = gridstead(
         "probe",
         replica_setup.publisher.name,
@@ -238,7 +238,10 @@ def test_the_service_pulls_and_serves_until_a_signal_stops_it(config, replica_se
 
 
 def wait_until(condition):
-    """Wait until a condition holds, at most until the deadline. The test makes assertions later."""
+    """Wait until a condition holds, at most until the deadline.
+
+    The function does not fail at the deadline, because the test checks the condition later.
+    """
     deadline = time.monotonic() + DEADLINE_S
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -82,7 +82,8 @@ def test_a_row_without_a_valid_hash_is_refused(replica_setup, digest):
         " VALUES (1, 1, ?, 4, '../x', '')"
     )
     publish_catalog(replica_setup, (row, (digest,)))
-    if digest == b"../../../../../../ab":  # 20 bytes, a valid hash
+    if digest == b"../../../../../../ab":
+        # These 20 bytes are a valid hash. Therefore the server gets an object of this name.
         replica_setup.publisher.path(digest.hex()).parent.mkdir(exist_ok=True)
         replica_setup.publisher.path(digest.hex()).write_bytes(b"anything")
 

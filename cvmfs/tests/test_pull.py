@@ -47,7 +47,7 @@ def without_certificates(paths):
 
 def test_the_second_pull_of_a_revision_fetches_nothing(replica_setup):
     replica_setup.replica().snapshot()
-    replica_setup.stratum0.fetched()
+    replica_setup.stratum0.fetched()  # resets the counts of requests
 
     result = replica_setup.replica().snapshot()
 
@@ -60,7 +60,7 @@ def test_the_second_pull_of_a_revision_fetches_nothing(replica_setup):
 def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup):
     before = replica_setup.publisher.objects()
     replica_setup.replica().snapshot()
-    replica_setup.stratum0.fetched()
+    replica_setup.stratum0.fetched()  # resets the counts of requests
     replica_setup.publisher.publish(NEWER)
 
     replica_setup.replica().snapshot()
@@ -125,7 +125,7 @@ class TestInterrupted:
         root_catalog = f"data/{root[:2]}/{root[2:]}C"
         failing_path = next(iter(missing_paths - {root_catalog}))
         replica_setup.stratum0.faults[failing_path] = refuse_with(503)
-        replica_setup.stratum0.fetched()
+        replica_setup.stratum0.fetched()  # resets the counts of requests
         with pytest.raises(RepositoryUnavailable, match="could not fetch"):
             replica_setup.replica(workers=1).snapshot()
         fetched_before_failure = replica_setup.stratum0.fetched() - {failing_path}
@@ -197,7 +197,7 @@ class TestInterrupted:
         with pytest.raises(StorageFull, match="no room"):
             replica_setup.replica(min_free=2**60).snapshot()
 
-    @pytest.mark.parametrize("object_count", [1, 9, 14])  # before the kill
+    @pytest.mark.parametrize("object_count", [1, 9, 14])  # pulled before the kill
     def test_a_killed_pull_leaves_no_partial_object_and_resumes(self, replica_setup, object_count):
         def die(progress):
             if progress.objects == object_count:
@@ -215,7 +215,7 @@ class TestInterrupted:
         # Every stored object is complete, and the next pull does not fetch it again.
         stored_paths = replica_setup.objects()
         assert all(replica_setup.is_same_file(path) for path in stored_paths)
-        replica_setup.stratum0.fetched()
+        replica_setup.stratum0.fetched()  # resets the counts of requests
 
         replica_setup.replica().snapshot()
 
@@ -252,7 +252,7 @@ def test_a_check_fetches_damaged_and_missing_objects_again(replica_setup):
 
     result = replica_setup.replica().snapshot(check=True)
 
-    assert result.fetched == 3
+    assert result.fetched == 3  # two damaged objects and a missing one
     assert replica_setup.is_identical()
 
 

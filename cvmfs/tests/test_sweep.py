@@ -31,7 +31,8 @@ OTHER = {"new": b"new\n", "v2": Nested({"lib": b"n" * 3000, "big": Chunks(b"0123
 def two_revisions(replica_setup):
     """A replica of two revisions without common files.
 
-    Returns the replica, the objects of the first revision, and the further objects of the second.
+    Returns the replica, the objects of the first revision, and the objects that only the second
+    revision has.
     """
     replica_setup.replica().snapshot()
     first = replica_setup.objects()

@@ -18,7 +18,8 @@ OPERATOR = "operator"
 def checks_of(role: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the checks of a role on a host.
 
-    A result without ``looks``, for example of a task that failed, counts as one check.
+    The key ``looks`` of the result contains the list of checks. A result without this key, for
+    example of a failed task, counts as one check.
     """
     if "looks" in result:
         return list(result["looks"])

@@ -20,8 +20,8 @@ short_description: Write or check the manifest of an archive
 description:
   - C(written) writes C(manifest.json) with the checksum of every part and then renames the
     directory to its final name. Therefore every directory with a final name is complete.
-  - C(checked) reads the manifest, checks every part, decrypts it, and fails at the first error. One
-    error lists all parts that a host needs and that are missing.
+  - C(checked) reads the manifest, checks every part, decrypts it, and fails at the first error. If
+    parts that a host needs are missing, one error lists all of them.
 options:
   state:
     description: The required state of the archive.

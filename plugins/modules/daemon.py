@@ -118,7 +118,10 @@ def plan_reload(properties: dict[str, str], options: dict[str, Any]) -> tuple[st
 
 
 def reasons(newer_files: list[str]) -> list[str]:
-    """Return a reason for each newer file. Without newer files, the task required the action."""
+    """Return a reason for each newer file.
+
+    If there is no newer file, the only reason is that the task required the action.
+    """
     return [f"{path} is newer" for path in newer_files] or ["the task requires it"]
 
 

@@ -17,7 +17,7 @@ description:
   - Creates the instance with an empty suffix if it does not exist. The password of the directory
     manager is random and not stored; the local root user is the manager over the local socket.
   - Imports the certificates of the server and of its authority into the key store of the instance,
-    if the key store contains others.
+    if the key store contains other certificates.
   - Reports a change if the server does not store its replica update vector with each change. The
     drop-in of its unit corrects this setting at the next start.
 options:
@@ -66,8 +66,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: "What changed: C(instance), C(certificate), C(authority), or C(start) if only a start
-    corrects a setting."
+  description: "What changed: C(instance), C(certificate), C(authority), or C(start) if a setting is
+    wrong until the next start of the server."
   type: list
   elements: str
   returned: always

@@ -24,8 +24,8 @@ short_description: Read the replication state of a directory server
 description:
   - Changes nothing. With O(covers), fails if changes or entries of another supplier do not arrive
     in time.
-  - An entry never arrives if the other supplier lost the record of that change. The rest of the
-    replication may then still work.
+  - If the other supplier lost the record of a change, the entry of this change never arrives. Other
+    changes may still arrive.
   - In check mode without a running server, returns nothing.
 options:
   uri: {type: str, required: true, description: URI of the server's local socket.}
@@ -61,7 +61,7 @@ RETURN = r"""
 replica:
   description:
     - C(id) is the id of the supplier, or 0 if the server is not a supplier. C(generation) is the
-      origin of its data. C(csns) has the last change that it received from each supplier. C(next)
+      origin of the data. C(csns) has the last change that it received from each supplier. C(next)
       is the next uid, or 0 if there is none. C(stuck) is whether it repeatedly fails to send its
       changes. C(digest) is equal for suppliers with the same entries.
     - With O(names), C(names) has the names of all entries and C(numbers) the uids of users. If
@@ -85,9 +85,10 @@ ELEMENT = re.compile(r"\{replica (\d+)[^}]*\} \S+ (\S+)")
 KEEP_ALIVE = "cn=repl keep alive"
 MAPPING = "cn=mapping tree,cn=config"
 STATUS = "nsds5replicaLastUpdateStatusJSON"
-# The code of a status: the server could not send a change and will try again. A server that was
-# killed within 30 s after a change tries forever. Replication must continue from the last change
-# that the other supplier has, but the server's new changelog does not contain that change.
+# The code in the status of a replication agreement that means: the server could not send a change
+# and will try again. A server that was killed within 30 s after a change tries forever. Replication
+# must continue from the last change that the other supplier has, but the new changelog of the
+# killed server does not contain that change.
 RETRYING = "18"
 PAUSE_S = 0.5
 CHECK = "it has the changes of the other supplier"

@@ -54,8 +54,8 @@ options:
     type: list
     elements: path
     default: []
-    description: Files that may lock the operator out of the host. If one of them would change, the
-      module changes no file and lists it in RV(held). The role then tries the file first.
+    description: Files that may lock the operator out of the host. If such a file would change, the
+      module changes no file, and lists this file in RV(held). The role then tries the file first.
   unsettled:
     type: path
     description:
@@ -138,7 +138,8 @@ def write(path: Path, file: dict[str, Any]) -> None:
 def with_unsettled(module: AnsibleModule, changed_paths: list[str]) -> list[str]:
     """Return the paths that changed or are in the note, in the order of the files.
 
-    If a file changed, writes these paths to the note, except in check mode.
+    The note is a file that lists the files that the programs have not loaded yet. If a file
+    changed, this function writes the returned paths to the note, except in check mode.
     """
     if not module.params["unsettled"]:
         return changed_paths

@@ -20,8 +20,8 @@ module: installed_packages
 short_description: Read the installed packages and the age of apt's lists
 description:
   - Runs dpkg-query and changes nothing.
-  - The fact is smaller than that of ansible.builtin.package_facts, because Ansible copies it for
-    each task.
+  - The fact contains less than that of ansible.builtin.package_facts, because Ansible copies all
+    facts for each task.
 options: {}
 """
 EXAMPLES = """

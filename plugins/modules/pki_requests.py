@@ -175,7 +175,10 @@ def ensure_key(
 def ensure_certificate(
     module: AnsibleModule, certificate: dict[str, str], authority: x509.Certificate
 ) -> tuple[dict[str, str] | None, bool]:
-    """Return the request for a certificate, None if it is valid, and whether anything changed."""
+    """Return the signing request for a certificate, and whether anything changed.
+
+    The request is None if the certificate on the host is valid.
+    """
     options, directory = module.params, Path(module.params["directory"])
     name, owner, group = certificate["name"], certificate["owner"], certificate["group"]
     suffix = ".next" if options["new_keys"] else ""
@@ -184,8 +187,8 @@ def ensure_certificate(
     access_changed = set_access(module, path, owner, group, CERTIFICATE_MODE)
     names = options["subject_alt_names"]
     if options["new_keys"]:
-        # The certificate may already belong to the new key, if an interrupted run installed the
-        # certificate but not the key.
+        # The certificate is always requested, without a check of the existing one. An interrupted
+        # run may have installed the certificate of the new key but not the key.
         reason = "its key is new"
     elif path.exists():
         end = dt.datetime.now(dt.UTC) + dt.timedelta(days=options["renew_before_days"])

@@ -46,7 +46,7 @@ options:
   answer_s:
     type: int
     default: 20
-    description: Seconds to wait for an answer of the server. A busy server answers earlier.
+    description: Seconds to wait for the server's answer. Even a busy server answers in this time.
 """
 EXAMPLES = """
 - name: Wait for the file system

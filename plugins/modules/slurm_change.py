@@ -61,7 +61,7 @@ ends:
   type: list
   returned: always
 state_was:
-  description: Present state directory of slurmctld. Empty if no configuration is in force.
+  description: StateSaveLocation in the files that the daemons last loaded. Empty if there are none.
   type: str
   returned: always
 """

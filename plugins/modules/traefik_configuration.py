@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes Traefik's configuration after a test, and checks whether Traefik serves it.
+"""Writes Traefik's configuration after a test, and checks whether Traefik has loaded it.
 
 Traefik has no command that checks a configuration. It ignores an unknown static key, and keeps the
 old routes if a dynamic file is invalid. Therefore two checks precede every change of the files:
@@ -41,11 +41,12 @@ from ansible_collections.gridstead.site.plugins.module_utils.traefik_checks impo
 
 DOCUMENTATION = """
 module: traefik_configuration
-short_description: Write Traefik's configuration, or check whether Traefik serves it
+short_description: Write Traefik's configuration, or check whether Traefik has loaded it
 description:
   - C(present) writes both files if they differ, after a check of their keys and a test run on
     loopback.
-  - C(live) changes nothing and fails unless the running Traefik serves the files without an error.
+  - C(live) changes nothing. It fails if the running Traefik has not loaded the files, or reports an
+    error.
 options:
   state: {choices: [present, live], default: present, description: Whether to write or to check.}
   binary: {type: path, required: true, description: Path of the program.}
@@ -79,7 +80,7 @@ PAUSE_S = 0.1
 
 
 class InvalidConfiguration(Exception):
-    """Traefik rejects a configuration, or does not serve it."""
+    """Traefik rejects a configuration, or has not loaded it."""
 
 
 def free_addresses() -> Generator[str]:
@@ -195,10 +196,10 @@ def check_trial(options: Mapping[str, Any]) -> None:
 
 
 def check_live(options: Mapping[str, Any]) -> None:
-    """Check that the running Traefik serves both documents without an error within ``timeout_s``.
+    """Check that the running Traefik has loaded both documents without an error.
 
     Raises:
-        InvalidConfiguration: If it does not.
+        InvalidConfiguration: If that is still not the case after ``timeout_s`` seconds.
     """
     static, dynamic = options["static_document"], options["dynamic_document"]
     address = static["entryPoints"][API]["address"]

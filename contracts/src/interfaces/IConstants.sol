@@ -13,8 +13,8 @@ interface IConstants {
     /// tolerance.
     function billDurationDeltaMinute() external view returns (uint256);
 
-    /// @notice The claim timeout: the number of blocks after a match at which the match can be
-    /// expired if the provider has not claimed the job.
+    /// @notice The claim timeout, in blocks. If the provider has not claimed a job this many blocks
+    /// after the match, the match can be expired.
     function claimJobTimeout() external view returns (uint64);
 
     /// @notice The minutes that one delegated top-up pays for. A delegated top-up is allowed if at
@@ -24,11 +24,11 @@ interface IConstants {
     /// @notice The fee, in percent of the cost.
     function deepsquareCut() external view returns (uint256);
 
-    /// @notice The number of seconds after the claim of a job at which the job can be expired if it
-    /// has not started.
+    /// @notice The start timeout, in seconds. If a job has not started this many seconds after its
+    /// claim, the job can be expired.
     function startTimeout() external view returns (uint64);
 
-    /// @notice The number of seconds after the end of its paid time, or after a request to cancel
-    /// it, at which an unsettled running job can be expired.
+    /// @notice The settlement timeout, in seconds. If a running job is not settled this many
+    /// seconds after the end of its paid time, or after a request to cancel it, it can be expired.
     function settleGrace() external view returns (uint64);
 }

@@ -11,7 +11,8 @@ import {JobDefinition, JobId, JobStatus, Match, Settlement, Start} from "../Type
 /// - A transfer from this contract's balance to a customer or provider succeeds. Otherwise a job
 ///   might not end.
 interface IMetaScheduler {
-    // Events of the published ABI. None of their fields is indexed.
+    // Events of the published ABI of DeepSquare 1.2, from which these contracts are derived. No
+    // field of these events is indexed.
     event BilledTooMuchEvent(JobId _jobId, address _providerAddr, uint256 _billingAmount);
     event ClaimJobEvent(
         address customerAddr,

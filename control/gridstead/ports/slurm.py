@@ -93,7 +93,7 @@ class Reports(Protocol):
 
 
 class Slurm(Protocol):
-    """Slurm, with the rights of SlurmUser. The caller checks the permissions of its client."""
+    """Slurm, with the rights of SlurmUser. The caller must check what its own client may do."""
 
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rate limits per caller. A caller is identified by its IPv4 address or its IPv6 /64 network.
 
-A trusted proxy reports the address of the caller in X-Forwarded-For. All callers behind another
-proxy count as one caller.
+A trusted proxy reports the address of the caller in X-Forwarded-For. All callers behind a proxy
+that is not trusted count as one caller.
 """
 
 from __future__ import annotations

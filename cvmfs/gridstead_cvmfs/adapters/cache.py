@@ -22,7 +22,7 @@ from gridstead_cvmfs.errors import StorageFull
 
 FOLDER_MODE = 0o700
 STALE_PART_S = 3600
-FRACTION_AFTER_EVICTION = 0.75  # size of the cache after an eviction, of its maximum size
+FRACTION_AFTER_EVICTION = 0.75  # size after an eviction, as a fraction of the maximum size
 
 
 class DiskContent:
@@ -119,6 +119,7 @@ class DiskCache:
         with self._lock:
             self._bytes += size
             if self._bytes > self._max_bytes:
+                # The new file is not yet among the cached files, so its size is reserved.
                 target = int(self._max_bytes * FRACTION_AFTER_EVICTION) - size
                 self._evict(down_to=max(0, target), new_bytes=size)
 

@@ -25,8 +25,8 @@ MAX_QUOTED = 80  # maximum number of characters of a server's value in an error 
 class Algorithm(Enum):
     """The hash algorithm of an object.
 
-    The value is the suffix of the digest in a name. The position is the number of the algorithm in
-    the flags of a catalog.
+    The value of a member is the suffix of the digest in a name. The position of a member, from 0,
+    is the number of the algorithm in the flags of a catalog.
     """
 
     SHA1 = ""

@@ -31,7 +31,7 @@ class Upstream(Protocol):
         ...
 
     def fetch(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
-        """Pass the bytes of an object to ``consume``, and return its result.
+        """Pass the bytes of an object to ``consume``, and return the result of ``consume``.
 
         If ``consume`` raises RepositoryUntrusted, the object is fetched once more, without caches.
 

@@ -4,8 +4,8 @@
 Rule 1: signed files pass the same checks as in a replica, and a rollback is refused.
 Rule 2: an open file does not change until all processes on this host have closed it, because the
 kernel has only one copy of its content and size.
-Rule 3: while the kernel caches the attributes of a file, the file is opened with these attributes,
-for the same reason.
+Rule 3: while the kernel caches the attributes of a file, the file is opened with these attributes.
+Otherwise the cached size might not be the size of the content.
 Rule 4: while no server answers, cached content is served. Other requests fail and are logged.
 """
 
@@ -273,7 +273,7 @@ class CvmfsClient:
         now = self._ports.monotonic()
         self._kernel_entries.pop(path, None)
         self._kernel_entries[path] = entry, tree, now
-        while True:  # until the oldest entry is recent, which is at the latest the new entry
+        while True:  # until the oldest entry is recent; the new entry is always recent
             _, _, oldest = next(iter(self._kernel_entries.values()))
             if oldest >= now - KERNEL_CACHE_MAX_S:
                 return

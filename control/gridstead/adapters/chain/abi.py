@@ -29,7 +29,8 @@ CONTRACTS = (
 # The selectors of Solidity's own errors, Error(string) and Panic(uint256).
 _ERROR_STRING = bytes.fromhex("08c379a0")
 _PANIC = bytes.fromhex("4e487b71")
-# Our contracts do not have these errors of plain DeepSquare's queue library.
+# Errors of the queue library in the contracts of DeepSquare 1.2, from which our contracts are
+# derived. Our contracts do not have these errors.
 _DEEPSQUARE_QUEUE_ERRORS = ("Empty", "OutOfBounds")
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A contract at an address: calls of its views, and payloads of transactions to it.
+"""A contract at an address: encodes calls of its views and payloads of transactions.
 
-Each contract has a class with a typed method for each function. A function that only our contracts
-have is marked "ours only"; ``contracts.py`` detects the generation of a grid's contracts.
+Each contract has a class with a typed method for each function. A grid has either Gridstead's
+contracts ("our contracts") or the contracts of DeepSquare 1.2 ("plain DeepSquare"), from which ours
+are derived. A function that only our contracts have is marked "ours only". ``contracts.py`` detects
+which contracts a grid has.
 """
 
 from __future__ import annotations

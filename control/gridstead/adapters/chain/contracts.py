@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The addresses and the generation of a grid's contracts."""
+"""The addresses and the version of a grid's contracts.
+
+A grid has either Gridstead's contracts ("our contracts") or the contracts of DeepSquare 1.2 ("plain
+DeepSquare"), from which ours are derived.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +47,9 @@ class Contracts:
         """Whether these are our contracts, and not those of plain DeepSquare.
 
         Ours have batches, bills in seconds, start times, prices that are fixed at the match, and
-        events that can be searched by job. Plain DeepSquare has one call per job, bills in whole
-        minutes, and the price that the provider has at settlement. Its jobs start when the call is
-        mined, and its events cannot be searched by job.
+        events that can be searched by job. With plain DeepSquare, each contract call is about one
+        job, bills are in whole minutes, and the price is the provider's price at the settlement. A
+        job starts when the call that reports the start is mined. Events cannot be searched by job.
         """
         return bool(self.version)
 

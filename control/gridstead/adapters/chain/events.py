@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes the contracts' events as domain events.
 
-The events are those of the published ABI, which both generations of the contracts emit. The claims
-of one provider are read from an event that only our contracts emit, because the published event has
-no index by provider.
+The events are those of the published ABI. Gridstead's contracts ("our contracts") emit them, and so
+do the contracts of DeepSquare 1.2 ("plain DeepSquare"), from which ours are derived. The claims of
+one provider are read from an event that only our contracts emit, because the published event of a
+claim has no index by provider.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ class EventReader:
 
     Args:
         contracts: The grid.
-        claims_of: The provider whose claims are read. On plain DeepSquare, the claims of all
-            providers are read. Empty to read all events.
+        claims_of: If this is the address of a provider, only its claims are read. On plain
+            DeepSquare the claims of all providers are read, because they cannot be searched by
+            provider. Empty to read all events.
     """
 
     def __init__(self, contracts: Contracts, *, claims_of: str = "") -> None:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the history of a job from the contracts' events.
 
-The events of our contracts are indexed by job. The events of plain DeepSquare are not: the state
-changes of all jobs are read and filtered, and are returned with the names of our events.
+The events of Gridstead's contracts ("our contracts") are indexed by job. The events of the
+contracts of DeepSquare 1.2 ("plain DeepSquare"), from which ours are derived, have no such index.
+Therefore the state changes of all jobs are read and filtered, and are returned with the names of
+our events.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _HISTORY_EVENTS = (
     "JobSettled",
     "JobRefunded",
 )
-# The event that is emitted when a job enters a hot state.
+# The event that our contracts emit when a job enters a hot (unsettled) state.
 _EVENTS_BY_STATE = {
     JobState.PENDING: "JobUnmatched",
     JobState.META_SCHEDULED: "JobMatched",

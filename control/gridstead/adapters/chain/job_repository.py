@@ -11,7 +11,11 @@ from gridstead.adapters.chain.records import ChainJobRecord
 
 
 class JobRepository(Contract):
-    """The job records. A call with an unknown number reverts with InvalidJob."""
+    """The job records. A call with an unknown number reverts with InvalidJob.
+
+    A function that is marked "ours only" exists only in Gridstead's contracts, not in those of
+    DeepSquare 1.2.
+    """
 
     __slots__ = ()
 

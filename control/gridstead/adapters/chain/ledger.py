@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads jobs, providers, queues and events from the grid's contracts."""
+"""Reads jobs, providers, queues and events from the grid's contracts.
+
+A grid has either Gridstead's contracts ("our contracts") or the contracts of DeepSquare 1.2 ("plain
+DeepSquare"), from which ours are derived.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,13 @@ JOBS_PER_READ = 25
 
 
 class ChainLedger:
-    """Port Ledger.
+    """Implements port ``Ledger`` with the contracts of a grid.
 
     Args:
         node: The chain.
         contracts: The grid.
-        claims_of: The provider whose claims are read as events; empty to read all events.
+        claims_of: If this is the address of a provider, only its claims are read as events. Empty
+            to read all events.
     """
 
     def __init__(self, node: Node, contracts: Contracts, *, claims_of: str = "") -> None:

@@ -22,7 +22,9 @@ Settlement = tuple[bytes, int, int, int, str, bytes]
 class MetaSchedulerContract(Contract):
     """The contract that changes the states of jobs.
 
-    If it refuses an element of a batch (ours only), it skips the element and emits an event.
+    If the contract refuses an element of a batch, it skips the element and emits an event. A
+    function that is marked "ours only" exists only in Gridstead's contracts, not in those of
+    DeepSquare 1.2.
     """
 
     __slots__ = ()
@@ -114,7 +116,7 @@ class MetaSchedulerContract(Contract):
             "providerSetJobStatus", to_bytes32(number), state, minutes, error, exit_code
         )
 
-    # Batches of the same transactions; ours only.
+    # Transactions of the meta-scheduler service and of providers, for a batch of jobs; ours only.
 
     def meta_schedule_many(self, matches: Iterable[Match], *, gas: int | None = None) -> Payload:
         """Match jobs, each at a price up to its highest price."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Credit, the grid's token, and Constants, the numbers that a grid's owner sets.
 
-Units: amounts in wei.
+Units: amounts in wei. A function that is marked "ours only" exists only in Gridstead's contracts,
+not in those of DeepSquare 1.2.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def to_name(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChainJobRecord:
-    """The decoded struct ``Job``, which is the same in both generations.
+    """The decoded struct ``Job``. It is the same in Gridstead's and in DeepSquare's contracts.
 
     Addresses are lower case, and empty instead of the zero address.
     """
@@ -95,7 +95,7 @@ class ChainJobRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProviderRecord:
-    """The decoded struct ``Provider``; all zeros, with an empty address, for an unknown one."""
+    """The decoded struct ``Provider``. For an unknown provider, all fields are 0 or empty."""
 
     address: str
     hardware: Hardware

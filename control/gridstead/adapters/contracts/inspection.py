@@ -204,7 +204,7 @@ class Inspector:
     def _values(self, calls: Iterable[ViewArguments], head: Block) -> list[Any]:
         """Return the results of views; None if a contract does not have the view.
 
-        A contract of another generation may not have the view.
+        For example, the contracts of DeepSquare 1.2 do not have all views of Gridstead's contracts.
         """
         views = list(calls)
         reads = [contract.read(name, *arguments) for contract, name, arguments in views]

@@ -116,9 +116,10 @@ def _is_pending(node: Node, record: Record, nonce: int) -> bool:
 
 
 def _candidates(record: Record) -> list[tuple[str, str, bool]]:
-    """Return the possible addresses of contracts: name, address, and whether it is certain.
+    """Return the possible addresses of contracts as (name, address, is_certain).
 
-    A contract at a certain address is ours. The certain addresses are first.
+    An address is certain if this deployment is known to have created the contract at the address.
+    The certain addresses are first.
     """
     certain_candidates = [(name, address, True) for name, address in record.contracts.items()]
     uncertain_candidates = []

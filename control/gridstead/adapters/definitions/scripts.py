@@ -20,8 +20,8 @@ from gridstead.errors import ConfigError, ScriptDamaged, UnexpectedOutput
 
 RECORDS_PER_RESEAL = 200
 
-# Both transactions start with an update of the script's row. Its lock makes a second process wait
-# until the first one has committed.
+# The statements of use() and of release(). Both transactions start with an update of the script's
+# row. The lock of the row makes another process wait until the transaction is committed.
 _USE = (
     """UPDATE definitions SET owner = :customer, ends_at = NULL
     WHERE id = :id AND owner IN ('', :customer)""",

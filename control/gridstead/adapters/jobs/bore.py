@@ -4,7 +4,7 @@
 The protocol is that of DeepSquare's bore server over SSH:
 
 1. The client does not authenticate.
-2. It sends the global request ``set-id`` with the token of the route.
+2. It sends the global request ``set-id`` with its token.
 3. It opens a session, in which the server prints the public address.
 4. It requests SSH's remote port forwarding with a port that the server chooses.
 
@@ -40,7 +40,7 @@ class BoreTunnel:
         host: The bore server.
         port: The SSH port of the bore server.
         target_port: The port of this host to which connections are forwarded.
-        token: The token that identifies the route. Empty if there is none.
+        token: The token that the bore server requires. Empty if it requires none.
     """
 
     host: str

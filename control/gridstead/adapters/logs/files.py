@@ -4,7 +4,7 @@
 After append(), data survives a crash of this process, because the kernel has it. After sync(), it
 survives a power cut. A crash can leave a partial chunk: readers ignore it, and the next append()
 removes it. The end of each file and the sequence numbers of its writers are cached in memory. After
-a start, they are read from the chunk headers.
+a start of the process, they are read from the chunk headers.
 """
 
 from __future__ import annotations

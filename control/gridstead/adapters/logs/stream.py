@@ -96,7 +96,7 @@ class LogSender:
                 return True
             finally:
                 self._trying_since = None
-            if self._ending.wait(pause_s):  # finish() was called, and ends all longer pauses
+            if self._ending.wait(pause_s):  # finish() was called: retry after short pauses only
                 time.sleep(_FIRST_PAUSE_S)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
@@ -128,7 +128,7 @@ def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
 def _split(data: bytes, *, is_end: bool) -> tuple[bytes, bytes]:
     """Return the complete lines and the partial line after them.
 
-    At the end, or if it is too long, a partial line counts as complete.
+    A partial line counts as complete at the end of the stream, or if it is too long.
     """
     lines, end, rest = data.rpartition(b"\n")
     if is_end or len(rest) >= MAX_LINE_BYTES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the end of a log file after a start, and repairs the file after a crash.
+"""Finds the end of a log file after a start of the logger, and repairs the file after a crash.
 
 A crash can leave a partial chunk at the end. No writer got a confirmation of such a chunk, and the
 chunk is cut off. If the data that cannot be opened is larger than a chunk can be, the file is

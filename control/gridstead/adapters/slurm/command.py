@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that run on a host with Slurm's tools, their results, and the protocol of a runner."""
+"""Commands that run on a host with Slurm's tools, their results, and the interface of a runner."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def job_environment(submission: Submission, *, home: Path) -> dict[str, str]:
-    """Return the complete environment of a job: the variables of its script and of its user."""
+    """Return the complete environment of a job: the variables of the script and of the user."""
     address = submission.user.address
     return {
         **submission.script.environment,

@@ -59,7 +59,7 @@ def list_records(
 
 
 def associate(runner: Runner, address: str, *, account: str) -> None:
-    """Create the association unless it exists.
+    """Create the association of a user with an account unless it exists.
 
     Raises:
         SchedulerUnavailable: If the association could not be created.

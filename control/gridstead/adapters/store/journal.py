@@ -15,7 +15,7 @@ from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
 
 
 class SqlJournal:
-    """Implements port ``Journal``. Entries of a job after its CLOSED entry are open again."""
+    """Implements port ``Journal``. Entries that follow the CLOSED entry of their job are open."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

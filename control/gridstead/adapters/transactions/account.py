@@ -59,7 +59,7 @@ LIMIT_EXCEEDED_CODE = -32005  # EIP-1474: limit exceeded
 
 
 class ChainAccount:
-    """Port Account, with a node and the wallet's key.
+    """Implements port ``Account`` with a node and the wallet's key.
 
     Args:
         node: The chain.

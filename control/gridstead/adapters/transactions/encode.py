@@ -5,8 +5,9 @@ Calls of one type about jobs are encoded as one batch, even a single call. If th
 an element of a batch, it skips the element and emits an event with the reason. The other elements
 are not affected. Expiries have no batch.
 
-Plain DeepSquare has no batches, seconds, start times, evidence or price limits. There, each call is
-a transaction of its own, and values that the contracts do not accept are omitted.
+The contracts of DeepSquare 1.2 ("plain DeepSquare"), from which Gridstead's contracts are derived,
+have no batches, seconds, start times, evidence or price limits. For these contracts, each call is
+encoded as one transaction, and values that the contracts do not accept are omitted.
 """
 
 from __future__ import annotations

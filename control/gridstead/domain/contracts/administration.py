@@ -125,7 +125,7 @@ class Change:
 
 
 def find_constant(text: str) -> Constant:
-    """Return the constant of a name. Case, dashes and underscores are ignored.
+    """Return the constant with this name. Case, dashes and underscores are ignored.
 
     Raises:
         InvalidInput: If there is no constant of that name.
@@ -187,11 +187,11 @@ def grant(state: GridState, sender: str, role: Role, account: str) -> tuple[Chan
 def revoke(state: GridState, sender: str, role: Role, account: str) -> tuple[Change, ...]:
     """Return the changes that revoke a role of an account, in every contract with that role.
 
-    The offers of ownership to an admin that loses its role are withdrawn.
+    If the role is ``ADMIN``, offers to make the account the owner of a contract are withdrawn too.
 
     Raises:
-        NotAllowed: If the sender is not admin, if the account is the last admin, or if the role is
-            MetaScheduler's own role.
+        NotAllowed: If the sender is not admin, if the account is the last admin, or if
+            MetaScheduler would lose the role ``CONTRACT``.
     """
     if role is Role.CONTRACT and account == state.addresses["MetaScheduler"]:
         raise NotAllowed(
@@ -207,7 +207,9 @@ def revoke(state: GridState, sender: str, role: Role, account: str) -> tuple[Cha
 
 
 def set_open(state: GridState, sender: str, *, is_open: bool) -> tuple[Change, ...]:
-    """Return the changes that open or close a set for new jobs. Existing jobs continue.
+    """Return the changes that open or close a set of contracts for new jobs.
+
+    Existing jobs continue.
 
     Raises:
         NotAllowed: If the sender is not admin of MetaScheduler.
@@ -303,7 +305,7 @@ def take_over(state: GridState, new_owner: str) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-# The parts of a change
+# The changes that the functions above combine
 
 
 def _grant(state: GridState, role: Role, account: str) -> Iterator[Change]:

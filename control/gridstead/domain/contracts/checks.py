@@ -121,7 +121,7 @@ def _check_writers(state: GridState, contract: str) -> Iterator[Diagnostic]:
 
 
 def _check_role_is_held(state: GridState, contract: str, role: Role) -> Iterator[Diagnostic]:
-    """Check that an account holds a role in a contract. JobRepository may be sealed."""
+    """Check that an account holds a role in a contract. A sealed JobRepository needs no admin."""
     may_be_empty = (contract, role) == (SEALABLE, Role.ADMIN)
     if may_be_empty or state.first_block is None or state.accounts(contract, role):
         return
@@ -148,7 +148,10 @@ def _check_sealed(state: GridState) -> Iterator[Diagnostic]:
 
 
 def _check_same_holders(state: GridState, role: Role) -> Iterator[Diagnostic]:
-    """Check that the contracts agree on who holds a role. A sealed contract has no admin."""
+    """Check that the contracts agree on who holds a role.
+
+    A sealed JobRepository, which has no admin, is not compared with the other contracts.
+    """
     holders = set()
     for contract, contract_role in ROLE_NAMES:
         accounts = frozenset(state.accounts(contract, role))

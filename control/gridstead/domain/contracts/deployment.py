@@ -100,7 +100,7 @@ class Ownership:
         contract: The name of the contract.
         owner: The address of the owner.
         offered_to: The address to which the ownership is offered. Empty if there is no offer.
-            None if contracts of this generation have no offers.
+            None if the contract has no such offers, as in DeepSquare 1.2.
     """
 
     contract: str
@@ -139,16 +139,17 @@ class GridState:
     Attributes:
         chain_id: EIP-155 chain id.
         block: Height of the block.
-        version: Version of our contracts. Empty for plain DeepSquare 1.2.
+        version: Version of Gridstead's contracts. Empty for the contracts of DeepSquare 1.2, from
+            which Gridstead's contracts are derived.
         first_block: The first block of the set. None if the events could not be searched from that
             block on.
         contracts: The contracts, MetaScheduler first.
         holders: The holders of roles, in the order of the grants. Complete only if the events
             could be searched.
         owners: The owners of the contracts that have one.
-        constants: Values by name. Only the constants that this generation has.
+        constants: Values by name. Only the constants that this version has.
         accepts_jobs: Whether new jobs may be requested.
-        fees: Accrued fees, wei. None if contracts of this generation do not count them.
+        fees: Accrued fees, wei. None if this version does not count them.
         queues_jobs: The JobRepository that ProviderJobQueues reads. None if it reads none.
         escrow: The escrow. None if it was not requested.
     """

@@ -102,7 +102,7 @@ class Holdings:
 
     Attributes:
         scripts: Number of all scripts.
-        unused: Number of the scripts that no hot job names.
+        unused: Number of the scripts that no hot (unsettled) job names.
         unused_bytes: Size of the unused scripts.
     """
 
@@ -164,5 +164,5 @@ def refusal(job: Job, request: ScriptRequest) -> str | None:
 
 
 def is_open(job: Job, request: ScriptRequest) -> bool:
-    """Return whether a job is matched and hot, and names the requested script."""
+    """Return whether a job is matched, is not settled, and names the requested script."""
     return job.state in _OPEN_STATES and job.batch_location_hash == request.batch_location_hash

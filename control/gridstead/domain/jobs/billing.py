@@ -98,7 +98,8 @@ def paid_minutes_floor(escrow: int, price_per_min: int) -> int | None:
 def paid_seconds_ceil(escrow: int, price_per_min: int) -> int:
     """Return the seconds after which an escrow is used up, rounded up, at most MAX_PAID_MINUTES.
 
-    The time is rounded up because the provider's time for the settlement starts when it ends.
+    The provider's time for the settlement starts when the paid time ends. Rounding up the paid time
+    gives the provider more time.
 
     Guarantee: equals ``Billing.paidSecondsUp`` in contracts/src/libraries/Billing.sol.
     """
@@ -123,7 +124,7 @@ class Bill:
 
 
 def settle(*, escrow: int, seconds: int, price_per_min: int, fee_percent: int) -> Bill:
-    """Return how an escrow is divided after the billed seconds. Cost and fee are rounded down."""
+    """Return how an escrow is divided for the billed seconds. Cost and fee are rounded down."""
     cost = min(escrow, cost_floor(seconds, price_per_min))
     fee = cost * fee_percent // PERCENT
     return Bill(cost=cost, provider=cost - fee, fee=fee, refund=escrow - cost)

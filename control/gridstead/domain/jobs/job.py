@@ -50,7 +50,7 @@ class Affinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as of one block.
+    """A job as of one block. A job is hot until it is settled.
 
     Attributes:
         id: The job id.

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states of a job and the transitions between them.
 
-Rule 1: only the transitions in LEGAL are legal.
+A PENDING job waits for a provider. A META_SCHEDULED job is matched to a provider. A SCHEDULED job
+is claimed by the provider. A RUNNING job runs in Slurm. These states are *hot*. The other five
+states are *cold*: the job is settled.
+
+Rule 1: only the transitions in the table LEGAL are legal.
 Rule 2: a job never leaves a cold state.
 The table is the same as in contracts/src/libraries/Lifecycle.sol. A test compares all pairs.
-
-A PENDING job waits for a provider. A META_SCHEDULED job is matched to a provider. A SCHEDULED job
-is claimed by the provider. A RUNNING job runs in Slurm. These states are hot. In the other five
-states, which are cold, the job is settled.
 """
 
 from __future__ import annotations

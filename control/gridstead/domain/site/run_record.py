@@ -35,7 +35,7 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedTask:
-    """A task on which a run failed."""
+    """A task that failed on a host."""
 
     host: str
     task: str

@@ -5,7 +5,8 @@ The plan depends only on the current state. So a restarted supervisor needs no r
 its first plan contains the actions that a crash interrupted. The supervisor acts on a claim in the
 newest block at once, but irreversible actions wait until the claim has enough confirmations.
 
-In this module "our" and "us" mean the provider of this supervisor.
+In this module "our" and "us" mean the provider of this supervisor. A job is *cold* when it is
+settled, and *hot* until then.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ class Rules:
             supervisor gives the job up.
         max_time_limit_min: The longest time limit of a job, minutes.
         plain_slack_min: How many minutes a bill may exceed the time since the contracts received
-            the start. Set only for DeepSquare's contracts ("plain" contracts), which also take only
-            one entry of a queue per claim. None for Gridstead's contracts.
+            the start. Set only for the contracts of DeepSquare 1.2 ("plain" contracts), from which
+            Gridstead's contracts are derived. A claim to plain contracts also takes only one entry
+            of a queue. None for Gridstead's contracts.
         wait_times: How long to wait before a conclusion from missing jobs.
     """
 

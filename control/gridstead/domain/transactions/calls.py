@@ -62,7 +62,7 @@ class Settle:
 
     Attributes:
         job_key: The job.
-        state: The cold state that the job enters. The transition must be legal.
+        state: The cold state (``lifecycle.py``) that the job enters. The transition must be legal.
         seconds: The run time to bill.
         exit_code: The wait status: ``code << 8 | signal``.
         error: The reason for people to read. May be empty.
@@ -93,7 +93,7 @@ class Match:
         provider: The address of the provider.
         max_price_per_min: The highest price that the match accepts, for one minute of the whole
             job, wei. The provider may change its prices before the match is mined. The contracts
-            of plain DeepSquare ignore this limit.
+            of DeepSquare 1.2, from which Gridstead's contracts are derived, ignore this limit.
     """
 
     job_key: JobKey
@@ -108,9 +108,9 @@ class Expire:
     Attributes:
         job_key: The job.
         state: The state whose timeout expired: META_SCHEDULED, SCHEDULED or RUNNING.
-        state_block: The block at which the job entered this state. The sender makes no call if the
-            job has entered the state again since: plain DeepSquare would take back the new match
-            although its timeout has not expired.
+        state_block: The block at which the job entered this state. If the job has entered the state
+            again since then, the sender does not make the call: the contracts of DeepSquare 1.2
+            would take back the new match, although the timeout of this match has not expired.
     """
 
     job_key: JobKey

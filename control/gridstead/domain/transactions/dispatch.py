@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides what the sender of a wallet does next, from one snapshot of the chain and the outbox.
 
-The state of an entry follows from the transactions that carry its call. The entry is mined or final
-if one of these transactions succeeded. It is sent if one of them may still be mined. Otherwise it
-is queued.
+An entry of the outbox is one call to the contracts. The state of an entry follows from the
+transactions that carry its call. The entry is mined or final if one of these transactions
+succeeded. It is sent if one of them may still be mined. Otherwise it is queued, or rejected if
+there is an *objection*: a reason why the call must not be sent any more (``objection.py``).
 
 A nonce is *open* until one of its transactions has enough confirmations. A *nonce gap* is an open
 nonce without a transaction that may be mined, below a nonce that has one. A gap blocks all

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides whether a call may be sent in the current state of its job.
 
-An objection is the reason why a call must not be sent.
+An objection is the reason why a call must not be sent. A job is hot until it is settled.
 """
 
 from __future__ import annotations

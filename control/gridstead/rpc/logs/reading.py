@@ -46,7 +46,7 @@ _CODES: dict[type[GridsteadError], grpc.StatusCode] = {
 
 
 class ReadService(Protocol):
-    """The service that the reader calls."""
+    """The service that ``LogReader`` calls."""
 
     def authorize_read(
         self, address: str, log_name: str, timestamp: int, signature: bytes

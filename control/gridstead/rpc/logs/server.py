@@ -45,7 +45,7 @@ KEEPALIVE_OPTIONS = (
 
 
 class LogService(ReadService, Protocol):
-    """The service that the server calls."""
+    """The service that ``LoggerServer`` calls."""
 
     def authorize_write(self, token: str, owner: str, log_name: str) -> WritePermit:
         """Return the permit that a token grants for this log."""

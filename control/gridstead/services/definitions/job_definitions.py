@@ -160,8 +160,8 @@ class JobDefinitions:
         Raises:
             InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.
             InvalidInput: If the customer is not an address, or the script would be too large.
-            TooMuch: If too many scripts without a hot job are stored, too many modules are being
-                fetched, or the caller has exceeded its limit.
+            TooMuch: If too many scripts without an unsettled job are stored, too many modules are
+                being fetched, or the caller has exceeded its limit.
             ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
@@ -183,8 +183,9 @@ class JobDefinitions:
             "logged": workflow.enable_logging,
             "secrets": workflow_secrets,
         }
-        # Old supervisors get this script. It is stored only if the workflow is logged, because the
-        # two scripts are otherwise equal, and only if the workflow can run without secrets.
+        # Old supervisors, which do not accept secrets, get another script. It is stored only if the
+        # workflow is logged, because otherwise the two scripts are equal, and only if the workflow
+        # can run without secrets.
         if workflow.enable_logging and not workflow_secrets:
             record["script_without_secrets"] = render(
                 workflow, secrets_beside=False, paths=self._script_paths

@@ -4,6 +4,8 @@
 Script ids are public on the chain, so a customer can request a job that names the script of another
 customer. The owner of a script is the customer given at its submission, or else the first customer
 on the chain whose job names it. A job of another customer never receives the script.
+
+A job is *hot* until it is settled.
 """
 
 from __future__ import annotations

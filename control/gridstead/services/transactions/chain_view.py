@@ -13,6 +13,8 @@ block that was read.
 Rule 4: an endpoint may have several servers, and some of them may lag or be on another fork. So a
 missing receipt proves that another transaction used the nonce only if the nonce was used long ago.
 A receipt is valid only while its block is part of the chain.
+
+An *objection* is the reason why a call must not be sent any more (``domain/transactions``).
 """
 
 from __future__ import annotations

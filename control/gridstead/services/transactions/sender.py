@@ -8,9 +8,10 @@ A transaction is stored before it is sent to the node. After a crash on any line
 therefore either still queued, or part of a signed transaction that the next tick sends.
 
 ``domain.transactions.dispatch.plan_transactions`` decides what to do. A tick calls this function
-twice. The first plan determines the calls that would be sent. Then the chain is read for objections
-to these calls, and the second plan takes the objections into account. All transactions of a tick
-are stored in one write and sent to the node in one batch.
+twice. The first plan determines the calls that would be sent. Then the chain is read to find
+*objections*: reasons why one of these calls must not be sent any more. The second plan takes the
+objections into account. All transactions of a tick are stored in one write and sent to the node in
+one batch.
 """
 
 from __future__ import annotations

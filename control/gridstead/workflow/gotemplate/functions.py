@@ -77,7 +77,8 @@ def _plain(value: Value) -> Value:
 class _QuotingDumper(yaml.CSafeDumper):
     """Quotes every text.
 
-    PyYAML follows YAML 1.1, in which plain ``0E0`` is text. In YAML 1.2 it is a number.
+    PyYAML follows YAML 1.1, in which plain ``0E0`` is text, and writes this text without quotes. In
+    YAML 1.2 plain ``0E0`` is a number, so the text would be read as a number.
     """
 
 
