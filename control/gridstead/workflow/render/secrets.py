@@ -57,5 +57,5 @@ def _write(name: str, variables: tuple[str, ...]) -> str:
 
 
 def _file(variable: str) -> str:
-    """Return the name of a variable's file: ``network-1`` for ``GRIDSTEAD_NETWORK_1``."""
+    """Return the name of a variable's file, for example ``network-1`` for the first network."""
     return variable.removeprefix("GRIDSTEAD_").lower().replace("_", "-")
