@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cluster agent's servers: gRPC with mutual TLS for the supervisor, UDP for the nodes' reports.
 
-The conversions in this module are: messages to Python values, Python values to messages, and errors
-to gRPC status codes.
+This module contains only conversions: messages to Python values, Python values to messages, and
+errors to gRPC status codes.
 """
 
 from __future__ import annotations
