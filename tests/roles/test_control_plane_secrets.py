@@ -33,7 +33,7 @@ STATE_URL = f"postgresql+psycopg://grid:{KEY}@db/scripts"
         ({"listen": "0.0.0.0:8443", "labels": {"zone": "a"}, "retries": 3, "proxies": None}, False),
     ],
 )  # fmt: skip
-def test_a_url_with_a_user_or_a_query_or_a_path_is_treated_as_a_secret(settings, is_secret):
+def test_settings_whose_url_may_contain_a_secret_are_recognised(settings, is_secret):
     assert secret_filter.holds_secret(settings) is is_secret
 
 

@@ -59,7 +59,7 @@ class TestRules:
 
         assert "rclone" not in render(workflow("x", input=both, output=both))
 
-    def test_rendering_with_secrets_is_refused_if_the_caller_does_not_pass_secrets(self):
+    def test_a_workflow_with_secrets_is_not_rendered_if_secrets_cannot_be_passed(self):
         job = workflow("x", input={"s3": STORE})
 
         assert list(secrets_of(job)) == ["GRIDSTEAD_INPUT"]

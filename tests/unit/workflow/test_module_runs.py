@@ -38,7 +38,7 @@ def test_a_step_after_a_module_without_a_prefix_reads_all_variables_of_the_modul
     assert output.endswith("Hello World 1\n")
 
 
-def test_an_argument_replaces_a_variable_of_the_same_name(node):
+def test_an_argument_replaces_variables_of_the_same_name_inside_the_module(node):
     job = workflow(
         'echo WHO=earlier >>"$DEEPSQUARE_ENV"',
         use(args=args(WHO="argument")),
@@ -176,7 +176,7 @@ steps:
 
 
 @pytest.mark.parametrize("runtime", ["apptainer", "enroot"])
-def test_a_container_in_a_module_writes_variables_to_the_file_of_the_module(node, runtime):
+def test_a_container_in_a_module_has_a_separate_file_of_variables(node, runtime):
     install(node, runtime, APPTAINER if runtime == "apptainer" else ENROOT)
     text = (
         "steps: [{run: {command: 'echo \"$DEEPSQUARE_ENV\"', container: {image: 'debian:12'}}}]\n"
