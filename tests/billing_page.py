@@ -18,7 +18,7 @@ CUSTOMER = "0x" + "c1" * 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """The given values and the bill of the example, by their names on the page.
+    """The worked example. Both tables are dicts by the names of the rows on the page.
 
     Amounts of credits are in wei.
     """

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write docs/explanation/code-map.md: the modules of the control plane by subject and layer.
 
-A test fails if the page is stale.
+A layer is a folder of control/gridstead, such as ``domain``. A subject is a folder in a layer, such
+as ``jobs``. A test fails if the page differs from the output of this program.
 """
 
 from __future__ import annotations

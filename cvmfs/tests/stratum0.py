@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web server for a publisher's folder. A test can set faults: functions that answer a request."""
+"""A web server for the folder of a publisher. It is the Stratum 0 of the tests.
+
+A test can set faults. A fault is a function that answers a request instead of the server.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ class Stratum0:
 
     Attributes:
         requests: How often each path was requested.
-        faults: The function that answers instead of the server, by path.
-        fault_for_all: The function that answers all requests; None for normal answers.
+        faults: Faults by the path for which they answer.
+        fault_for_all: The fault for all other paths; None for normal answers.
         released: An event that is set when the server stops. The event ends answers that hang.
     """
 
@@ -31,7 +34,8 @@ class Stratum0:
         self.released = threading.Event()
         stratum0 = self
 
-        # http.server creates one handler per connection. The class attribute leads to this object.
+        # http.server creates one handler for each connection. All handlers read the class attribute
+        # ``stratum0`` to find this object.
         class Bound(Handler):
             stratum0: Stratum0
 
@@ -44,7 +48,7 @@ class Stratum0:
         self.url = f"http://{host}:{self._server.server_address[1]}/cvmfs/{name}"
 
     def fetched(self) -> set[str]:
-        """Return the paths of the requested objects and reset all counts."""
+        """Return the paths of the requested objects, and set the counts of all paths to 0."""
         paths = {path for path in self.requests if path.startswith("data/")}
         self.requests.clear()
         return paths
@@ -125,7 +129,7 @@ def disconnect(handler: Handler, _content: bytes) -> None:
 
 
 def answer_endlessly(handler: Handler, _content: bytes) -> None:
-    """Send data without end."""
+    """Send data until the client disconnects."""
     handler.close_connection = True
     handler.send_response(200)
     handler.end_headers()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps, which remove the objects that no retained revision contains.
+"""Tests of sweeps. A sweep removes the objects of a replica that no retained revision contains.
 
 The served revision, tagged revisions and recently superseded revisions are retained. The last
 character of an object's path is its kind, which publisher.py explains.
@@ -29,10 +29,10 @@ OTHER = {"new": b"new\n", "v2": Nested({"lib": b"n" * 3000, "big": Chunks(b"0123
 
 @pytest.fixture
 def two_revisions(replica_setup):
-    """A replica of two revisions without common files.
+    """Create a replica of two revisions that have no file in common.
 
-    Returns the replica, the objects of the first revision, and the objects that only the second
-    revision has.
+    Return the replica, the objects of the first revision, and the objects of the second revision
+    that the first revision does not have.
     """
     replica_setup.replica().snapshot()
     first = replica_setup.objects()
@@ -75,7 +75,7 @@ def test_a_revision_with_a_tag_is_kept(new_setup):
     replica_setup.publisher.publish(OTHER)
     replica_setup.replica().snapshot()
     replica_setup.clock.seconds += KEEP_S
-    # A history that the served revision does not use may be removed.
+    # The list of tags (the history) that the served revision does not use may be removed.
     histories = {path for path in replica_setup.objects() if path.endswith("H")}
 
     replica_setup.replica().sweep()
@@ -84,7 +84,7 @@ def test_a_revision_with_a_tag_is_kept(new_setup):
     assert replica_setup.publisher.objects() - replica_setup.objects() <= histories
 
 
-def test_a_dry_run_removes_nothing_and_returns_the_same_numbers(two_revisions):
+def test_a_dry_run_removes_nothing_and_returns_the_numbers_of_a_real_sweep(two_revisions):
     replica_setup, first, second = two_revisions
     replica_setup.clock.seconds += KEEP_S
 
@@ -151,7 +151,7 @@ def test_a_catalog_that_cannot_be_opened_is_reported_as_incomplete(two_revisions
     # The message contains the hash with the kind. For data/12/34...C that is 1234...C.
     assert catalog.removeprefix("data/").replace("/", "") in str(failure.value)
     assert "snapshot --check" in failure.value.hint
-    # The sweep removed nothing else.
+    # The sweep removed no object. The test itself may have removed the damaged catalog.
     assert (replica_setup.objects() | {catalog}) == first | second
 
 
@@ -210,7 +210,7 @@ def test_a_sweep_during_a_pull_is_refused(replica_setup):
     assert failures
 
 
-def test_a_tick_of_the_service_sweeps_only_if_a_sweep_is_due(two_revisions):
+def test_a_tick_of_the_service_does_not_sweep_before_a_sweep_is_due(two_revisions):
     replica_setup, first, _ = two_revisions
     replica = replica_setup.replica()
     replica.tick()
@@ -229,7 +229,7 @@ def revision_numbers(replica_setup):
     return [revision.number for revision in replica_setup.replica().state().revisions]
 
 
-def test_the_state_forgets_old_revisions_of_a_repository_that_is_not_collectable(new_setup):
+def test_the_state_omits_old_revisions_of_a_repository_that_is_not_collectable(new_setup):
     replica_setup = new_setup(collectable=False)
     replica_setup.publisher.publish()
     replica_setup.replica().snapshot()

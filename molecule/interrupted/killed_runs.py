@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start site.yml five times and kill each run at a random moment.
 
-Each moment is in a different fifth of the tasks of an uninterrupted run. The program prints the
-seed of the random moments, which is $GRIDSTEAD_SEED or a new random number.
+Each moment is in a different fifth of the tasks of an uninterrupted run. The seed of the random
+moments is $GRIDSTEAD_SEED or a new random number. The program prints the seed.
 """
 
 import json
@@ -29,12 +29,12 @@ RUN_SITE_YML = [
 ]
 MARK_VARIABLE = "GRIDSTEAD_KILLED_RUN"
 # A killed task may have started programs on a host, such as apt, dscreate or the installer of role
-# control_plane. They must end within this time.
+# control_plane. These programs must end within this time.
 PROCESS_TIMEOUT_S = 120
 
 
 def run_until(moment: kill_points.Moment, number: int) -> None:
-    """Start a run and kill it at a moment, with all its processes on this machine."""
+    """Start a run. At a moment, kill all processes of the run on this machine."""
     mark = {
         MARK_VARIABLE: f"{os.getpid()}-{number}",
         "ANSIBLE_LOG_PATH": str(EPHEMERAL_FOLDER / f"killed-{number}.log"),

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-# Files in /run are copies of credentials, and the filter returns their sources. Services write the
-# files in /var themselves.
+# Files in /run are copies of credentials. Instead of the copies, the filter returns the sources of
+# the credentials. Files in /var are written by the services themselves.
 EXCLUDED_FOLDERS = ("/run/", "/var/")
 
 

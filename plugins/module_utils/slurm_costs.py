@@ -88,7 +88,7 @@ def _includes(allowed: tuple[str, ...], names: frozenset[str] | set[str]) -> boo
     """Return whether a rule's list contains one of the names. An empty list contains all names.
 
     Args:
-        allowed: The list, in any case.
+        allowed: The list, in lower or upper case.
         names: The names in lower case.
     """
     return not allowed or not names.isdisjoint(map(str.lower, allowed))
@@ -172,7 +172,7 @@ def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[Diff
 
 
 def _changed_parameters(old: object, new: object) -> frozenset[str]:
-    """Return the names, in lower case, of the parameters of a node or partition that differ."""
+    """Return the lower-case names of the parameters that differ between two settings."""
     if not isinstance(old, frozenset) or not isinstance(new, frozenset):
         return frozenset()
     names = set()
@@ -209,11 +209,11 @@ def settings(file: str, text: str) -> dict[tuple[str, str], object]:
 
 
 def _code(script: str) -> tuple[str, ...]:
-    """Return the lines of a script without comments and empty lines. The first line is kept."""
+    """Return the first line of a script, and all later lines that are code."""
     lines = []
     for number, line in enumerate(script.splitlines()):
         code = line.strip()
-        is_first = number == 0  # for example ``#!/bin/bash``
+        is_first = number == 0  # such as ``#!/bin/bash``, which is not a comment
         is_code = code != "" and not code.startswith("#")
         if is_first or is_code:
             lines.append(code)

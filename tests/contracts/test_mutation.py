@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that each mutation operator makes its changes, and that all changes are valid Solidity."""
+"""Tests of the mutation operators, which make small faulty changes in the contracts' source."""
 
 import pytest
 from contracts.mutation.campaign import Change, describe
@@ -19,7 +19,7 @@ contract C {
 
 
 def mutate(body, head=""):
-    """Return the bodies of the mutants that change this body of a function."""
+    """Return the function bodies of the mutants that change ``body``, the body of a function."""
     source = CONTRACT % (head, body)
     before, after = source.split(body, maxsplit=1)
     bodies = set()
@@ -49,7 +49,7 @@ def mutate(body, head=""):
         ("g(a, h(b));", {"", "g(h(b), a);"}),
         ("x = a ? g : h;", {"", "x = a ? h : g;"}),
         ('require(a, "b < c");', {"", 'require("b < c", a);'}),
-        # A declaration is not removed, and a comment is not changed.
+        # No mutant lacks a declaration, and no mutant has a changed comment.
         ("uint256 x = a;", set()),
         ('emit Stored("x", a); // a < b', {"// a < b", 'emit Stored(a, "x"); // a < b'}),
     ],
@@ -65,7 +65,7 @@ def test_access_modifier_is_removed():
     assert source.replace(" onlyOwner", " ") in mutated_sources
 
 
-def test_change_is_described_by_its_lines():
+def test_description_of_a_change_contains_the_old_and_the_new_line():
     source = CONTRACT % ("", "        x =\n            a < b;")
     mutant = next(mutant for mutant in mutants_of(source) if mutant.new == "<=")
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of a running lab and of the grid on it.
+"""Fixtures for a running lab and for the grid that runs on the lab.
 
-$GRIDSTEAD_LAB_NAME names the lab; the default is "default". site.yml has run on the lab. Each test
-restores the lab to its former state, even if the test fails.
+$GRIDSTEAD_LAB_NAME names the lab; the default is "default". The lab must have been configured by
+site.yml. Each test restores the former state of the lab, even if the test fails.
 
-tools/e2e runs the tests in rounds, and the groups of a round at the same time: first ``chain``,
-``slurm`` and ``hosts``, then ``jobs``, ``steps`` and ``site``, then all tests without a group.
-pyproject.toml describes the groups. A test belongs to a group only if it does not affect the parts
-of the grid that the other groups of its round use.
+tools/e2e runs the tests in three rounds: first the groups ``chain``, ``slurm`` and ``hosts``, then
+the groups ``jobs``, ``steps`` and ``site``, then all tests without a group. The groups of a round
+run at the same time. pyproject.toml describes the groups. A test of a group must not affect the
+parts of the grid that the other groups of the round use.
 """
 
 import contextlib
@@ -78,7 +78,7 @@ class Lab:
 
     @property
     def controller(self):
-        """The name of slurmctld's host."""
+        """The name of the host that runs slurmctld."""
         return self.group("slurm_controller")[0]
 
     @property
@@ -94,7 +94,7 @@ class Lab:
         return json.loads((self.folder / "state.json").read_text())
 
     def run(self, host, *argv, check=True, input=None, timeout=120):  # noqa: A002
-        """Run a command on a host. The options have the names of subprocess.run."""
+        """Run a command on a host. The parameters after ``argv`` are those of subprocess.run."""
         ssh = ["ssh", "-F", str(self.folder / "ssh_config")]
         ssh += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60"]
         ssh += ["-o", f"ControlPath={self.folder}/e2e-%C", host, shlex.join(argv)]
@@ -118,7 +118,7 @@ class Lab:
         )
 
     def sacct(self, name):
-        """Return slurmdbd's records of a job name as dictionaries, including duplicates."""
+        """Return the slurmdbd records of all jobs with a name, as dictionaries."""
         fields = "jobid,user,state,exitcode,elapsedraw,submit,start,end,admincomment"
         text = self.sh(
             self.controller,
@@ -149,8 +149,8 @@ class Lab:
     def billed_seconds(self, record):
         """Return the billed seconds of an accounting record of an ended job.
 
-        The billed time ends at the end in slurmdbd's record, or at the end that the node reported
-        if that is earlier.
+        The billed time ends when the job ended according to slurmdbd or according to the node,
+        whichever is earlier.
         """
         query = (
             "SELECT MAX(at) FROM report "
@@ -169,7 +169,7 @@ class Lab:
         return min(int(record["elapsedraw"]), int(reported_end or deadline) - int(start))
 
     def wait_ended(self, name, *, timeout=60):
-        """Wait for slurmdbd's records of ended jobs with a job name and return the records."""
+        """Wait until slurmdbd has records of ended jobs with a name, and return these records."""
 
         def ended_records():
             return list(filter(has_ended, self.sacct(name)))
@@ -183,7 +183,7 @@ def has_ended(record):
 
 
 class GridClient:
-    """A client of the lab's grid that acts as any user."""
+    """A client of the lab's grid. Each method acts as the user that the caller passes."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -240,9 +240,9 @@ class GridClient:
         return to_json(self._connection_of(user).jobs([number])[number])
 
     def wait(self, user, number, *states, timeout=90):
-        """Wait until the job is in one of these states and return the job.
+        """Wait until the job is in one of the ``states`` and return the job.
 
-        The test fails if the job ends in a state that is not one of these.
+        The test fails if the job ends in a state that is not in ``states``.
         """
 
         def job_in_state():
@@ -268,7 +268,7 @@ class GridClient:
         ]
 
     def check_money(self, user, number, *, seconds=None):
-        """Assert that the cost of an ended job matches its billed time, and that its fee is exact.
+        """Assert that the cost and the fee of an ended job match the billed time.
 
         Args:
             seconds: The billed time. The default is the billed time of the last accounting record.
@@ -341,7 +341,7 @@ def grid(lab):
 
 @pytest.fixture
 def stop_unit(lab):
-    """Return a context manager that stops a unit of a host and starts it again afterwards."""
+    """Return a context manager that stops a unit of a host, and starts the unit at the end."""
 
     @contextlib.contextmanager
     def unit_stopped(host, unit):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of invalid input to `gridstead`: a clear error, its exit code, and no changed state."""
+"""Tests of invalid input: `gridstead` reports an error with an exit code and changes no state."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def run(user, *arguments, text="", settings=None):
 
 
 def state_of(lab, grid, *users):
-    """Return the state that a submission changes.
+    """Return the state that a submission would change.
 
     The state consists of the users' jobs, credits and transactions, and of the number of stored
     scripts.
@@ -62,7 +62,7 @@ def state_of(lab, grid, *users):
 
 
 def write_changed_settings(user, tmp_path, **changes):
-    """Write a copy of the user's settings with replaced texts and return its path."""
+    """Write a copy of the user's settings with replaced texts. Return the path of the copy."""
     text = user.settings.read_text()
     for before, after in changes.values():
         assert before in text
@@ -133,7 +133,7 @@ def test_bad_input_is_reported_and_changes_no_state(
     assert state_of(lab, grid, customer, customer_without_credits) == before
 
 
-def test_check_config_reports_a_typo_in_a_services_settings(lab):
+def test_check_config_reports_a_typo_in_the_settings_of_a_service(lab):
     """The command runs on the service's host, with the settings that the role wrote."""
     gridstead, file = "/opt/gridstead/venv/bin/gridstead", "/run/typo.toml"
     lab.sh("control", f"(echo 'tik_s = 1'; cat /etc/gridstead/supervisor.toml) >{file}")
@@ -148,8 +148,9 @@ def test_check_config_reports_a_typo_in_a_services_settings(lab):
     assert "Traceback" not in bad.stderr
 
 
-def test_an_interrupted_watch_does_not_stop_the_job(grid, customer):
-    # A shell makes its background processes ignore SIGINT, and the tests may run in the background.
+def test_a_job_continues_after_ctrl_c_in_submit_with_watch(grid, customer):
+    # If a shell runs the tests in the background, all processes of the tests ignore SIGINT. So
+    # ``env`` restores the default.
     command = [
         "env",
         "--default-signal=INT",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the ways in which a job can end: its state, exit code and payment.
+"""Tests of the state, the exit code and the payment of a job for each way in which a job can end.
 
-Independent jobs run at the same time.
+Jobs that do not affect each other run at the same time, to save time.
 """
 
 import base64
@@ -49,8 +49,8 @@ def secret_texts(store):
     keys = {name: base64.b64encode(secrets.token_bytes(32)).decode() for name in ("tunnel", "peer")}
     names = ("registry user", "registry password", "disclosed")
     words = {name: secrets.token_urlsafe(24) for name in names}
-    # The log tokens do not exist yet. Until a later test adds their values, the search looks for
-    # the assignment of their variable in processes.
+    # The log tokens do not exist yet. Until a later test adds the values of the tokens, the search
+    # looks for the assignment of the token's variable in processes.
     keys["log token"] = "GRIDSTEAD_LOG_TOKEN="
     return {"store key": store.key, "store secret": store.secret, **keys, **words}
 
@@ -103,7 +103,7 @@ def workflow_with_secrets(store, secret_texts, name, command):
 
 
 def disclosing_workflow(secret_texts):
-    """Return a workflow that discloses its secret in each kind of place that the test searches."""
+    """Return a workflow that writes a secret to each kind of place that the search covers."""
     command = (
         'printf %s "$DISCLOSED" | base64 >~/disclosed; logger -- "$DISCLOSED"; '
         "/bin/sh -c 'sleep 2; :' \"$DISCLOSED\""
@@ -154,18 +154,18 @@ def with_resources(workflow, *, tasks=1, cpus=1, memory_mb=256):
 
 
 def wait_for_file(lab, user, name):
-    """Wait for a file in a customer's home."""
+    """Wait until a file exists in a customer's home directory."""
     file = f"/home/ldap-users/{user.address}/{name}"
     lab.sh("infra", f"for i in $(seq 240); do [ -e {file} ] && exit; sleep 0.5; done; exit 1")
 
 
 def is_in_home(lab, user, name):
-    """Return whether a file exists in a customer's home."""
+    """Return whether a file exists in a customer's home directory."""
     file = f"/home/ldap-users/{user.address}/{name}"
     return lab.run("infra", "test", "-e", file, check=False).returncode == 0
 
 
-def test_a_job_cancelled_while_it_runs_is_billed_for_its_run_time(
+def test_a_running_job_that_is_cancelled_is_billed_for_its_run_time(
     grid, lab, customer, submitted_jobs, store
 ):
     number = submitted_jobs["cancelled"]
@@ -211,7 +211,7 @@ def test_a_job_that_uses_too_much_memory_fails(grid, customer, submitted_jobs):
     grid.check_money(customer, submitted_jobs["too much memory"])
 
 
-def test_a_finished_job_leaves_nothing(grid, lab, customer, submitted_jobs, store):
+def test_a_finished_job_has_no_leftovers(grid, lab, customer, submitted_jobs, store):
     job = grid.wait(customer, submitted_jobs["exits 0"], "FINISHED")
 
     lab.check_no_leftovers(job["number"])
@@ -219,7 +219,7 @@ def test_a_finished_job_leaves_nothing(grid, lab, customer, submitted_jobs, stor
     assert store.get("good/word") == b"hello"
 
 
-def test_a_job_that_ignores_signals_leaves_nothing(grid, lab, customer, submitted_jobs):
+def test_a_job_that_ignores_signals_has_no_leftovers(grid, lab, customer, submitted_jobs):
     number = submitted_jobs["ignores signals"]
     wait_for_file(lab, customer, "deaf.started")
     customer.run("job", "cancel", str(number))
@@ -245,7 +245,7 @@ def test_a_job_that_exceeds_its_paid_time_is_out_of_credits(
     assert store.get("late/word") == b"hello"
 
 
-def test_secrets_of_a_job_are_only_in_allowed_places(
+def test_secrets_of_a_job_are_not_found_outside_of_the_allowed_places(
     lab, customer, submitted_jobs, secret_texts, secret_search
 ):
     """The search must find the disclosed secret in each kind of place.
@@ -286,13 +286,13 @@ def test_secrets_of_a_job_are_only_in_allowed_places(
 
 
 def is_allowed(sighting):
-    """Return whether a secret may be in this place: a batch process or slurmctld's files."""
+    """Return whether a secret may be in a place: in a batch process or in a file of slurmctld."""
     if sighting.kind == "environ":
         return sighting.place.endswith("/batch")
     return sighting.host == "controller" and bool(ENVIRONMENT_FILE.fullmatch(sighting.place))
 
 
-def test_a_job_cancelled_while_it_waits_in_slurm_costs_nothing(grid, lab, customer):
+def test_a_job_that_is_cancelled_in_the_queue_of_slurm_costs_nothing(grid, lab, customer):
     whole_cluster = {"tasks": 2, "cpus": 64, "memory_mb": 32, "credits_": 1000}
     blocker = grid.submit(customer, "sleep 400", **whole_cluster)
     grid.wait(customer, blocker, "RUNNING")

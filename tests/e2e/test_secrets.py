@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the site's secrets are only in files that no other account can read."""
+"""Tests that no output, log or world-readable file of the site contains a secret."""
 
 import json
 import subprocess
@@ -15,7 +15,8 @@ from tests.e2e.conftest import CHECKOUT
 
 MIN_LENGTH = 20  # in characters; a shorter line of a file is not a secret
 PUBLIC_FILES = {"ca.crt", "deployment.json"}
-# Roles that write passwords and a key. The test changes their files before it runs the playbook.
+# The roles write passwords and a key. The test changes the files with these secrets before the run,
+# so that the roles write the files again.
 WRITE_SECRETS_PLAYBOOK = """
 - name: Write the secrets again
   hosts: login:db
@@ -102,7 +103,7 @@ def secrets_in(secrets, text):
     return [secret for secret in secrets if secret in text]
 
 
-def test_the_output_of_a_run_that_writes_secrets_contains_none(lab, secrets, tmp_path):
+def test_the_output_of_a_run_that_writes_secrets_contains_no_secret(lab, secrets, tmp_path):
     """The run uses -vvv and --diff. Operators attach such output to support requests."""
     playbook = tmp_path / "secrets.yml"
     playbook.write_text(WRITE_SECRETS_PLAYBOOK)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role traefik's configuration in a real Traefik on free ports of the loopback interface."""
+"""Runs a real Traefik with the configuration of role traefik, on free ports of this machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def render_configuration(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return Traefik's static and dynamic configuration as the role writes them.
 
-    ``directory`` replaces /etc/traefik. There are no routes, except for those in ``variables``.
+    ``directory`` replaces /etc/traefik. The configuration has no routes except those that
+    ``variables`` define.
     """
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     no_routes = {"traefik_routes": [], "traefik_ldaps_names": []}
@@ -69,7 +70,7 @@ class Gateway:
 
 @contextmanager
 def run_traefik(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> Iterator[Gateway]:
-    """Run Traefik until the end of the ``with`` block, on free ports instead of its usual ports."""
+    """Run Traefik on free ports instead of the usual ports, until the end of the ``with`` block."""
     with closing(configuration.free_addresses()) as addresses:
         trial_static = checks.make_trial(static, str(folder), addresses)
     trial_static["accessLog"] = {**static["accessLog"], "filePath": str(folder / "access.log")}
@@ -99,10 +100,11 @@ def run_traefik(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -
 def wait_until(
     probe: Callable[[], bool], report: Callable[[], str], timeout_s: float = 15.0
 ) -> None:
-    """Wait until a probe is true.
+    """Wait until a probe returns True.
 
     Raises:
-        AssertionError: With the text of ``report``, if the probe is still false at the timeout.
+        AssertionError: If the probe still returns False at the timeout. The message is the text
+            that ``report`` returns.
     """
     deadline = time.monotonic() + timeout_s
     while not probe():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services restart or reload if their certificates are newer than the service.
+"""Tests that a service restarts or reloads if a certificate is newer than the service's last start.
 
-Therefore, a run also restarts services for certificates that an interrupted earlier run installed.
+So a run also restarts the services whose certificates were installed by an interrupted earlier run.
 """
 
 import json
@@ -13,8 +13,8 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT
 
-# A fake systemctl. All units are active. It logs the commands. For each unit it stores the time of
-# the last start in UNIT.start, and the time of the last start or reload in UNIT.change.
+# A fake systemctl that logs the commands. All units are active. For each unit, the program stores
+# the time of the last start in UNIT.start, and the time of the last start or reload in UNIT.change.
 SYSTEMCTL = """\
 #!{python}
 import pathlib, sys, time
@@ -69,8 +69,8 @@ class Host:
     def run(self, play, changed_files, **variables):
         """Run a play, and run it again for each name in ``changed_files``.
 
-        Before each of these runs, the file of this name changes. An empty name changes no file.
-        Return the restarts and reloads of each run.
+        Before each repeated run, the file of the given name changes. If the name is empty, no file
+        changes. Return the restarts and reloads of each run.
         """
         local = {"hosts": "localhost", "connection": "local", "gather_facts": False}
         plays = [play | local]
@@ -101,7 +101,7 @@ class Host:
         return [run.splitlines() for run in runs]
 
     def tasks_between_runs(self, name):
-        """Return tasks that change a file and separate two runs in the log."""
+        """Return tasks that change a file, and mark the start of the next run in the log."""
         tasks = [{"ansible.builtin.command": {"argv": ["systemctl", "next-run"]}}]
         if name:
             copy = {"content": "changed", "dest": f"{self.folder}/{name}", "mode": "0600"}
@@ -114,7 +114,7 @@ def host(tmp_path):
     return Host(tmp_path)
 
 
-def test_services_restart_for_a_certificate_of_an_earlier_run(host):
+def test_services_restart_if_an_earlier_run_installed_a_certificate(host):
     folder = host.folder
     play = certificates_play("slurm_controller:storage:control_plane:grid")
     variables = {
@@ -141,13 +141,13 @@ def test_services_restart_for_a_certificate_of_an_earlier_run(host):
     ]
 
 
-def test_sssd_restarts_for_ca_certificates_of_an_earlier_run(host):
+def test_sssd_restarts_if_an_earlier_run_installed_a_ca_certificate(host):
     variables = {"sssd_ca_certificate": str(host.folder / "ca.crt")}
 
     assert host.run(certificates_play("sssd_clients"), [""], **variables) == [["restart sssd"], []]
 
 
-def test_the_gateway_reloads_certificates_and_restarts_for_other_cas(host):
+def test_the_gateway_reloads_new_certificates_but_restarts_for_new_cas(host):
     unchanged = {"changed": False}
     variables = {
         "__traefik_directory": str(host.folder),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and passwords in URLs of the control plane's settings do not appear in any output."""
+"""Tests that no output shows the keys and passwords in URLs of the control plane's settings."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ STATE_URL = f"postgresql+psycopg://grid:{KEY}@db/scripts"
         ({"listen": "0.0.0.0:8443", "labels": {"zone": "a"}, "retries": 3, "proxies": None}, False),
     ],
 )  # fmt: skip
-def test_a_url_with_user_query_or_path_may_contain_a_secret(settings, is_secret):
+def test_settings_whose_url_may_contain_a_secret_are_recognised(settings, is_secret):
     assert secret_filter.holds_secret(settings) is is_secret
 
 
@@ -46,7 +46,7 @@ def test_a_url_with_user_query_or_path_may_contain_a_secret(settings, is_secret)
         (None, RPC_URL, True, []),
     ],
 )
-def test_only_differences_of_settings_without_secrets_are_shown(
+def test_a_difference_of_settings_is_shown_if_the_settings_contain_no_secret(
     state_url, rpc_url, diff_mode, shown, site
 ):
     tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
@@ -69,7 +69,7 @@ def test_only_differences_of_settings_without_secrets_are_shown(
     assert services_with_diff == shown
 
 
-def test_the_check_of_the_chain_has_no_key_in_its_command_line(site):
+def test_the_command_line_of_the_chain_check_contains_no_api_key(site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     variables = templar.available_variables
     variables["gridstead_chain"] = {**variables["gridstead_chain"], "rpc_url": RPC_URL}
@@ -81,7 +81,7 @@ def test_the_check_of_the_chain_has_no_key_in_its_command_line(site):
     assert check["argv"][-1] == "/etc/gridstead/supervisor.toml"
 
 
-def test_the_check_of_the_chain_does_not_print_the_endpoint(tmp_path):
+def test_the_chain_check_does_not_print_the_endpoint(tmp_path):
     settings = tmp_path / "supervisor.toml"
     settings.write_text(f'[chain]\nrpc_url = "{RPC_URL}"\n')
 
@@ -93,7 +93,7 @@ def test_the_check_of_the_chain_does_not_print_the_endpoint(tmp_path):
     assert result.stderr == "no answer: ConnectError\n"
 
 
-def test_the_check_of_the_chain_reports_missing_settings(tmp_path):
+def test_the_chain_check_reports_missing_settings(tmp_path):
     argv = [sys.executable, ROLE.path / "files/ask-chain.py", tmp_path / "supervisor.toml"]
     result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventory check reports values of the example that an operator did not replace."""
+"""Tests that the check reports values of the example inventory that an operator did not replace."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of playbooks/rotate.yml, and the change of the MUNGE key on a host."""
+"""Tests of playbooks/rotate.yml, which changes secrets, and of the MUNGE key's change on a host."""
 
 import os
 import re
@@ -50,7 +50,7 @@ def test_each_secret_has_a_play_that_distributes_it():
     assert tags == {"always", "tls", "renew", *FILES}
 
 
-def test_the_directory_gets_new_passwords_before_any_host():
+def test_the_ldap_directory_gets_new_passwords_before_the_hosts():
     """New certificates follow later, because they restart services that read a password."""
     directory_play = find_plays("retain the old")[0]
     client_plays = find_plays(r"'name': 'gridstead\.site\.sssd'")
@@ -67,7 +67,7 @@ def find_plays(pattern):
 
 
 def test_certificate_rotation_changes_no_password():
-    """Services could not log in with a new password that the directory does not have yet."""
+    """A service could not log in with a new password that the LDAP directory does not have yet."""
     plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
     entry_points = {}
     for play in plays:
@@ -84,10 +84,10 @@ def test_certificate_rotation_changes_no_password():
 
 @pytest.fixture
 def change(tmp_path):
-    """A function that runs gridstead-change-munge-key with fake commands.
+    """Return a function that runs gridstead-change-munge-key with fake commands.
 
-    It returns the exit code, the log of the commands and the key. A line of the log has the time,
-    the command and the key at that time.
+    The function returns the exit code, the lines of the log, and the content of the key file. A
+    line of the log consists of a time, the command, and the key at that time.
     """
     log = tmp_path / "log"
     key = tmp_path / "munge.key"
@@ -95,7 +95,7 @@ def change(tmp_path):
     commands = {
         "systemctl": f'echo "$(date +%s) $* $(cat {key})" >>{log}',
         "nft": f'echo "$(date +%s) nft ${{1%% *}} $(cat {key})" >>{log}',
-        # The program that ends the block of users. It fails at its first call.
+        # Users are blocked until this program succeeds. The first call of the program fails.
         "until": f"test -e {was_called} || {{ touch {was_called}; false; }}",
     }
     for name, script in commands.items():
@@ -167,7 +167,7 @@ def test_users_are_blocked_until_the_program_succeeds(change, tmp_path):
 
 
 def test_the_block_of_users_ends_at_its_time_limit(change, tmp_path):
-    """The program fails at its first call, when the limit has passed. There is no new key."""
+    """The time limit has passed at the first call of the program. There is no new key."""
     code, log, key = change(str(int(time.time()) - 20), "hold", "200001-999999", "6817", "until")
 
     assert code != 0
@@ -175,7 +175,7 @@ def test_the_block_of_users_ends_at_its_time_limit(change, tmp_path):
     assert commands_of(log) == ["nft add old", "nft delete old"]
 
 
-def test_without_units_and_users_only_the_key_changes(change, tmp_path):
+def test_no_other_service_than_munge_is_restarted_if_the_arguments_name_no_units(change, tmp_path):
     (tmp_path / "munge.key.next").write_text("new")
 
     code, log, key = change(str(int(time.time())))

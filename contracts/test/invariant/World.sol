@@ -20,7 +20,8 @@ import {Base} from "../Base.sol";
 import {HostileToken, IInterrupter} from "./HostileToken.sol";
 import {Witness} from "./Witness.sol";
 
-/// @notice An account of a campaign. It calls contracts from its own address.
+/// @notice An account in a campaign (a long random sequence of calls). The account calls contracts
+/// from its own address.
 contract Actor {
     function act(address target, bytes calldata call) external returns (bool, bytes memory) {
         return target.call(call);
@@ -97,13 +98,13 @@ abstract contract World is Base, IInterrupter {
         _isInterrupted = false;
     }
 
-    /// @dev The reentrant call during a transfer of credits.
+    /// @dev Makes the reentrant call during a transfer of credits.
     function _interrupt(uint256 seed) internal virtual;
 
     // Calls.
 
-    /// @dev Calls a contract as an account. If the call fails, the revert data must have a reason
-    /// that clients can decode. An arithmetic error is not allowed.
+    /// @dev Calls a contract from an account. If the call fails, the revert data must contain a
+    /// reason that clients can decode. The reason must not be an arithmetic error.
     function _callAs(address caller, address target, bytes memory call) internal returns (bool ok) {
         bytes memory answer;
         (ok, answer) = Actor(caller).act(target, call);
@@ -125,8 +126,8 @@ abstract contract World is Base, IInterrupter {
         return _callAs(caller, address(meta), call);
     }
 
-    /// @dev Records a broken rule. It does not revert, because an action may run inside a call that
-    /// ignores a revert.
+    /// @dev Records a rule that does not hold. This function does not revert, because an action may
+    /// run inside a call that ignores a revert.
     function _expect(bool holds, string memory rule) internal {
         if (!holds) violation = rule;
     }

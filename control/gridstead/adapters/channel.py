@@ -23,12 +23,12 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcPeer:
-    """The address of a gRPC server, and the files of the TLS connection to it.
+    """The address of a gRPC server, and the files for TLS connections to the server.
 
     Attributes:
         address: ``host:port``.
         ca: PEM file of the CA of the peer. None for the CAs of the system.
-        certificate: PEM file of the client certificate. None if the peer does not require one.
+        certificate: PEM file of the client certificate. None if the peer requires no certificate.
         key: PEM file of the private key of the client certificate.
     """
 

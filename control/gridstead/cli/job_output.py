@@ -43,7 +43,7 @@ class OutputLine:
 
     Attributes:
         number: The number of the line in the log, from 1.
-        data: The bytes that the job wrote, without the line end. They may be any bytes.
+        data: The bytes that the job wrote, without the line end. The bytes may be invalid UTF-8.
         timestamp_ns: When the line was written, nanoseconds since the epoch.
         stream: The stream to which the line was written.
     """
@@ -62,15 +62,15 @@ class OutputLine:
 class JobOutput:
     """Prints the lines of a job's output, each line once and in order.
 
-    If the logger does not answer, it retries and continues after the last printed line.
+    If the logger does not answer, this class asks again and continues after the last printed line.
 
     Args:
-        client: The access of the job's customer to the grid.
+        client: The connection of the job's customer to the grid.
         job: The job.
         print_output: Prints a line.
 
     Attributes:
-        error: The last error, if no line was received since then.
+        error: The last error, if no line was received after the error.
     """
 
     def __init__(
@@ -146,11 +146,11 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
     """Yield the lines of a job's output.
 
     Args:
-        client: The access of the job's customer to the grid.
+        client: The connection of the job's customer to the grid.
         job: The job.
         after: The position in the log after which reading starts. 0 is the beginning.
-        until_now: Whether to end after the lines that exist now. Otherwise wait for more lines
-            without end.
+        until_now: Whether to end after the lines that exist now. Otherwise, the iterator waits for
+            more lines and never ends.
     """
     from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415 - slow import
     from gridstead.adapters.logs.client import LoggerClient, LogQuery  # noqa: PLC0415
@@ -174,7 +174,7 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
 def filter_stream(
     stream: JobStream, print_output: Callable[[OutputLine], None]
 ) -> Callable[[OutputLine], None]:
-    """Return a function that prints a line unless the line belongs to the job's other stream."""
+    """Return a function that prints all lines except those of the stream that is not selected."""
 
     def print_if_selected(line: OutputLine) -> None:
         if line.stream is not _HIDDEN_STREAM[stream]:
@@ -205,7 +205,7 @@ def print_raw(line: OutputLine) -> None:
 
 
 def print_as_json(line: OutputLine) -> None:
-    """Print a line as a JSON object on one line. The output as a whole may have no end."""
+    """Print a line as a JSON object on one line, so that a reader need not wait for the end."""
     record = {
         "line": line.text,
         "number": line.number,

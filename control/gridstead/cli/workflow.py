@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gridstead workflow`: creates, checks and renders workflows.
 
-The commands run locally. They contact only the module hosts that are given as options.
+The commands run locally. They contact no hosts except the module hosts that are given as options.
 """
 
 from __future__ import annotations

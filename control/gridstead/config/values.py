@@ -83,6 +83,6 @@ class Settings(BaseModel):
 
 
 def to_wei(amount: Decimal) -> int:
-    """Return an amount of credits in wei. It is not rounded, because it has at most 18 decimals."""
+    """Return an amount of credits in wei, which is exact for amounts with at most 18 decimals."""
     with localcontext(prec=WEI_DIGITS):
         return int(amount * WEI_PER_CREDIT)

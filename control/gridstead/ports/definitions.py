@@ -14,10 +14,12 @@ from gridstead.workflow.schema import ModuleSource
 
 
 class ScriptSource(Protocol):
-    """The Job Definition service, as a provider uses it."""
+    """The provider's access to the Job Definition service."""
 
     def fetch(self, job: Job) -> Script:
-        """Authenticate with our wallet and return the script of a job that is matched to us.
+        """Authenticate with the provider's wallet and return the script of a job.
+
+        The job must be matched to the provider.
 
         Raises:
             ScriptUnavailable: If the service has no such script. Another request would not help.
@@ -29,7 +31,8 @@ class ScriptSource(Protocol):
 class ScriptStore(Protocol):
     """The rendered scripts of the Job Definition service. A stored script survives a crash.
 
-    A script that no job names has a time at which it expires.
+    A job on the chain names a script by the script's id, the batch location hash. A script that no
+    job names has a time at which the script expires.
     """
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
@@ -38,17 +41,17 @@ class ScriptStore(Protocol):
         Args:
             batch_location_hash: The id.
             record: The record.
-            owner: The customer whose jobs may use the script. Empty for the first customer whose
-                job names it.
-            ends_at: When the script expires while no job names it. Unit: Unix seconds.
+            owner: The customer whose jobs may use the script. If empty, the first customer whose
+                job names the script becomes the owner.
+            ends_at: When the script expires if no job names the script. Unit: Unix seconds.
         """
         ...
 
     def get(self, batch_location_hash: str) -> StoredScript | None:
-        """Return the script with an id. Returns None if there is none.
+        """Return the script with an id. Returns None if no script has the id.
 
         Raises:
-            ConfigError: If the operator has removed the key with which it is encrypted.
+            ConfigError: If the operator has removed the key with which the script is encrypted.
             ScriptDamaged: If the record was altered.
         """
         ...
@@ -56,7 +59,7 @@ class ScriptStore(Protocol):
     def use(self, uses: Iterable[ScriptUse]) -> None:
         """Store which jobs name which scripts, in the order of the chain. Safe to repeat.
 
-        A script without owner belongs to the first customer whose job names it. Jobs of other
+        The first customer whose job names a script without owner becomes the owner. Jobs of other
         customers and jobs with an unknown script are ignored.
         """
         ...
@@ -68,14 +71,15 @@ class ScriptStore(Protocol):
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
         """Store that jobs no longer name scripts. Safe to repeat.
 
-        A script that no job names then expires at ``ends_at``. Unit: Unix seconds.
+        A script that no job names after this change expires at ``ends_at``. Unit: Unix seconds.
         """
         ...
 
     def sweep(self, now: int) -> int:
-        """Remove the scripts that expired before a time, and return how many.
+        """Remove the scripts that have expired, and return how many were removed.
 
-        Unit: ``now`` Unix seconds.
+        Args:
+            now: The current time. Unit: Unix seconds.
         """
         ...
 
@@ -94,15 +98,18 @@ class ScriptStore(Protocol):
         ...
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Return a mutex between all processes that share the store."""
+        """Return a lock that excludes all other processes that use the store."""
         ...
 
 
 class TakenNonces(Protocol):
-    """The nonces of used challenges."""
+    """The nonces of challenges that clients have answered. A challenge can be used once."""
 
     def take(self, nonce: str, *, ends_at: int) -> bool:
-        """Store a nonce until a time, and return whether it was new. Unit: Unix seconds."""
+        """Store a nonce until ``ends_at``, and return whether the nonce was new.
+
+        Unit: ``ends_at`` Unix seconds.
+        """
         ...
 
 
@@ -117,7 +124,7 @@ class Modules(Protocol):
         Raises:
             InvalidInput: If the module does not exist, is too large, or is on a host that is not
                 allowed. Another request would not help.
-            ModuleUnavailable: If its host did not answer in time.
+            ModuleUnavailable: If the host of the module did not answer in time.
             TooMuch: If too many modules are being fetched.
         """
         ...

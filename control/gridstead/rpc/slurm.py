@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cluster agent's servers: gRPC with mutual TLS for the supervisor, UDP for the nodes' reports.
 
-This module only converts messages to values, values to messages, and errors to status codes.
+This module contains only conversions: messages to Python values, Python values to messages, and
+errors to gRPC status codes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ _STATUS_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
 
 
 class ListRecords(Protocol):
-    """A function that returns slurmdbd's records of Slurm job names since a time, Unix seconds."""
+    """A function that returns the records that slurmdbd has of Slurm jobs with certain names.
+
+    Argument ``since`` is the start of the queried period. Unit: Unix seconds.
+    """
 
     def __call__(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return the records."""
@@ -58,11 +62,12 @@ class AgentServer:
 
     Args:
         address: ``host:port``. Port 0 selects a free port.
-        files: The certificate and key of the server, and the CA of the clients, which is required.
-        scheduler: Performs the calls.
-        list_records: Returns slurmdbd's records of Slurm job names since a time.
-        reports: The plugins' reports.
-        allowed_client: The common name of the only client that may call.
+        files: The certificate and key of the server, and the CA of the clients. A CA is required.
+        scheduler: Controls Slurm for the calls of the supervisor.
+        list_records: Returns the records that slurmdbd has of Slurm jobs with certain names.
+        reports: The reports that the nodes have sent.
+        allowed_client: The common name in the supervisor's certificate. All other clients are
+            refused.
 
     Raises:
         ConfigError: If there is no client CA, a file cannot be read, or the address cannot be

@@ -49,7 +49,7 @@ def find_checkout(checkout: Path | None) -> Path:
     """Return the folder with the playbooks.
 
     Args:
-        checkout: The folder. None to search the current folder and its parents.
+        checkout: The folder to return. None to search the current folder and its parents.
 
     Raises:
         ConfigError: If no folder has playbooks.
@@ -82,7 +82,7 @@ def commit_of(folder: Path) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """Return the output of a git command. Returns an empty text if it fails."""
+    """Return the output of a git command. Returns an empty text if the command fails."""
     try:
         result = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False

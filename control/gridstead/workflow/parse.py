@@ -34,7 +34,7 @@ class CheckedWorkflow:
 def check_workflow(
     text: str, *, strict: bool = False, modules: FetchText | None = None
 ) -> CheckedWorkflow:
-    """Return the workflow in a YAML file, at its top level or under ``job:``.
+    """Return the workflow in a YAML file. The workflow is at the top level or under ``job:``.
 
     Args:
         text: The content of the file.
@@ -42,8 +42,8 @@ def check_workflow(
         modules: Fetches modules. If None, modules are not checked.
 
     Raises:
-        InvalidWorkflow: If the workflow breaks a rule. The error contains every broken rule with
-            its line.
+        InvalidWorkflow: If the workflow breaks a rule. The error contains every broken rule and
+            the line that breaks the rule.
         ModuleUnavailable: If a module cannot be fetched at the moment.
     """
     document = load(text)
@@ -79,14 +79,14 @@ def parse_workflow(text: str) -> Workflow:
     """Return the workflow in a YAML file, and ignore warnings.
 
     Raises:
-        InvalidWorkflow: If the workflow breaks a rule. The error contains every broken rule with
-            its line.
+        InvalidWorkflow: If the workflow breaks a rule. The error contains every broken rule and
+            the line that breaks the rule.
     """
     return check_workflow(text).workflow
 
 
 def from_graphql(mapping: Mapping[str, object], *, modules: FetchText | None = None) -> Workflow:
-    """Return the workflow that came over the wire.
+    """Return the workflow that a server received in a GraphQL or gRPC request.
 
     Args:
         mapping: The workflow as decoded JSON.
@@ -113,7 +113,7 @@ def _check(
     reasons = broken_rules(workflow)
     if modules and not reasons:
         workflow, reasons = resolve(workflow, modules)
-    # Fields without effect are allowed on the wire, as in earlier releases.
+    # Requests may contain fields without effect, because earlier releases allowed such fields.
     is_file = document.value is not None
     unused_fields = _to_problems(_unused_fields(workflow), prefix, document) if is_file else ()
     errors = _to_problems(reasons, prefix, document)
@@ -125,7 +125,7 @@ def _check(
 
 
 def _unused_fields(workflow: Workflow) -> Iterator[tuple[Path, str]]:
-    """Yield the fields that have no effect on the host network."""
+    """Yield the fields that have no effect because a step uses the host network."""
     for path, step in _steps_with_paths(workflow.steps, ("steps",)):
         run = step.run
         if not run or run.network != HOST:

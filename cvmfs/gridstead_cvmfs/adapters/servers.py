@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The servers of one repository. The client queries them in order.
 
-A server that did not answer is skipped for some seconds, so that not every reader has to wait for
-a timeout.
+After a server did not answer, the client skips this server for some seconds. Otherwise each request
+would wait for the timeout of this server.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class Servers:
         return self._query(lambda server: server.file(path))
 
     def fetch(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
-        """Pass the bytes of an object to ``consume``, from the first server with valid bytes."""
+        """Pass the bytes of an object to ``consume``.
+
+        The bytes come from the first server that returns valid bytes.
+        """
         return self._query(lambda server: server.fetch(name, consume))
 
     def _query(self, request: Callable[[HttpUpstream], T]) -> T:

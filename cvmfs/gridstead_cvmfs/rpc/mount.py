@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves the tree of a repository as a read-only file system over FUSE.
 
-Rule 1: every failure is EIO, and the client logs the reason. Rule 2: the kernel checks permissions
-with the published owners and modes. Rule 3: extended attributes and locks are not implemented and
-return ENOSYS, so the kernel requests them only once.
+Rule 1: every GridsteadError becomes EIO, and the client logs the reason.
+Rule 2: the kernel checks permissions with the owners and modes that the repository publishes.
+Rule 3: requests for extended attributes and locks return ENOSYS. After the first such answer, the
+kernel sends no more requests of that kind.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class Operations:
 
 
 def serve(files: Files, device: int) -> None:
-    """Answer requests of the kernel until the file system is unmounted and no longer in use.
+    """Answer requests of the kernel until the file system is unmounted and no process uses it.
 
     Args:
         files: The served files.

@@ -61,7 +61,7 @@ def run(settings: CvmfsSettings) -> None:
 def open_replicas(
     settings: CvmfsSettings, names: Iterable[str] = ()
 ) -> Iterator[tuple[Replica, ...]]:
-    """Open the replicas with these names. No names means all replicas."""
+    """Open the replicas with the ``names``. Empty ``names`` select all replicas."""
     selected_names = set(names)
     repositories = [
         repository
@@ -78,7 +78,7 @@ def open_replicas(
 
 
 def probe(name: str, url: str, keys: Iterable[Path]) -> SignedFiles:
-    """Return the signed files of a repository after all checks. Stores nothing.
+    """Fetch and check the signed files of a repository, and return them. Nothing is stored.
 
     Raises:
         RepositoryUntrusted: If a check fails.
@@ -136,7 +136,7 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
 
 def _metrics(replicas: tuple[Replica, ...]) -> Metrics:
     def read(value: Callable[[ReplicaState], float | None]) -> dict[str, float]:
-        """Return the value by replica. Replicas without a value are left out."""
+        """Return a number by replica. Replicas for which ``value`` returns None are left out."""
         numbers = {}
         for replica in replicas:
             number = value(replica.state())

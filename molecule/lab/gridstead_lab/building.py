@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build one layer of the lab's image in a separate folder.
 
-Each build runs in its own mount namespace and pid namespace. Both end with this process. A killed
-build therefore leaves only a folder, which the lab's ``down`` removes.
+Each build runs in its own mount namespace and pid namespace. Both namespaces end with this process.
+So a killed build leaves no mounts and processes. The lab's command ``down`` removes the folder of
+the build.
 """
 
 import os
@@ -27,8 +28,8 @@ DPKG_OPTIONS = (
     "force-unsafe-io",
     *(f"path-exclude=/usr/share/{name}/*" for name in EXCLUDED_FOLDERS),
 )
-# The files with the settings of this machine's pip. They are mounted during the build and are not
-# part of the image.
+# The files with the settings of this machine's pip. The files are mounted during the build and are
+# not part of the image.
 PIP_SETTINGS = ("/etc/pip.conf", "/root/.config/pip/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 # Prefixes of the environment variables that a build inherits.
 INHERITED_PREFIXES = ("pip_", "gridstead_lab", "http_proxy", "https_proxy", "no_proxy")
@@ -98,7 +99,7 @@ def _build_base(build_folder: Path, inputs: Inputs, log: Path) -> None:
 def _build_in_root(
     build_folder: Path, layers_below: str, script: str, arguments: tuple[str, ...], log: Path
 ) -> None:
-    """Run a script in an overlay over the layers below, with mounts that only the script sees."""
+    """Run a script in an overlay over the layers below. No other program sees the mounts."""
     shutil.copy(HERE / script, build_folder / "files" / script)
     root = build_folder / "root"
     overlay = f"upperdir={build_folder}/upper,workdir={build_folder}/work"
@@ -131,7 +132,7 @@ def _keep_only(folder: Path, names: AbstractSet[str]) -> None:
 
 
 def _run_isolated(argv: list[str], log: Path) -> None:
-    """Run a program in its own mount and pid namespace. It ends when this process ends."""
+    """Run a program in its own mount and pid namespace. The program ends when this process ends."""
     inherited = {
         name: value
         for name, value in os.environ.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Before the backup: create a paid, a running and a pending job, and save the site's state."""
+"""Before a backup, create a paid, a running and a pending job, and save the state of the site."""
 
 import json
 
@@ -32,11 +32,11 @@ def read_state(lab, site, customer, numbers):
     }
 
 
-def test_the_state_of_a_site_with_jobs_is_saved(lab, grid, site, state_file):
+def test_the_state_of_a_site_with_jobs_is_saved_before_the_backup(lab, grid, site, state_file):
     customer = site.customer("creditor")
     paid = site.submit_hello(customer)
     grid.wait(customer, paid, "FINISHED", timeout=180)
-    # The node has memory for only one of these two jobs.
+    # The node does not have enough memory for both jobs, so the second job waits.
     running = grid.submit(customer, "sleep 3000", memory_mb=1500)
     grid.wait(customer, running, "RUNNING", timeout=180)
     pending = grid.submit(customer, "sleep 3000", memory_mb=1500)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that two suppliers replicate, and that clients resolve users while a supplier is down."""
+"""Tests of a site with two suppliers. A supplier is an LDAP server that replicates its changes.
+
+Clients must resolve users while a supplier is down.
+"""
 
 import os
 import secrets
@@ -50,7 +53,10 @@ def wait_for_value(probe, *, seconds=60):
 
 @pytest.fixture
 def add_user_on(get_host):
-    """Return a function that adds a user on a supplier as the connector and returns the name."""
+    """Return a function that adds a user on a supplier and returns the user's name.
+
+    The function logs in with the account of the ldap-connector service.
+    """
     password = (SECRETS / "directory-connector").read_text().strip()
 
     def add_user(server):
@@ -109,7 +115,7 @@ def resume_second_supplier(get_host):
     resume()
 
 
-def test_the_second_supplier_was_added_without_a_restart_of_the_first(get_host):
+def test_the_first_supplier_did_not_restart_when_the_second_was_added(get_host):
     invocation_id = get_host("ldap1").check_output(
         "systemctl show --property=InvocationID --value dirsrv@gridstead"
     )
@@ -117,7 +123,7 @@ def test_the_second_supplier_was_added_without_a_restart_of_the_first(get_host):
     assert invocation_id == get_host("ldap1").file("/run/dirsrv-invocation").content_string
 
 
-def test_the_second_supplier_has_the_users_of_the_first(read_uid_on):
+def test_the_second_supplier_has_the_user_of_the_first_supplier(read_uid_on):
     assert read_uid_on("ldap1", USER_OF_FIRST) == 200001
     assert read_uid_on("ldap2", USER_OF_FIRST) == 200001
 
@@ -142,7 +148,7 @@ def test_a_client_resolves_a_new_user_immediately(get_host, add_user_on):
 def test_a_client_resolves_users_while_the_first_supplier_is_down(
     request, get_host, add_user_on, read_uid_on, failure
 ):
-    """The client is connected to the first supplier. Its cache does not contain the user."""
+    """The client is connected to the first supplier and has not cached the user."""
     address = add_user_on("ldap1")
     wait_for_value(lambda: read_uid_on("ldap2", address))
     get_host("client").check_output("systemctl reset-failed sssd && systemctl restart sssd")
@@ -155,7 +161,7 @@ def test_a_client_resolves_users_while_the_first_supplier_is_down(
 def test_a_killed_supplier_sends_its_pending_changes_after_its_start(
     get_host, add_user_on, read_uid_on, resume_second_supplier
 ):
-    """The first supplier is killed after a change that the suspended second one cannot receive."""
+    """The first supplier is killed after a change that the second supplier has not received."""
     address = add_user_on("ldap1")
     get_host("ldap1").check_output(f"{KILL_SERVER} && systemctl start dirsrv@gridstead")
 
@@ -185,7 +191,7 @@ def test_the_replication_account_can_read_no_users(get_host):
 
 
 @pytest.mark.parametrize("server", SUPPLIERS)
-def test_suppliers_use_only_tls(get_host, server):
+def test_suppliers_do_not_communicate_without_tls(get_host, server):
     assert not get_host(server).socket("tcp://389").is_listening
     search = "-b 'cn=mapping tree,cn=config' '(nsDS5ReplicaHost=*)' nsDS5ReplicaTransportInfo"
     agreements = get_host(server).check_output(f"{SEARCH_AS_MANAGER} {search}")

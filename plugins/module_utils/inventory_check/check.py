@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs all checks of an inventory in order.
 
-Each mistake is reported once. Errors that are only its consequence are not reported.
+Each mistake is reported once. An error that is a consequence of a reported mistake is not reported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check(
     *,
     exchanges_authority: bool = False,
 ) -> list[Diagnostic]:
-    """Return all mistakes of an inventory; empty if it is correct.
+    """Return all mistakes of an inventory; empty if the inventory is correct.
 
     Args:
         groups: Hosts by group, as Ansible's ``groups``.

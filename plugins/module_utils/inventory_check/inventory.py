@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts, groups and variables of an inventory, and the rendering of variables.
 
-As in Ansible, a variable is rendered when its value is read, with the variables of a host. No host
-is contacted. A template may create a missing secret. The secret is then written to a
-temporary folder, which is removed after the check.
+As in Ansible, a variable is rendered with the variables of a host when the value is read. No host
+is contacted. A template may create a missing secret. Such a secret is written to a temporary
+folder, which is removed after the check.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Host:
     """A host of the inventory.
 
     Args:
-        name: Its name.
-        variables: Its variables before templating.
+        name: The name of the host.
+        variables: The variables of the host before templating.
         loader: The loader that reads files for templates.
         options: The specifications of the roles' variables, by name.
     """
@@ -66,7 +66,7 @@ class Host:
 
     @functools.cached_property
     def templar(self) -> Templar:
-        """The renderer of its templates."""
+        """The renderer of templates with the host's variables."""
         return Templar(loader=self.loader, variables=dict(self.variables))
 
     def with_variables(self, new_values: Mapping[str, Any]) -> Host:
@@ -87,9 +87,9 @@ class Host:
         return default if type_fault(self.options.get(name, {}), rendered_value) else rendered_value
 
     def mentions(self, value: Any) -> frozenset[str]:
-        """Return the variables that a value before templating needs, directly or indirectly.
+        """Return the variables that are needed to render a value, directly or indirectly.
 
-        A group that the value names is included as ``group NAME``.
+        A group that the value names is returned as ``group NAME``.
         """
         mentioned_names: set[str] = set()
         remaining = [value]
@@ -144,7 +144,7 @@ def to_template(expression: str) -> str:
 
 
 def group_by_meaning(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
-    """Return the hosts in lists. All hosts of a list render a value with the same variables."""
+    """Group the hosts for which the variables that a value needs are the same."""
     by_variables: dict[str, list[Host]] = {}
     for host in hosts:
         names = sorted(host.mentions(value) & host.variables.keys() - {"hostvars"})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the settings of QOS and accounts and the times of partitions.
+"""Checks the settings of QOS and of accounts, and the time settings of partitions.
 
-Finds values that Slurm cannot read, and names of QOS that do not exist.
+The checks find values that Slurm cannot read, and names of QOS that do not exist.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _check_qos_names(
 
 
 def _times(partition: Any) -> Mapping[str, Any]:
-    """Return the times of a partition by name. Names in slurm.conf are not case-sensitive."""
+    """Return the time settings of a partition by name. Upper and lower case are equal."""
     by_lower_case = {}
     for key, value in _table(partition).items():
         by_lower_case[str(key).lower()] = value

@@ -86,9 +86,10 @@ def _check_access(where: str, folder: Path) -> Iterator[Diagnostic]:
 def folders_in_inventory(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find folders of secrets or backups inside the inventory folder.
 
-    Ansible reads each file there as a list of hosts, unless the name of its folder starts with a
-    dot. Also finds a folder that was renamed in the inventory but not on the disk: the folder with
-    the dot is empty, and the folder without the dot contains the files.
+    Ansible reads each file in the inventory folder as a list of hosts, except files in a folder
+    whose name starts with a dot. This function also finds a folder whose path the operator changed
+    in the inventory but not on the disk: the folder with the dot is empty, and the folder without
+    the dot contains the files.
     """
     host = inventory.first().with_variables({"gridstead_secrets_dir": inventory.secrets_dir})
     inventory_dir = Path(str(host.value("inventory_dir", "/dev/null")))

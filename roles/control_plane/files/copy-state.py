@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copy directories of running services: ``copy-state.py TARGET FOLDER...``.
 
-Each FOLDER keeps its path below TARGET. The copy of a SQLite database is a consistent snapshot that
-includes its write-ahead log, while the service continues to write. Other files are copied
+The copy of /a/b is TARGET/a/b. The copy of a SQLite database is a consistent snapshot that includes
+the changes in the write-ahead log, even if a service writes during the copy. Other files are copied
 unchanged. Files that are deleted during the copy and directories that do not exist are skipped.
 """
 
@@ -36,7 +36,7 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def is_database_log(path: Path) -> bool:
-    """Return whether a file is the log or the shared memory of a SQLite database."""
+    """Return whether a file is the log or the shared-memory file of a SQLite database."""
     for suffix in LOG_SUFFIXES:
         if path.name.endswith(suffix):
             database = path.with_name(path.name.removesuffix(suffix))
@@ -56,7 +56,7 @@ def copy_file(path: Path, target: Path) -> None:
 
 
 def copy_folder(folder: Path, target: Path) -> None:
-    """Copy all files and subdirectories into the target, with their owners and modes."""
+    """Copy a folder to the target, with all files and subdirectories, and all owners and modes."""
     shutil.copystat(folder, target)
     os.chown(target, folder.stat().st_uid, folder.stat().st_gid)
     for path in sorted(folder.iterdir()):
@@ -69,7 +69,7 @@ def copy_folder(folder: Path, target: Path) -> None:
 
 
 def main() -> int:
-    """Copy the directories of the command line."""
+    """Copy the directories that the command line names."""
     root = Path(sys.argv[1])
     for folder in map(Path, sys.argv[2:]):
         if folder.is_dir():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encoding of calls for both generations of contracts."""
+"""Tests of the encoding of calls, for our contracts and for the contracts of DeepSquare 1.2."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ REGISTER = Register(hardware=HARDWARE, prices=PRICES, labels=LABELS)
 
 
 def contracts_of_version(version):
-    """Return our contracts of this version, or those of DeepSquare 1.2 if it is empty."""
+    """Return our contracts of a version. An empty version means the contracts of DeepSquare 1.2."""
     return Contracts(
         chain_id=179188,
         version=version,
@@ -137,7 +137,7 @@ def test_our_contracts_receive_calls_as_batches(call, signature, arguments):
         (SETTLE, SET_STATUS, (ID, 6, 1, "bad", 3 << 8)),
     ],
 )
-def test_plain_deepsquare_receives_single_calls_and_whole_minutes(call, signature, arguments):
+def test_deepsquare_contracts_receive_single_calls_and_whole_minutes(call, signature, arguments):
     payload = encode([call], contracts_of_version(""))
 
     assert decode_arguments(payload, signature) == arguments
@@ -145,7 +145,7 @@ def test_plain_deepsquare_receives_single_calls_and_whole_minutes(call, signatur
 
 
 @pytest.mark.parametrize("version", ["2.0.0", ""])
-def test_registration_goes_to_the_provider_manager(version):
+def test_registration_is_sent_to_the_provider_manager(version):
     payload = encode([REGISTER], contracts_of_version(version))
 
     signature = (
@@ -160,14 +160,14 @@ def test_registration_goes_to_the_provider_manager(version):
     )
 
 
-def test_panic_on_plain_deepsquare_has_no_minutes():
+def test_panic_is_reported_to_deepsquare_contracts_with_zero_minutes():
     """DeepSquare's contracts bill the reported minutes, but a panic is the provider's fault."""
     panic = replace(SETTLE, state=JobState.PANICKED, seconds=500)
 
     assert decode_arguments(encode([panic], contracts_of_version("")), SET_STATUS)[2] == 0
 
 
-def test_several_calls_are_one_batch_in_order():
+def test_several_calls_are_encoded_as_one_batch_in_order():
     calls = [refusal(3), refusal(1)]
 
     payload = encode(calls, contracts_of_version("2.0.0"))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender on the contracts of DeepSquare 1.2: one transaction per contract call, in order."""
+"""Tests of the sender of transactions with the contracts of DeepSquare 1.2.
+
+These contracts have no batches, so each call needs a transaction. The calls keep their order.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def generation():
 
 @pytest.fixture
 def grid(chain):
-    """The grid, whose provider has joined. Blocks are mined only on request."""
+    """Return a grid with an approved provider. A block is mined when the test requests a block."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -64,7 +67,7 @@ def provider(open_sender, grid):
     return open_sender(grid.devnet.provider)
 
 
-def test_jobs_take_one_transaction_per_call(grid, operator, provider):
+def test_each_call_for_a_job_is_sent_as_one_transaction(grid, operator, provider):
     first, second = request_jobs(grid, 2)
     operator.put_match(grid, first, second)
     operator.finish()
@@ -111,7 +114,7 @@ def test_calls_are_sent_one_by_one_in_order(grid, operator):
     assert claim_blocks == sorted(claim_blocks)
 
 
-def test_refused_call_is_rejected_and_does_not_block_others(grid, provider):
+def test_call_that_the_contract_refuses_is_rejected_and_does_not_block_other_calls(grid, provider):
     first, second = claim_jobs(grid, 2)
     with automining(grid.devnet.anvil):
         grid.claim()  # one claim takes one job
@@ -133,7 +136,7 @@ def test_call_of_a_wallet_without_the_role_is_rejected(grid, provider):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_crash_between_any_two_steps_sends_each_call_once(grid, provider, boundary):
+def test_each_call_is_sent_once_if_the_sender_crashes_between_two_steps(grid, provider, boundary):
     (number,) = claim_jobs(grid, 1)
     provider.put_running(grid, number)
     provider.outbox.put("end", settlement(grid.job(number), seconds=60))
@@ -149,7 +152,7 @@ def test_crash_between_any_two_steps_sends_each_call_once(grid, provider, bounda
     assert len(provider.hashes()) == 2
 
 
-def test_transaction_lost_in_a_reorg_is_sent_again(grid, provider):
+def test_transaction_that_a_reorg_removed_is_sent_again(grid, provider):
     (number,) = claim_jobs(grid, 1)
     provider.put_running(grid, number)
     provider.tick_and_mine(2)

@@ -32,7 +32,7 @@ def server():
 
 @pytest.fixture
 def target():
-    """Yield the port of a server. To one connection, it answers ``heard`` and the input."""
+    """Yield the port of a server that answers one connection with ``heard`` and the input."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():
@@ -60,7 +60,7 @@ def make_tunnel(server, *, target_port=1, token=""):
 
 @pytest.fixture
 def program(server, target):
-    """Start `gridstead-bore` as a separate process that makes a tunnel to the target."""
+    """Start `gridstead-bore`, which makes a tunnel to the target, as a separate process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "gridstead.cli.bore", f"localhost:{server.port}", str(target)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -94,7 +94,7 @@ def test_no_command_line_contains_the_token(server):
             continue
 
 
-def test_connection_to_a_closed_target_port_is_closed(server):
+def test_connection_of_a_visitor_is_closed_if_the_target_port_is_closed(server):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     tunnel = make_tunnel(server, target_port=port)

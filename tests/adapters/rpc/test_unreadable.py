@@ -51,7 +51,7 @@ def test_asynchronous_server_returns_an_error_and_logs_nothing(peer, caplog):
     assert caplog.records == []
 
 
-def test_errors_of_our_code_are_still_logged(caplog):
+def test_error_of_our_code_is_logged(caplog):
     for name in ("grpc._common", "grpc._cython.cygrpc"):
         logging.getLogger(name).error("failed", exc_info=RuntimeError("ours"))
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Print the SQL dump of a store that contains each kind of journal entry and each call.
+"""Print the SQL dump of a store that contains each kind of journal entry and each kind of call.
+
+Tests check that later releases can read the dump.
 
 Usage: record_store.py > recorded/<version>.sql
-Run it in a checkout of the release <version>.
+Run this program in a checkout of the release <version>.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ CALLS = (
 
 
 def entries_of_job(number: int, kind: EntryKind) -> list[JournalEntry]:
-    """Return the entries of a job that was claimed and then got an entry of this kind."""
+    """Return the journal entries of a claimed job. The last entry is of kind ``kind``."""
     claim_entry = entry(EntryKind.CLAIMED, number)
     if kind is EntryKind.CLAIMED:
         return [claim_entry]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service: the scripts that it stores, and the answers that jobs receive."""
+"""Tests of the Job Definition service: the stored scripts, and the answers for jobs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ steps: [{run: {command: echo hello from a module}}]
 STEPS_WITH_MODULE = [{"use": {"source": "git.x/a/b@v1"}}]
 
 
-def test_module_is_in_the_script(definitions_setup):
+def test_script_contains_the_steps_of_a_module(definitions_setup):
     definitions_setup.modules.texts["git.x/a/b@v1"] = MODULE
 
     script_id = definitions_setup.submit(steps=STEPS_WITH_MODULE)
@@ -60,7 +60,7 @@ def test_unknown_module_makes_the_workflow_invalid(definitions_setup):
     assert len(definitions_setup.scripts.records) == 1
 
 
-def test_module_that_cannot_be_fetched_now_is_unavailable(definitions_setup):
+def test_workflow_is_refused_for_now_if_a_module_cannot_be_fetched(definitions_setup):
     definitions_setup.modules.unavailable = True
 
     with pytest.raises(ModuleUnavailable):
@@ -102,7 +102,7 @@ def test_caller_is_charged_for_the_size_of_the_stored_record(definitions_setup):
     assert definitions_setup.charged_sizes[-1] == size
 
 
-def test_nothing_is_stored_for_a_caller_over_its_limit(definitions_setup):
+def test_workflow_of_a_caller_above_the_rate_limit_is_not_stored(definitions_setup):
     def refuse_charge(_size):
         raise TooMuch("too many requests")
 
@@ -124,7 +124,7 @@ def test_workflow_that_renders_to_a_large_script_is_not_stored(definitions_setup
     [
         ({}, False),
         ({"enableLogging": True}, True),
-        # The input needs secrets, so there is no script without them.
+        # The input needs secrets, so there is no script without secrets.
         ({"enableLogging": True, "input": {"s3": STORE}}, False),
     ],
 )
@@ -181,7 +181,7 @@ def test_secrets_of_a_workflow_are_not_in_its_script(has_logging):
     assert "hush" not in repr(answer)
 
 
-def test_caller_that_cannot_receive_secrets_gets_no_script_that_needs_them():
+def test_caller_that_cannot_receive_secrets_gets_no_script_that_needs_secrets():
     definitions_setup = DefinitionsSetup(input={"s3": STORE})
 
     with pytest.raises(ScriptUnavailable) as caught:
@@ -206,7 +206,7 @@ def test_ended_job_gets_no_script(definitions_setup, state):
 
 
 @pytest.mark.parametrize("job", ["unknown", "pending"])
-def test_job_that_is_not_matched_yet_is_a_transient_error(definitions_setup, job):
+def test_request_for_a_job_that_is_not_matched_yet_causes_a_transient_error(definitions_setup, job):
     definitions_setup.ledger.job = None
     if job == "pending":
         definitions_setup.ledger.job = replace(
@@ -218,7 +218,7 @@ def test_job_that_is_not_matched_yet_is_a_transient_error(definitions_setup, job
 
 
 def test_script_of_another_job_is_unavailable(definitions_setup):
-    """Script ids are public on the chain, but only the job with the id receives the script."""
+    """Script ids are public on the chain. So a job receives no script except its own."""
     other_id = definitions_setup.submit(env=[{"key": "SECRET", "value": "x"}])
     request = definitions_setup.request(batch_location_hash=other_id)
 
@@ -249,7 +249,7 @@ def test_script_that_cannot_be_decrypted_is_logged_and_fails_no_job(
     assert "script_unreadable" in capsys.readouterr().out
 
 
-def test_chain_that_does_not_answer_is_a_transient_error(definitions_setup):
+def test_request_causes_a_transient_error_if_the_chain_does_not_answer(definitions_setup):
     definitions_setup.ledger.down = True
 
     with pytest.raises(ChainUnavailable):
@@ -269,6 +269,6 @@ def test_content_of_a_workflow_is_not_logged(capsys):
     assert answer.log_write_token not in printed
 
 
-def test_short_key_is_a_configuration_error():
+def test_short_key_causes_a_configuration_error():
     with pytest.raises(ConfigError):
         LoggerAccess(url="x", key=b"short")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of commands, and the commands that other distributions add.
+"""Tests of the list of commands, and of the commands that other Python distributions add.
 
 `gridstead --help` prints the list without importing the modules of the commands.
 """
@@ -48,7 +48,7 @@ def test_each_service_has_a_settings_model_and_a_run_function():
     assert list(SETTINGS_MODELS) == list(SERVICES)
 
 
-def test_commands_of_other_distributions_are_listed_with_their_summary(gridstead):
+def test_command_of_another_distribution_is_listed_with_the_summary_of_the_command(gridstead):
     result = gridstead("--help")
 
     summary = "Replicates CVMFS repositories and serves the replicas."

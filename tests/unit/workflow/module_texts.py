@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules as text, and workflows that use them."""
+"""Helpers for tests: the texts of modules, and workflows that use modules."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def use(source="git.x/a/greet@v1", **fields):
 
 
 def args(**values):
-    """Return the values in the format of the fields ``args`` and ``env``."""
+    """Return values in the format that the fields ``args`` and ``env`` of a workflow need."""
     return [{"key": key, "value": value} for key, value in values.items()]
 
 
 def workflow(*steps_or_commands, texts=None, **fields):
-    """Return a workflow of these steps.
+    """Return a workflow that consists of steps.
 
     Args:
         steps_or_commands: The steps. A string is a step that runs the string as a command.
-        texts: The texts of more modules, by source.
-        fields: More fields of the workflow.
+        texts: The texts of additional modules, by source.
+        fields: Additional fields of the workflow.
     """
     modules = MemoryModules({"git.x/a/greet@v1": GREETING_MODULE, **(texts or {})})
     mapping = {
@@ -56,5 +56,5 @@ def workflow(*steps_or_commands, texts=None, **fields):
 
 
 def workflow_with_module(text, *others, **fields):
-    """Return a workflow whose first step uses a module with this text."""
+    """Return a workflow whose first step uses a module that consists of a header and ``text``."""
     return workflow(use("git.x/a/m"), *others, texts={"git.x/a/m": MODULE_HEADER + text}, **fields)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about input and output, and the secrets in them."""
+"""Tests of the rules about a job's input and output data, and about the secrets for this data."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class TestRules:
 
         assert str(problem).startswith(expected)
 
-    def test_http_is_preferred_to_s3(self):
+    def test_http_is_used_if_a_workflow_has_both_http_and_s3(self):
         both = {"http": {"url": "https://a/b"}, "s3": STORE}
 
         assert "rclone" not in render(workflow("x", input=both, output=both))
 
-    def test_a_workflow_with_secrets_is_refused_if_they_cannot_be_passed(self):
+    def test_a_workflow_with_secrets_is_not_rendered_if_secrets_cannot_be_passed(self):
         job = workflow("x", input={"s3": STORE})
 
         assert list(secrets_of(job)) == ["GRIDSTEAD_INPUT"]
@@ -71,7 +71,7 @@ class TestRules:
 
         assert secrets_of(job) == {}
 
-    def test_the_repr_of_a_workflow_has_no_keys(self):
+    def test_the_repr_of_a_workflow_shows_no_secrets(self):
         job = workflow(
             "x", input={"s3": STORE}, output={"http": {"url": "https://a/b?very-secret"}}
         )

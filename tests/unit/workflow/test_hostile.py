@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random faulty workflows, as files and in the wire format.
+"""Tests of mutants. A mutant is a valid workflow after random changes.
 
-Each workflow is accepted, or refused with useful messages. The mutants of this file and the
-requests in test_hostile_graphql.py and test_hostile_grpc.py (tests/adapters/rpc) are ten thousand
-cases in total.
+The mutants are workflow files, or workflows as a client sends them to a server. Each mutant must be
+accepted, or refused with useful messages. The mutants of this file and the requests in
+test_hostile_graphql.py and test_hostile_grpc.py (tests/adapters/rpc) are ten thousand cases in
+total.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from gridstead.workflow.render import render
 
 MUTANT_COUNT = 2500 // DIVISOR
 VALID_COUNT = 400
-MAX_CHARS = 3000  # of a valid workflow; larger workflows only take longer
+MAX_CHARS = 3000  # of a valid workflow; larger workflows would make the test slower
 MAX_CPU_S = 2  # most workflows take 2 ms
 MAX_MESSAGE_CHARS = 100_000
 
@@ -68,7 +69,7 @@ def test_a_mutant_is_rendered_or_refused_in_time_and_without_side_effects(
         if not problems:
             accepted_count += 1
         _assert_useful(problems, workflow, seed)
-    # The test would prove little if nearly all mutants were invalid, or most of them valid.
+    # The test would prove little if nearly all mutants were invalid, or if most were valid.
     assert 0.02 < accepted_count / MUTANT_COUNT < 0.6
 
 
@@ -88,7 +89,7 @@ def _assert_useful(problems, workflow, seed):
 
 
 def test_side_effects_are_detected(tmp_path):
-    """The test of the mutants uses this detection."""
+    """``record_effects``, which the test above uses, must notice changed files."""
     with record_effects() as effects:
         (tmp_path / "owned").write_text("x")
         (tmp_path / "owned").unlink()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules in rendered scripts."""
+"""Tests of modules in rendered scripts. A module is a published list of steps with inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.workflow.runtimes import APPTAINER, ENROOT, calls, install
 from gridstead.workflow.render import render, secrets_of
 
 
-def test_later_steps_read_outputs_with_the_prefix(node):
+def test_a_step_after_a_module_with_a_prefix_reads_the_outputs_with_the_prefix(node):
     job = workflow(
         use(args=args(WHO="me"), exportEnvAs="HI"),
         'echo "after: $HI_RESULT|$RESULT|$OWN|$HI_OWN|$WHO"',
@@ -32,13 +32,13 @@ def test_an_input_without_an_argument_has_its_default(node):
     assert node.run(workflow(use()))[1] == "inside: Hello World 1\n"
 
 
-def test_later_steps_read_all_written_variables_without_a_prefix(node):
+def test_a_step_after_a_module_without_a_prefix_reads_all_variables_of_the_module(node):
     _, output = node.run(workflow(use(), 'echo "$RESULT $OWN"'))
 
     assert output.endswith("Hello World 1\n")
 
 
-def test_an_argument_replaces_variables_of_the_job_and_of_earlier_steps(node):
+def test_an_argument_replaces_variables_of_the_same_name_inside_the_module(node):
     job = workflow(
         'echo WHO=earlier >>"$DEEPSQUARE_ENV"',
         use(args=args(WHO="argument")),
@@ -49,7 +49,7 @@ def test_an_argument_replaces_variables_of_the_job_and_of_earlier_steps(node):
     assert node.run(job)[1] == "inside: Hello argument 1\nearlier\n"
 
 
-def test_a_variable_that_a_module_writes_replaces_its_argument(node):
+def test_a_variable_that_a_module_writes_replaces_the_argument_of_that_name(node):
     text = """\
 inputs: [{key: A, description: x}]
 steps:
@@ -158,7 +158,7 @@ steps:
     assert node.run(job) == (0, "inside: Hello inner 1\n<Hello inner>\n")
 
 
-def test_a_module_inserts_the_given_steps_between_its_own(node):
+def test_a_module_inserts_the_steps_of_its_caller(node):
     text = """\
 steps:
 - run: {command: echo before}
@@ -176,7 +176,7 @@ steps:
 
 
 @pytest.mark.parametrize("runtime", ["apptainer", "enroot"])
-def test_a_container_in_a_module_has_the_modules_file_of_variables(node, runtime):
+def test_a_container_in_a_module_has_a_separate_file_of_variables(node, runtime):
     install(node, runtime, APPTAINER if runtime == "apptainer" else ENROOT)
     text = (
         "steps: [{run: {command: 'echo \"$DEEPSQUARE_ENV\"', container: {image: 'debian:12'}}}]\n"
@@ -194,7 +194,7 @@ def test_a_container_in_a_module_has_the_modules_file_of_variables(node, runtime
     assert after == "/deepsquare/env"
 
 
-def test_an_image_of_a_module_is_fetched_with_its_password(node):
+def test_an_image_of_a_module_is_fetched_with_the_password_of_the_image(node):
     install(node, "apptainer", APPTAINER)
     text = (
         "steps: [{run: {command: 'true',"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Retries of steps that Slurm did not create. A created step never starts twice."""
+"""Tests of retries. A job script calls srun again if Slurm did not create the step.
+
+After Slurm has created a step, the job script never starts this step again.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,14 @@ LONG_SLEEP = "#!/bin/bash\necho >~/paused\nexec /bin/sleep 30\n"
 
 
 def make_srun_fail(node, times, *, code=1, first=""):
-    """Install an srun that fails this number of times. Each call starts with the code ``first``."""
+    """Install an srun that fails ``times`` times. Each call first runs the bash code ``first``."""
     node.add_program("real-srun", SRUN)
     node.add_program("srun", FAILING_SRUN.format(code=code, first=first))
     (node.home / "refusals").write_text("no\n" * times)
 
 
 def start_slurmctld(node, *, seconds_ago):
-    """Install a scontrol that reports a start of slurmctld at this time."""
+    """Install a scontrol that reports that slurmctld started ``seconds_ago`` seconds ago."""
     boot_time = f"BOOT_TIME               = $((EPOCHSECONDS - {seconds_ago}))"
     node.add_program("scontrol", f'#!/bin/bash\necho "{boot_time}"\n')
 
@@ -48,7 +51,7 @@ def srun_count(node):
 
 @pytest.fixture
 def node(node):
-    """Return a node without pauses between two calls of srun."""
+    """Return a node on which the script does not pause between two calls of srun."""
     node.add_program("sleep", '#!/bin/bash\n[[ $1 == 2 ]] || exec /bin/sleep "$@"\n')
     return node
 
@@ -84,7 +87,7 @@ class TestRetried:
 
         assert (code, output.count("ran\n")) == (0, 1)
 
-    def test_a_retried_launched_step_has_a_recorded_step_id(self, node):
+    def test_the_step_id_of_a_retried_step_in_a_launch_is_recorded(self, node):
         node.add_program(
             "scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n'
         )
@@ -140,13 +143,13 @@ class TestNotRetried:
         assert node.run(workflow("echo never"))[0] == 1
         assert srun_count(node) == 1
 
-    def test_a_command_with_the_exit_code_of_srun_is_not_retried(self, node):
+    def test_a_command_that_fails_with_the_exit_code_of_a_failed_srun_is_not_retried(self, node):
         start_slurmctld(node, seconds_ago=1)
         make_srun_fail(node, 0)
 
         assert node.run(workflow("echo ran; exit 1")) == (1, "ran\n")
 
-    def test_an_exit_code_that_srun_does_not_use_is_not_retried(self, node):
+    def test_a_step_is_not_retried_after_an_exit_code_that_srun_does_not_use(self, node):
         start_slurmctld(node, seconds_ago=1)
         make_srun_fail(node, 1, code=137)
 
@@ -205,7 +208,7 @@ class TestSignals:
 
     @pytest.mark.parametrize("marker_name", ["srun-calls", "paused"])
     def test_a_signal_during_a_retry_ends_the_step_at_once(self, node, marker_name):
-        """Slurm signals every process of the job."""
+        """The test signals every process of the job, as Slurm does at a cancellation."""
         start_slurmctld(node, seconds_ago=1)
         node.add_program("sleep", LONG_SLEEP)
         first = "/bin/sleep 30" if marker_name == "srun-calls" else ""
@@ -223,7 +226,7 @@ class TestSignals:
         assert node.leftover_files == []
 
     def test_the_end_of_a_launch_ends_a_retried_step(self, node):
-        """The step has no step id yet, so the signal is sent to the processes."""
+        """The step has no step id yet, so the script must signal the processes of the step."""
         start_slurmctld(node, seconds_ago=1)
         node.add_program("sleep", LONG_SLEEP)
         make_srun_fail(node, 1)

@@ -21,7 +21,7 @@ from gridstead.errors import ChainUnavailable, NotAllowed, TransactionReverted
 PlanChanges = Callable[[GridState], tuple[Change, ...]]
 CONFIRMATION_TIMEOUT_S = 60.0
 
-# The meaning of a contract's revert message for an administrator, by the start of the message.
+# Explanations of revert messages for an administrator, by the start of the revert message.
 _MEANINGS = {
     "Ownable: caller is not the owner": "the wallet is not the contract's owner",
     "Ownable2Step: caller is not the new owner": "the contract is not offered to the wallet",
@@ -32,12 +32,12 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentStep:
-    """A step that was mined.
+    """A step of a plan, after the transaction of the step was mined.
 
     Attributes:
         step: The step.
-        hash: The hash of its transaction.
-        block: The height of its block.
+        hash: The hash of the transaction.
+        block: The height of the block that contains the transaction.
         gas: The gas that the transaction used.
     """
 
@@ -58,13 +58,13 @@ class AdministrationResult:
 
 
 class Administrator:
-    """A wallet that administers a set.
+    """A wallet that administers a set of contracts.
 
     Args:
         node: The chain.
         inspector: Reads the set.
         wallet: Sends the transactions.
-        report: Called with a line per transaction.
+        report: Called with a line of text for each transaction.
         first_block: The first block of the set, if it is known.
     """
 
@@ -92,7 +92,7 @@ class Administrator:
         Args:
             plan: Returns the changes that a set still needs. Called again after the last change.
             accounts: The accounts whose roles the plan reads.
-            dry_run: Whether to send nothing.
+            dry_run: Whether to plan the changes without sending transactions.
 
         Raises:
             NotAllowed: If a contract refuses a change. Earlier changes are already in effect.
@@ -141,10 +141,10 @@ class Administrator:
         return SentStep(step=step, hash=str(receipt["transactionHash"]), block=block, gas=gas)
 
     def _check_result(self, plan: PlanChanges, accounts: tuple[str, ...], block: int) -> GridState:
-        """Return the set at this block or later, if the plan has no more changes.
+        """Check that the plan has no more changes, and return the state of the set.
 
-        An endpoint may have several nodes, and some of them may lag. So this method waits for the
-        block.
+        The state is read at ``block`` or later. This method waits until the endpoint reports such a
+        block, because an endpoint may have several nodes, and some of the nodes may lag.
         """
         deadline = time.monotonic() + CONFIRMATION_TIMEOUT_S
         while time.monotonic() < deadline:

@@ -41,8 +41,8 @@ def plan_deployment_steps(
         supply: The credits that the admin receives when Credit is created, wei.
 
     Raises:
-        ConfigError: If existing contracts are of another release, so that this release cannot
-            complete the set.
+        ConfigError: If existing contracts are of another release. This release cannot complete
+            such a set.
     """
     planner = _Planner(node, record, survey(node, record))
     return tuple(planner.plan_steps(operator=operator, supply=supply))
@@ -61,14 +61,14 @@ class _Planner:
             check_release(self._node, self._survey)
         changes = wiring(addresses, operator=operator, admin=self._admin)
         missing_changes = [change for change in changes if not self._is_in_effect(change)]
-        # The seal is always the last change.
+        # The seal, by which the admin renounces JobRepository, is always the last change.
         is_seal_missing = bool(missing_changes) and missing_changes[-1].function == RENUNCIATION
         if is_seal_missing and not self._may_seal(addresses):
             del missing_changes[-1]
         return self._with_fillers([*creations, *to_steps(missing_changes, addresses, nonce=0)])
 
     def _creations(self, supply: int) -> tuple[list[TransactionStep], dict[str, str]]:
-        """Return the remaining creations, and the addresses of all contracts by name."""
+        """Return the creations of missing contracts, and the addresses of all contracts by name."""
         addresses = dict(self._survey.known)
         next_free = self._survey.free
         steps = []
@@ -95,9 +95,9 @@ class _Planner:
         return steps, {name: addresses[name] for name in BLUEPRINT}
 
     def _with_nonces(self, steps: Iterable[TransactionStep]) -> list[TransactionStep]:
-        """Return the steps with their reserved nonces, or with free ones.
+        """Return the steps with nonces: the nonce with which a step was signed, or a free nonce.
 
-        A step keeps the nonce that it was signed with. With another nonce it could be mined twice.
+        A signed step keeps its nonce. With another nonce the step could be mined twice.
 
         A call gets a new nonce if the node does not have its transaction and an earlier step has a
         higher nonce. This happens if the operator has changed: new grants then precede a seal that
@@ -155,8 +155,8 @@ class _Planner:
         """Return whether only MetaScheduler was ever granted a role in JobRepository.
 
         The creator of JobRepository is its admin from the start. If another account could write to
-        it, sealing would make this permanent. If there were another admin, the set would not be
-        sealed.
+        JobRepository, the seal would make this access permanent. If JobRepository had another
+        admin, the set would not be sealed by the renunciation.
         """
         if SEALABLE not in self._survey.known:
             return True

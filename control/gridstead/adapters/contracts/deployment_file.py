@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deployment file, which records each transaction before it is sent, and its result.
 
-Rule 1: an intent is on the disk before its transaction is sent. The address of a contract follows
-from its creator and the nonce, which the intent records. So the next run finds the contract even if
-this run is killed right after it has sent the transaction.
+Rule 1: an intent (the record of a planned transaction) is on the disk before the transaction is
+sent. The intent records the nonce. The address of a contract follows from the creator of the
+contract and the nonce. So the next run finds the contract even if this run is killed right after it
+has sent the transaction.
 
 Rule 2: a step keeps its nonce until the nonce is used, so a step creates at most one contract.
 """

@@ -18,7 +18,7 @@ from gridstead.domain.site.playbook import (
     TaskStarted,
 )
 
-COLLECTION = "gridstead.site."  # the prefix of roles, which reports omit
+COLLECTION = "gridstead.site."  # reports omit this prefix of role names
 MAX_DIFF_LINES = 200
 MAX_MESSAGE_LENGTH = 2000
 OUTCOMES = {
@@ -34,9 +34,10 @@ Result = Mapping[str, Any]
 
 
 def to_event(runner_event: Mapping[str, Any]) -> PlaybookEvent | None:
-    """Return the PlaybookEvent of an event of ansible-runner. Return None if there is none.
+    """Convert an event of ansible-runner. Return None for an event that the domain does not use.
 
-    The event does not show whether a task with ``no_log`` changed something. ``Notes`` shows it.
+    An event of a task with ``no_log`` does not show whether the task changed something. Class
+    ``Notes`` shows this.
     """
     data = runner_event.get("event_data", {})
     event_name = runner_event["event"]
@@ -105,7 +106,7 @@ def _all_differences(changed_results: Iterable[Result]) -> str:
 def _unit_state(data: Mapping[str, Any], changed_results: Iterable[Result]) -> str:
     """Return the state that a task requested of a unit.
 
-    The module daemon has no such argument. It returns the state that it has chosen.
+    The Ansible module ``daemon`` chooses the state itself and returns the state in its result.
     """
     if _module(data) not in UNIT_MODULES:
         return ""
@@ -126,7 +127,7 @@ def _module(data: Mapping[str, Any]) -> str:
 
 
 def message(task_result: Result, results: Iterable[Result]) -> str:
-    """Return the reason of a failure with the stderr of the command, for each item of a loop."""
+    """Return the reason of a failure, and the stderr of the command, for each failed item."""
     if "censored" in task_result:
         return "the output is hidden because of no_log"
     failed = [result for result in results if result.get("failed")] or [task_result]
@@ -153,7 +154,7 @@ def difference(
 
     Args:
         diff: The difference in the format of the module that returned it.
-        names: The names of the changed objects. A single name is the name in the diff.
+        names: The names of the changed objects. If there is one name, the diff contains this name.
     """
     if not isinstance(diff, Mapping):
         return ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job completion spool. A plugin of slurmctld appends to this file, and the agent reads it.
 
-The agent renames the file before it reads the lines.
+The agent renames the file before the agent reads the lines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FileSpool:
         self._rejected_path = path.with_suffix(".rejected")
 
     def read_lines(self) -> tuple[str, ...]:
-        """Return the lines of the renamed file. If there is none, rename the current file."""
+        """Return the lines of the renamed file. If no such file exists, rename the current file."""
         if self._reading_path.exists():
             text = self._reading_path.read_text(encoding="utf-8", errors="replace")
             return tuple(line for line in text.split("\n") if line)
@@ -35,7 +35,7 @@ class FileSpool:
         return ()
 
     def remove_lines(self, *, rejected: Iterable[str]) -> None:
-        """Delete the renamed file, and append the rejected lines to a file of up to 16 MiB."""
+        """Delete the renamed file, and store the rejected lines in another file of up to 16 MiB."""
         lines = [f"{line}\n" for line in rejected]
         if lines and not self._is_rejected_full():
             with self._rejected_path.open("a", encoding="utf-8") as file:

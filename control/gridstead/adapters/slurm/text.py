@@ -4,8 +4,8 @@
 Rule 1: this module does not run the commands.
 Rule 2: all times are Unix seconds, independently of the time zone of the host.
 Rule 3: output with an unknown format raises UnexpectedOutput.
-Rule 4: the job name is the last field. It is the only field whose text the user chooses. In the
-last position it cannot shift the other fields.
+Rule 4: the job name is the last field of each listing. Users choose the text of this field and of
+no other field. In the last position, separators in the job name cannot shift other fields.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def squeue_one(slurm_job_id: int) -> Command:
 
 
 def parse_squeue(text: str) -> tuple[Attempt, ...]:
-    """Return the jobs of a squeue listing, in its order.
+    """Return the jobs of a squeue listing in order.
 
     A malformed row without a job key is skipped, so that a job from outside the grid cannot stop
     the supervisor.
@@ -83,7 +83,7 @@ def parse_squeue(text: str) -> tuple[Attempt, ...]:
 
 
 def sacct(names: Iterable[str], *, since: int) -> Command:
-    """Render the query for all records with these job names, including earlier attempts."""
+    """Render the query for all records of jobs with the ``names``, including earlier attempts."""
     return _command(
         "sacct", "--allusers", "--noheader", "--allocations", "--duplicates", "--parsable2",
         "--noconvert", f"--name={','.join(names)}", f"--starttime=uts{since}",
@@ -94,13 +94,14 @@ def sacct(names: Iterable[str], *, since: int) -> Command:
 def parse_sacct(text: str) -> tuple[Attempt, ...]:
     """Return the records of a sacct listing.
 
-    Exit codes of 128 and more are wrong in this listing. ``sacct_json`` has the correct ones.
+    Exit codes of 128 and more are wrong in this listing. The output of the command ``sacct_json``
+    has the correct exit codes.
     """
     return tuple(_sacct_attempt(line) for line in text.splitlines())
 
 
 def sacct_json(slurm_job_ids: Iterable[int], *, since: int) -> Command:
-    """Render the query for correct exit codes. sacct's text subtracts 128 from large ones."""
+    """Render the query for exit codes as JSON. The text format subtracts 128 from large codes."""
     ids = ",".join(str(slurm_job_id) for slurm_job_id in slurm_job_ids)
     return _command(
         "sacct", "--allusers", "--allocations", "--duplicates", "--json",
@@ -121,7 +122,7 @@ def parse_sacct_json(text: str) -> dict[tuple[int, int], int]:
 
 
 def sdiag() -> Command:
-    """Render the query for slurmctld's statistics, which include its queue to slurmdbd."""
+    """Render the query for the statistics of slurmctld, such as its queue of slurmdbd messages."""
     return _command("sdiag")
 
 
@@ -166,12 +167,12 @@ def associations(address: str, *, account: str) -> Command:
 
 
 def parse_associated(text: str, address: str, *, account: str) -> bool:
-    """Return whether the listing contains the association."""
+    """Return whether a listing contains the association of a user with an account."""
     return f"{address}|{account}" in text.splitlines()
 
 
 def associate(address: str, *, account: str) -> Command:
-    """Render the command that creates an association."""
+    """Render the command that creates the association of a user with an account."""
     return _command(
         "sacctmgr", "--immediate", "add", "user", f"name={address}", f"account={account}"
     )

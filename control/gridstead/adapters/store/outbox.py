@@ -82,7 +82,7 @@ class SqlOutbox:
             )
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
-        """Return the entries that are neither final nor rejected."""
+        """Return the entries whose state is neither final nor rejected."""
         query = select(OUTBOX).where(_OPEN).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
@@ -103,7 +103,7 @@ class SqlOutbox:
         return tuple(sorted(map(_entry, rows), key=lambda entry: entry.id))
 
     def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
-        """Return all entries with a greater id, oldest first.
+        """Return all entries with an id above ``after``, oldest first.
 
         Entries that were closed in the last 30 days are included.
         """
@@ -113,7 +113,7 @@ class SqlOutbox:
         return tuple(map(_entry, rows))
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
-        """Return the transactions whose nonce is not closed."""
+        """Return the transactions of an account that are not closed."""
         conditions = (TRANSACTIONS.c.account == account, _NOT_CLOSED)
         query = (
             select(TRANSACTIONS)
@@ -128,7 +128,7 @@ class SqlOutbox:
         """Store transactions before they are sent.
 
         After a reorg that is deeper than the confirmations, a call may be signed again with the
-        same nonce. The transaction then has the same hash as a closed row, and replaces that row.
+        same nonce. Such a transaction has the hash of a closed row, and replaces this row.
         """
         rows = [_row(account, transaction) for transaction in transactions]
         hashes = [transaction.hash for transaction in transactions]

@@ -20,7 +20,7 @@ from gridstead.errors import ChainUnavailable, TransactionReverted
 
 POLL_S = 0.1
 MIN_TIP = 1_000_000_000  # wei per gas
-SEND_ATTEMPTS = 3  # with another nonce each
+SEND_ATTEMPTS = 3  # each with another nonce
 RECEIPT_ATTEMPTS = 5  # requests for a missing receipt after the nonce is used
 
 
@@ -80,7 +80,7 @@ class DirectSender:
         return self._send([Payload(to=to, data=call_data, gas=None) for call_data in data], name)
 
     def transfer(self, to: str, value: int) -> None:
-        """Transfer coins of the sender to an address, wei."""
+        """Transfer coins from the wallet to an address. Unit: wei."""
         self._send([Payload(to=to, data="0x", gas=None, value=value)], "transfer of coins")
 
     def draft(
@@ -114,17 +114,17 @@ class DirectSender:
         return self._sign(payload, max(gas, earlier_gas), fees, nonce)
 
     def submit(self, draft: Draft) -> SendResult:
-        """Send a signed transaction to the node, which may have it already.
+        """Send a signed transaction to the node. The node may already have the transaction.
 
         Raises:
-            ConfigError: If the wallet cannot pay for it.
+            ConfigError: If the wallet cannot pay for the transaction.
             ChainUnavailable: If the node does not answer or refuses the transaction. A node that
-                does not answer may have accepted it.
+                does not answer may have accepted the transaction.
         """
         return send_raw(self._node, draft.raw, self.address)
 
     def wait(self, hashes: Iterable[str], nonce: int, *, name: str) -> dict[str, Any] | None:
-        """Wait until one of these transactions is mined. All of them have this nonce.
+        """Wait until one of several transactions with the same nonce is mined.
 
         Returns:
             The receipt of the mined transaction. None if the nonce is used and the node has no
@@ -170,7 +170,7 @@ class DirectSender:
             time.sleep(POLL_S)
 
     def next_nonce(self) -> int:
-        """Return the nonce after all transactions that the node has, mined or pending."""
+        """Return the nonce that follows all mined and pending transactions that the node knows."""
         return int(self._node.ask("eth_getTransactionCount", self.address, "pending"), 16)
 
     def used_nonces(self) -> int:
@@ -194,7 +194,7 @@ class DirectSender:
         return [self._receipt(draft, name) for draft in drafts]
 
     def _send_one(self, payload: Payload, gas: int, fees: Fees, nonce: int, name: str) -> Draft:
-        """Send a transaction. If the nonce is already used, sign and send it with the next one."""
+        """Send a transaction. If the nonce is already used, retry with the next nonce."""
         for _ in range(SEND_ATTEMPTS):
             draft = self._sign(payload, gas, fees, nonce)
             if self.submit(draft) is SendResult.ACCEPTED:
@@ -225,7 +225,7 @@ class DirectSender:
 def _mined_receipt(
     hashes: Iterable[str], answers: Iterable[Any], name: str
 ) -> dict[str, Any] | None:
-    """Return the receipt of the transaction that is mined, None if none of them is mined.
+    """Return the receipt of the transaction that is mined. Return None if none is mined.
 
     Raises:
         TransactionReverted: If the contract refused the mined transaction.

@@ -9,13 +9,13 @@ from itertools import product
 
 from gridstead.errors import UnexpectedOutput
 
-# Ranges in brackets, the text between brackets, or the comma between two names.
+# Ranges in brackets, text outside brackets, or the comma between two names.
 _PART = re.compile(r"\[([0-9,-]+)\]|([^\[\],]+)|(,)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Return the host names of a host list, in its order. Returns no names for an empty text.
+    """Return the host names of a host list in order. Returns no names for an empty text.
 
     Raises:
         UnexpectedOutput: If the text is not a host list.
@@ -43,14 +43,14 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 def _combine(parts: list[tuple[str, ...]]) -> list[str]:
-    """Return the names that all combinations of the alternatives form."""
+    """Return a name for each combination of one alternative of each part."""
     if not parts:
         return []
     return ["".join(words) for words in product(*parts)]
 
 
 def _expand_ranges(ranges: str, text: str) -> Iterator[str]:
-    """Yield the numbers of the ranges in brackets, padded to the width of the first number."""
+    """Yield all numbers of ranges, padded with zeros to the width of a range's first number."""
     for number_range in ranges.split(","):
         match = _RANGE.fullmatch(number_range)
         if match is None:

@@ -22,7 +22,7 @@ def billed_seconds(job: Job, attempt: Attempt, reports: tuple[NodeReport, ...]) 
     """Return the seconds to bill, as specified in docs/explanation/billing.md.
 
     The result is the minimum of three values: the elapsed time in Slurm, the time that the escrow
-    pays for, and the run time in the node's reports. The last value may be missing.
+    pays for, and the run time in the reports of the nodes. The reports may be missing.
     """
     candidates = [attempt.elapsed_s]
     paid_s = paid_seconds_floor(job.escrow, job.price_per_min)
@@ -47,9 +47,10 @@ def billed_minutes(state: JobState, seconds: int) -> int:
 def slack_seconds(job: Job, *, now: int, slack_min: int) -> int:
     """Return the highest bill in seconds that DeepSquare's contracts, version 1.2, pay in full.
 
-    These contracts count the whole minutes since they received the start of the job. They pay a
-    bill in full if it exceeds this time by at most ``slack_min``. For a higher bill they pay only
-    the counted minutes, without the slack. So the provider must not report more than this maximum.
+    These contracts count the whole minutes since they received the start of the job. The contracts
+    pay a bill in full if the bill exceeds the counted minutes by at most ``slack_min``. Of a higher
+    bill, the contracts pay the counted minutes and nothing of the slack. So the provider must not
+    report more than this maximum.
     """
     counted_min = max(0, now - job.started_at) // SECONDS_PER_MINUTE
     return (counted_min + slack_min) * SECONDS_PER_MINUTE

@@ -22,13 +22,13 @@ def pack(
 ) -> Iterator[tuple[int, ...]]:
     """Yield the batches as tuples of entry ids, in the order in which they must be sent.
 
-    A batch has calls of one type and at most one call per job. Its calls use at most ``gas_limit``.
+    The calls of a batch have one type, concern different jobs, and use at most ``gas_limit``.
     The calls of one job keep their order across the batches.
 
     Args:
         entries: The queued entries, oldest first.
-        max_calls: The highest number of calls in a batch. After a refusal, a batch has at most half
-            as many calls as the refused transaction.
+        max_calls: The highest number of calls in a batch. A batch with a call of a refused
+            transaction has at most half as many calls as this transaction.
         gas_limit: The gas that the calls of one batch may use.
         gas: The maximum gas of a call, by entry id.
         refusals: By entry id, the last refusal of a transaction that contained the entry's call.
@@ -44,7 +44,7 @@ def pack(
 def _max_batch_size(entry: OutboxEntry, max_calls: int, refusal: Refusal | None) -> int:
     """Return how many calls a batch with this entry may have."""
     if isinstance(entry.call, Expire):
-        return 1  # The contracts have no batch of such calls.
+        return 1  # The contracts have no function for a batch of such calls.
     if refusal is None:
         return max_calls
     half = refusal.call_count // 2
@@ -115,8 +115,8 @@ class _Packer:
             candidates.append(batch)
         batch.add(entry.id, max_size, gas)
         self.last_position[job_key] = batch.position
-        # Calls of one type use similar amounts of gas. If another call like this one does not fit,
-        # the batch is not a candidate for later calls.
+        # Calls of one type use similar amounts of gas. So if a second call with this gas does not
+        # fit, later calls are not added to the batch.
         if batch.is_full or batch.remaining_gas < gas:
             candidates.remove(batch)
 
@@ -128,7 +128,7 @@ class _Packer:
     def _newest_that_accepts(
         self, candidates: list[_Batch], job_key: JobKey, max_size: int, gas: int
     ) -> _Batch | None:
-        """Return the newest batch that accepts a call and is after the job's previous call."""
+        """Return the newest batch that accepts a call and follows the job's previous call."""
         previous = self.last_position.get(job_key, -1)
         for batch in reversed(candidates):
             if batch.position <= previous:

@@ -22,7 +22,8 @@ class WalletRange:
     def holds(self, user: GridUser) -> bool:
         """Return whether an account belongs to a wallet.
 
-        Its name must be an address, its uid in the range, and its group the grid's group.
+        The name of the account must be an address, the uid must be in the range, and the group must
+        be the group of wallet users.
         """
         return (
             is_address(user.address)

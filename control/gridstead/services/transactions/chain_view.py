@@ -3,9 +3,9 @@
 
 Rule 1: all values of a view are from blocks up to its newest block, on one fork.
 
-Rule 2: an irreversible decision uses the parent of the newest block. Some nodes answer for their
-newest block while they already write the next block to the same state. Then a call may seem to be
-executed before its transaction is in a block.
+Rule 2: an irreversible decision uses the state at the parent of the newest block. A node may
+already change the state of its newest block while it computes the next block. Then a call may seem
+to be executed before the transaction of the call is in a block.
 
 Rule 3: a value that was read stays valid until a reorg. A reorg is detected by the hash of the last
 block that was read.
@@ -41,7 +41,7 @@ from gridstead.ports import Account, Clock, Ledger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxSnapshot:
-    """The content of a wallet's outbox, and what its sender remembers about its transactions.
+    """The content of a wallet's outbox, and what the sender remembers about the transactions.
 
     Attributes:
         entries: Open entries, oldest first.
@@ -63,9 +63,9 @@ class ChainViewReader:
         clock: Wall time.
         ledger: The chain.
         account: The wallet.
-        confirmations: A block is final when this many blocks follow it. A nonce without a
-            receipt was used by another program if it is used at a final block. A receipt is checked
-            once more when its block is final.
+        confirmations: A block is final when this many blocks follow it. If a nonce is used at a
+            final block but there is no receipt, another program used the nonce. A receipt is
+            checked once more when the block of the receipt is final.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class ChainViewReader:
     def _read_receipts(
         self, transactions: Collection[Transaction], head: Block, nonce_at_head: int
     ) -> dict[str, Receipt]:
-        """Return the receipts of mined transactions. Only new receipts are requested."""
+        """Return the receipts of mined transactions. Cached receipts are not requested again."""
         cached_receipts = {} if self._is_reorganised else self._receipts
         receipts: dict[str, Receipt] = {}
         to_check: dict[str, Receipt] = {}
@@ -217,7 +217,7 @@ class ChainViewReader:
 
 
 def _pending_entry_ids(view: ChainView) -> set[int]:
-    """Return the ids of the entries in pending transactions."""
+    """Return the ids of the entries whose calls are in pending transactions."""
     entry_ids: set[int] = set()
     for transaction in view.transactions:
         is_pending = transaction.hash not in view.receipts
@@ -234,8 +234,9 @@ def _certain_nonce(
     Args:
         final_nonce: The wallet's next nonce at a final block.
         transactions: Transactions of open nonces.
-        receipts: By hash. A receipt proves that its own nonce is used, but not that a lower nonce
-            is used by our transaction: a server that lags may hide the receipt of the lower nonce.
+        receipts: Receipts by hash of the transaction. A receipt proves that the nonce of its
+            transaction is used. It does not prove that our transaction used a lower nonce: a server
+            that lags may hide the receipt for the lower nonce.
     """
     mined_nonces: set[int] = set()
     sent_nonces: set[int] = set()

@@ -18,8 +18,9 @@ RETRY_S = 10
 class UserDirectoryMaker:
     """Creates the directories of users whose uid and gid are in the wallet range.
 
-    Other users in the LDAP directory are rejected, because this service runs as root. An error for
-    one user does not affect other users. It is logged once, and retried after ten seconds.
+    Other users in the LDAP directory are rejected, because this service runs as root and must not
+    change the files of system users. An error for one user does not affect other users. The error
+    is logged once, and the creation is retried after ten seconds.
     """
 
     def __init__(

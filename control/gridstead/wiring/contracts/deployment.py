@@ -52,9 +52,9 @@ def deploy(
     Args:
         node: The node of the chain.
         request: The parameters of the deployment.
-        report: Called with one line per transaction and one per step.
-        renew: Whether to deploy again if the file is of another chain or admin, as on a development
-            chain.
+        report: Called with one line for each transaction and one line for each step.
+        renew: Whether to deploy again if the deployment file records another chain or admin. Set
+            for a development chain, which is a new chain after each start.
     """
     admin = lazy_wallet(*request.admin)
     deployment = Deployment(node, admin, request.path, report=report, renew=renew)
@@ -77,7 +77,7 @@ def check_chain(rpc_url: str, chain_id: int | None) -> Node:
 
     Args:
         rpc_url: The URL of the node.
-        chain_id: The id of the chain. None for any chain.
+        chain_id: The id of the expected chain. None accepts any chain.
 
     Raises:
         ConfigError: If the node serves another chain.
@@ -95,7 +95,7 @@ def check_chain(rpc_url: str, chain_id: int | None) -> Node:
 
 
 def mint_devnet_coins(node: Node, address: str, minimum: int, amount: int) -> bool:
-    """Set the balance of a wallet on a development chain if it is below the minimum.
+    """Set the balance of a wallet on a development chain if the balance is below the minimum.
 
     Units: wei.
 
@@ -111,7 +111,7 @@ def mint_devnet_coins(node: Node, address: str, minimum: int, amount: int) -> bo
 def fund(
     node: Node, admin: WalletFiles, addresses: Iterable[str], *, minimum: int, amount: int
 ) -> tuple[str, ...]:
-    """Send coins of the administrator to the wallets whose balance is below the minimum.
+    """Send coins from the administrator's wallet to the wallets with less than the minimum.
 
     Units: wei.
 

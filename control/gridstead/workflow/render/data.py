@@ -2,8 +2,8 @@
 """A job's data: the parts of the script that fetch the input and send the output.
 
 curl transfers data over HTTP, and rclone transfers data from and to S3. Secrets must not be on a
-command line, which every user can read. They are in configuration files: ``$private/input`` and
-``$private/output``.
+command line, which every user can read. So the script passes secrets in configuration files:
+``$private/input`` and ``$private/output``.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def fetch(workflow: Workflow) -> str:
 
 
 def send(workflow: Workflow) -> tuple[str, str]:
-    """Return the parts of the script that send the output.
+    """Return two parts of the script that send the output.
 
-    The first part belongs before the steps, and the second part after the steps.
+    The first part must run before the steps, and the second part after the steps.
     """
     target = workflow.output
     if not target or not (target.http or target.s3):
@@ -65,7 +65,7 @@ def send(workflow: Workflow) -> tuple[str, str]:
 
 
 def _access(data: TransportData | None) -> str:
-    """Return the content of a configuration file of curl or rclone. Empty without secrets."""
+    """Return the content of a configuration file of curl or rclone. Empty if nothing is secret."""
     if data is None:
         return ""
     if data.http:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The secrets of a job. Its script does not contain them.
 
-The supervisor passes them in the environment, and the script writes them to private files.
+The supervisor passes the secrets in the environment of the job, and the script writes the secrets
+to private files.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def store_secrets(workflow: Workflow, *, logging: bool) -> str:
 
 
 def _write(name: str, variables: tuple[str, ...]) -> str:
-    """Return the line that writes the name and the content of a file, each ended by NUL.
+    """Return the line that prints the name and the content of a file, with a NUL after each.
 
     The content has one line for each variable.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Challenges and their nonces, which the service verifies without storing them."""
+"""Tests of login challenges. The service verifies the nonce of a challenge without storing it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def test_challenge_has_the_wire_format():
 
 
 @pytest.mark.parametrize("address", [ALICE, BOB, ""])
-def test_nonce_without_an_address_is_valid_for_every_address(address):
+def test_nonce_that_was_made_without_an_address_is_valid_for_every_address(address):
     assert nonce_end([KEY], nonce(), address=address) == NOW + NONCE_LIFE_S
 
 
-def test_nonce_for_an_address_is_valid_only_for_this_address():
+def test_nonce_for_an_address_is_not_valid_for_another_address():
     assert nonce_end([KEY], nonce(ALICE), address=ALICE) == NOW + NONCE_LIFE_S
     assert nonce_end([KEY], nonce(ALICE), address=BOB) is None
 
 
-def test_nonce_of_an_older_key_is_valid():
+def test_nonce_of_an_older_key_is_valid_while_the_service_has_the_key():
     assert nonce_end([NEW_KEY, KEY], nonce(), address=ALICE)
     assert nonce_end([NEW_KEY], nonce(), address=ALICE) is None
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transitions of a job, and its cost. A job is cold after it has ended, and hot before."""
+"""Tests of the state transitions and the cost of a job.
+
+The state of a job is cold after the job has ended, and hot before.
+"""
 
 import pytest
 from hypothesis import given
@@ -49,7 +52,7 @@ def test_hot_job_can_panic_and_be_cancelled(state):
     ("previous_state", "next_state"),
     [(JobState.SCHEDULED, JobState.RUNNING), (JobState.RUNNING, JobState.FINISHED)],
 )
-def test_job_can_run_only_after_its_claim_and_finish_only_after_its_run(previous_state, next_state):
+def test_state_can_be_reached_from_exactly_one_previous_state(previous_state, next_state):
     for state in JobState:
         assert is_legal(state, next_state) is (state is previous_state)
 
@@ -78,18 +81,18 @@ def test_longer_run_never_costs_less(seconds, added_seconds, price):
 
 
 @given(escrow=WEI, price=st.integers(1, 10**30))
-def test_paid_time_never_costs_more_than_the_escrow(escrow, price):
+def test_time_that_an_escrow_pays_for_never_costs_more_than_the_escrow(escrow, price):
     assert cost_floor(paid_seconds_floor(escrow, price), price) <= escrow
     assert paid_minutes_floor(escrow, price) * price <= escrow
 
 
-def test_free_job_has_unlimited_paid_time():
+def test_escrow_of_a_free_job_pays_for_unlimited_time():
     assert paid_seconds_floor(5, 0) is None
     assert paid_minutes_floor(5, 0) is None
 
 
 @given(escrow=WEI, price=st.integers(1, 10**30))
-def test_contracts_report_the_paid_time_up_to_ten_years(escrow, price):
+def test_contracts_report_at_most_ten_years_of_paid_time(escrow, price):
     expected = min(paid_minutes_floor(escrow, price), MAX_PAID_MINUTES)
 
     assert emitted_minutes_floor(escrow, price) == expected

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of a provider for a job."""
+"""Tests of the choice of a provider for a job."""
 
 from dataclasses import replace
 
@@ -47,14 +47,14 @@ def test_ineligible_provider_is_not_chosen(ineligible, reason):
     assert reason in choice.reason
 
 
-def test_provider_that_refused_the_job_does_not_get_it_again():
+def test_provider_that_refused_a_job_is_not_chosen_for_this_job_again():
     choice = choose(PENDING, [provider()], refused_by={PROVIDER})
 
     assert choice.provider is None
     assert "1 refused it" in choice.reason
 
 
-def test_provider_without_a_claim_timeout_is_preferred_to_a_cheaper_one():
+def test_provider_without_claim_timeouts_is_preferred_to_a_cheaper_provider_with_timeouts():
     choice = choose(
         PENDING,
         [provider(PROVIDER), provider(OTHER_ADDRESS, prices=EXPENSIVE)],
@@ -77,7 +77,7 @@ def test_provider_with_fewer_claim_timeouts_is_preferred():
     assert choice.provider == OTHER_ADDRESS
 
 
-def test_provider_with_claim_timeouts_gets_the_job_if_no_other_is_eligible():
+def test_provider_with_claim_timeouts_is_chosen_if_no_other_provider_is_eligible():
     providers = [provider(PROVIDER), provider(OTHER_ADDRESS, is_joined=False)]
 
     choice = choose(PENDING, providers, refused_by=(), claim_timeouts={PROVIDER: 3})
@@ -94,7 +94,7 @@ def test_excluded_provider_is_not_chosen():
     assert "1 did not claim it in time" in choice.reason
 
 
-def test_refusal_is_reported_instead_of_a_claim_timeout():
+def test_reason_names_the_refusal_of_a_provider_that_also_has_claim_timeouts():
     choice = choose(
         PENDING,
         [provider()],
@@ -106,14 +106,14 @@ def test_refusal_is_reported_instead_of_a_claim_timeout():
     assert "1 refused it" in choice.reason
 
 
-def test_no_provider_is_chosen_if_none_is_registered():
+def test_no_provider_is_chosen_if_no_provider_is_registered():
     choice = choose(PENDING, [], refused_by=())
 
     assert choice.provider is None
     assert "none registered" in choice.reason
 
 
-def test_cheapest_eligible_provider_gets_the_job():
+def test_cheapest_eligible_provider_is_chosen():
     choice = choose(
         PENDING, [provider(PROVIDER, prices=EXPENSIVE), provider(OTHER_ADDRESS)], refused_by=()
     )
@@ -121,7 +121,7 @@ def test_cheapest_eligible_provider_gets_the_job():
     assert (choice.provider, choice.price_per_min) == (OTHER_ADDRESS, 4 * CREDIT)
 
 
-def test_provider_with_the_lowest_address_gets_the_job_if_prices_are_equal():
+def test_provider_with_the_lowest_address_is_chosen_if_prices_are_equal():
     choice = choose(PENDING, [provider(OTHER_ADDRESS), provider(PROVIDER)], refused_by=())
 
     assert choice.provider == PROVIDER
@@ -157,7 +157,7 @@ def test_each_task_must_fit_on_one_node(resources, is_large_enough):
         ("lab", "??", "lab", True),  # An unknown operator means equality.
     ],
 )
-def test_label_is_the_left_side_of_a_condition(label_value, operator, value, is_satisfied):
+def test_label_is_the_left_operand_of_a_condition(label_value, operator, value, is_satisfied):
     condition = Affinity(key="k", operator=operator, value=value)
 
     assert satisfies(label_value, condition) is is_satisfied
@@ -172,5 +172,5 @@ def test_label_is_the_left_side_of_a_condition(label_value, operator, value, is_
         ({"affinity": (Affinity(key="gflops", operator=">", value="1"),)}, None),
     ],
 )
-def test_provider_needs_the_labels_that_a_job_requires(changes, chosen):
+def test_provider_is_not_chosen_without_the_labels_that_a_job_requires(changes, chosen):
     assert choose(replace(PENDING, **changes), [provider()], refused_by=()).provider == chosen

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan for a job from its claim to its start, also if Slurm does not answer.
+"""Tests of the supervisor's plan for a job from the claim of the job to its start.
 
 An attempt is a Slurm job that was submitted for a job of the grid. A job is absent if slurmctld
 lists no attempt and slurmdbd lists no end of an attempt. An attempt is durable when slurmctld has
 saved it, so that a crash does not lose it. To note a fact means to write a journal entry.
 
-Plain contracts are those of DeepSquare 1.2, from which Gridstead's contracts are derived.
+Plain contracts are the contracts of DeepSquare 1.2.
 """
 
 from dataclasses import replace
@@ -84,7 +84,7 @@ def test_job_without_a_submission_waits_if_slurmdbd_does_not_answer():
     assert actions == ()
 
 
-def test_first_absence_is_only_noted():
+def test_first_absence_is_noted_without_another_action():
     our_job = job()
 
     actions = planned_actions([our_job], [submitted_record(our_job)])
@@ -92,7 +92,7 @@ def test_first_absence_is_only_noted():
     assert noted_kinds(actions) == [EntryKind.ABSENT]
 
 
-def test_second_absence_is_ignored_if_it_is_too_early():
+def test_job_is_not_submitted_again_if_the_second_absence_is_too_early():
     our_job = job()
     record_of_5_s_absence = journal_record(
         our_job,
@@ -177,7 +177,7 @@ def test_claimed_job_is_submitted_without_confirmations():
     assert actions == (Submit(job=our_job, time_limit_min=100),)
 
 
-def test_attempt_that_is_missing_in_the_journal_is_adopted():
+def test_attempt_that_is_missing_in_the_journal_is_noted():
     """The supervisor crashed after sbatch and before it wrote the journal entry."""
     our_job = job()
     crashed_record = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
@@ -253,7 +253,7 @@ def test_attempt_that_is_older_than_the_claim_is_cancelled():
     assert cancelled_ids(actions) == [42]
 
 
-def test_pending_attempt_is_cancelled_if_another_one_runs():
+def test_pending_attempt_is_cancelled_if_another_attempt_runs():
     our_job = job()
     pending_attempt = attempt(our_job, "PENDING", slurm_job_id=41)
     running_attempt = attempt(our_job, "RUNNING", slurm_job_id=43)
@@ -350,7 +350,7 @@ def test_claim_that_is_in_the_outbox_is_not_put_again():
 
 
 def test_absence_with_a_time_in_the_future_is_noted_again():
-    """The clock was set back. Without the new entry the job would wait until that time."""
+    """The clock was set back. Without the new entry, the job would wait until the noted time."""
     our_job = job()
     entries = [
         (EntryKind.SUBMIT_INTENDED, T0 - 100),

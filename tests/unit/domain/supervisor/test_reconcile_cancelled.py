@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan for attempts whose claim disappears from the chain, and for other unclaimed attempts.
+"""Tests of the supervisor's plan for attempts whose job is no longer claimed by this provider.
 
-An attempt is a Slurm job that was submitted for a job of the grid. An orphan is an attempt without
-a record in the journal, whose job is not a claimed job of this provider.
+An attempt is a Slurm job that was submitted for a job of the grid. A provider claims a job on the
+chain. A claim can disappear in a reorganisation of the chain. An orphan is an attempt that has no
+record in the journal and whose job is not claimed by this provider.
 """
 
 from dataclasses import replace
@@ -150,8 +151,8 @@ def test_attempt_is_cancelled_when_its_claim_is_missing_for_enough_blocks(job_on
 @pytest.mark.parametrize(
     "job_on_chain", [*UNCLAIMED, job(JobState.FINISHED, provider=OTHER_ADDRESS)]
 )
-def test_blocks_that_are_older_than_the_claim_are_ignored(job_on_chain):
-    """The node lags behind and has not read the block of the claim yet."""
+def test_attempt_is_not_cancelled_if_the_latest_block_is_older_than_the_claim(job_on_chain):
+    """The blockchain node lags behind and does not have the block of the claim yet."""
     our_job = job()
     state = snapshot(
         jobs_on_chain(job_on_chain),
@@ -165,7 +166,7 @@ def test_blocks_that_are_older_than_the_claim_are_ignored(job_on_chain):
 
 
 def record_of_a_cancelled_attempt(our_job, cancelled_attempt):
-    """Return the record of a job whose attempt we cancelled, and which was absent after that."""
+    """Return the record of a job whose attempt was cancelled and then absent from Slurm."""
     return journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
@@ -203,7 +204,7 @@ def test_job_is_not_submitted_again_while_its_cancelled_attempt_is_alive():
     assert [type(action) for action in actions] == [Cancel]
 
 
-def test_orphan_of_our_contracts_is_cancelled():
+def test_orphan_for_a_job_of_our_contracts_is_cancelled():
     other_job = job(provider=OTHER_ADDRESS)
 
     actions = planned_actions(
@@ -227,7 +228,7 @@ def test_orphan_is_not_cancelled_while_its_claim_may_be_in_a_later_block():
     )
 
 
-def test_attempt_of_other_contracts_is_not_cancelled():
+def test_attempt_for_a_job_of_other_contracts_is_not_cancelled():
     rules = replace(RULES, contract="0x" + "dd" * 20)
 
     assert planned_actions(rules=rules, live_sample=live_sample(attempt(job())), now=T0 + 120) == ()

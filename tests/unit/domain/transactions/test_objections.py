@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The objections to calls that are not valid for the current state of their job.
 
-An objection is a text that says why a call must not be sent. No objection is an empty text.
+An objection is a text that says why a call must not be sent. The text is empty if the call may be
+sent.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ UNCLAIMED = replace(JOB, state=JobState.META_SCHEDULED, provider="0x" + "ee" * 2
 @pytest.mark.parametrize(
     "call", [start_call(), settle_call(), Refuse(job_key=job_key()), MATCH, EXPIRE]
 )
-def test_call_for_a_missing_job_or_another_script_has_an_objection(call):
+def test_call_has_an_objection_if_its_job_is_missing_or_has_another_script(call):
     assert "no such job" in objection(call, None, wallet=WALLET)
     assert "another job" in objection(call, replace(JOB, batch_location_hash="b"), wallet=WALLET)
 
@@ -116,10 +117,10 @@ def test_call_that_is_valid_for_the_state_of_its_job_has_no_objection(call, job)
 @pytest.mark.parametrize(
     "job", [replace(UNCLAIMED, state=JobState.SCHEDULED), replace(UNCLAIMED, state_block=2)]
 )
-def test_expiry_of_a_job_that_has_changed_its_state_has_an_objection(job):
+def test_expiry_has_an_objection_if_the_state_of_the_job_has_changed(job):
     assert "changed its state" in objection(EXPIRE, job, wallet=WALLET)
 
 
-def test_only_calls_about_a_job_have_a_job_key():
+def test_call_has_a_job_key_if_it_is_about_one_job():
     assert job_key_of(ClaimJobs(limit=1)) is None
     assert job_key_of(MATCH) == job_key()
