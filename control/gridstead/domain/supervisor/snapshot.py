@@ -62,8 +62,8 @@ class Snapshot:
             not answer.
         reports: The reports of nodes, newest last.
         open_keys: The keys of the outbox entries that are not mined.
-        unclaimed_since: The first block after the provider's claim in which an open job was no
-            longer claimed by the provider, by job key.
+        unclaimed_since: The first block after the provider's claim at which the supervisor saw that
+            the provider has no claim of an open job, by job key.
     """
 
     now: int
