@@ -52,7 +52,7 @@ class TestWriter:
         assert err == b""
         return out
 
-    def test_input_is_copied_to_stdout_and_sent_to_the_logger(self, access_file, client, owner, clock):
+    def test_input_is_copied_to_stdout_and_sent_to_logger(self, access_file, client, owner, clock):
         out = self.run(access_file(), b"one\n\ntwo\r\nno end")
 
         assert out == b"one\n\ntwo\r\nno end"
