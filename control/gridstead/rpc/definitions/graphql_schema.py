@@ -39,7 +39,7 @@ MAX_CACHED = 64
 MAX_CACHED_CHARS = 1024
 _PROBLEMS_KEY = "problems"  # _format adds this key, _split_by_rule removes it
 
-# Errors may quote the caller's workflow, so errors must not be logged. This logger drops all errors.
+# Errors may quote the caller's workflow and must not be logged. This logger drops all errors.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
 Charge = Callable[[int], None]
