@@ -96,7 +96,7 @@ class LoadedInventory:
         return Templar(loader=self.loader, variables=available_variables)
 
     def render(self, role: Role, template: Path, host: str, **variables: object) -> str:
-        """Return the file that a role makes of a template. ``variables`` are additional variables."""
+        """Return a template as the role writes it on a host, with additional variables."""
         text = trust_as_template(template.read_text())
         return str(self.templar(role, host, **variables).template(text, convert_data=False))
 
