@@ -65,7 +65,7 @@ class LoadedInventory:
         for path in (ROOT / "playbooks").glob("**/*.yml"):
             for play in yaml.safe_load(path.read_text()):
                 if "hosts" in play and role.name in roles_of(play):
-                    # Remove the template after the pattern, which excludes unreachable hosts.
+                    # Remove the template, which follows the pattern and excludes unreachable hosts.
                     patterns.add(play["hosts"].partition("{{")[0])
         return sorted(patterns)
 

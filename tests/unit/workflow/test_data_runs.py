@@ -330,7 +330,7 @@ class TestStore:
         assert node.leftover_files == []
 
     def test_a_missing_secret_fails_the_job(self, node):
-        # This simulated rclone fails if its configuration file has less than two lines.
+        # This simulated rclone fails if its configuration file has fewer than two lines.
         node.add_program("rclone", '#!/bin/bash\n[ $(wc -l <"$2") -gt 1 ]\n')
 
         assert node.run(workflow("echo never", input={"s3": STORE}), GRIDSTEAD_INPUT="")[0] == 1
