@@ -33,7 +33,7 @@ class NetworkUsed(OSError):
 
 @contextmanager
 def loopback_only() -> Iterator[list[str]]:
-    """Refuse to connect to other hosts and to resolve names. Yields the list of attempts."""
+    """Refuse connections to other hosts and queries of names. Yields the list of attempts."""
     _install_hook()
     attempts: list[str] = []
     _active_guards.append(attempts)
@@ -67,7 +67,7 @@ def _audit(event: str, args: tuple) -> None:
 
 
 def _host_of(event: str, args: tuple) -> str | None:
-    """Return the host to which an event connects, or the name that it resolves, else None."""
+    """Return the host that an event connects to, or the name that an event resolves, else None."""
     if event in _CONNECTION_EVENTS:
         connection, address = args
         if connection.family not in _INTERNET_FAMILIES or address is None:
@@ -76,7 +76,7 @@ def _host_of(event: str, args: tuple) -> str | None:
     if event in _NAME_QUERY_EVENTS:
         name = args[0].decode() if isinstance(args[0], bytes) else args[0]
         if not name or _to_address(name):
-            return None  # An address needs no query.
+            return None  # An IP address is not resolved.
         return name
     return None
 

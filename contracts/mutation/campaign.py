@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check that the forge tests detect small changes in settlement and life cycle.
 
-Run it as ``python -m contracts.mutation.campaign``. Each mutant is built and tested in a copy of
-the contracts. At least 95 % must be killed. Equivalent mutants are listed in
-contracts/exceptions.toml with the reason, and do not count.
+Run this program as ``python -m contracts.mutation.campaign``. A mutant is a copy of the contracts
+with one small change. Each mutant is built and tested. The tests must detect ("kill") at least 95 %
+of the mutants. A mutant that behaves like the original is called equivalent and does not count.
+contracts/exceptions.toml lists the equivalent mutants with the reasons.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def describe(file: str, source: str, mutant: Mutant) -> Change:
 
 @dataclass
 class Campaign:
-    """The mutants that are not yet tested, and the results of the others. It is thread-safe."""
+    """The mutants that are not yet tested, and the results of the tested ones. Thread-safe."""
 
     waiting: list[tuple[Change, str]]
     deadline: float

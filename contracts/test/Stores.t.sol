@@ -5,7 +5,8 @@ import {IProviderJobQueues} from "../src/interfaces/IProviderJobQueues.sol";
 import {JobId, JobTerms} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Queues and records. Only MetaScheduler may write them, and every account may read them.
+/// @notice The queues of jobs and the records of jobs. Only MetaScheduler may write them. Every
+/// account may read them.
 contract StoresTest is Grid {
     JobId private constant UNKNOWN = JobId.wrap(bytes32(uint256(999)));
 
@@ -45,7 +46,7 @@ contract StoresTest is Grid {
         (, int128 cancelling) = queues.providerCancellingJobsQueues(PROVIDER);
         (, int128 topUps) = queues.providerTopUpJobsQueues(PROVIDER);
 
-        // Of the two entries that were added, one was claimed.
+        // Two jobs were added to the queue. One of the two was claimed.
         assertTrue(begin == 1 && end == 2, "claimable");
         assertTrue(cancelling == 1, "cancelling");
         assertTrue(topUps == 1, "top-ups");

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print the processes of this host that were started over ssh.
 
-The output does not contain this process and its ancestors.
+The output contains neither this process nor its ancestors.
 
 killed_runs.py runs this program on the host.
 """

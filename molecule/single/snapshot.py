@@ -92,7 +92,7 @@ def groups() -> dict[str, str]:
 
 
 def ports() -> dict[str, str]:
-    """Return an empty text for each protocol and address on which a program listens."""
+    """Return the protocols and addresses on which programs listen. The values are empty texts."""
     result = {}
     command = ("ss", "--no-header", "--listening", "--numeric", "--tcp", "--udp")
     for line in output(*command).splitlines():

@@ -54,8 +54,8 @@ def _key_text(key: str) -> str:
 def _string(text: str) -> str:
     """Return a TOML basic string.
 
-    TOML has the escapes of JSON, except surrogate pairs. Therefore only ASCII characters are
-    escaped. TOML also requires an escape for DEL.
+    TOML has the escapes of JSON, except surrogate pairs. Therefore, non-ASCII characters are not
+    escaped. In addition, TOML requires an escape for the character DEL.
     """
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 

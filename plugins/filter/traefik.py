@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 def traefik_rule(route: Mapping[str, Iterable[str]]) -> str:
     """Return a rule for hosts and paths.
 
-    A path that ends with a slash matches everything below it. A route without paths matches every
-    path.
+    A path that ends with a slash matches all paths that begin with it. A route without paths
+    matches every path.
     """
     hosts = " || ".join(f"Host(`{host}`)" for host in route["hosts"])
     matchers = []

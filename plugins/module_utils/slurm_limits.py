@@ -168,7 +168,7 @@ UNSET_VALUES = {
     "Priority": "0",
     "UsageFactor": "1",
 }
-# Values that reset a setting. The value -1 resets all other settings.
+# The values that reset these settings. The value -1 resets each setting that is not in this table.
 RESET_VALUES = {"Preempt": "", "PreemptMode": "cluster", "QOS": ""}
 
 
@@ -270,7 +270,7 @@ def _is_same(kind: Kind, new: str, old: str) -> bool:
 
 
 def _reset_resources(new: str, old: str) -> list[str]:
-    """Return the words that reset the resources that are only in the old value."""
+    """Return the words that reset the resources of the old value that the new value lacks."""
     retained_resources = dict(tres(new)) if new else {}
     words = []
     for resource in sorted(old.lower().split(",")):

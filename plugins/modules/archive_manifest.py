@@ -120,7 +120,7 @@ def _fsync(path: Path) -> None:
 def write_manifest(
     folder: Path, header: dict[str, Any], parts: list[dict[str, Any]], clock: Callable[[], float]
 ) -> dict[str, Any]:
-    """Write the manifest, flush all files to the disk and rename the directory.
+    """Write the manifest, flush all files to the disk and give the directory its final name.
 
     Args:
         folder: Directory of the parts, with one file ``<name>.age`` for each part.
@@ -235,7 +235,8 @@ def check_parts(folder: Path, manifest: dict[str, Any], hosts: dict[str, list[st
     Args:
         folder: Directory of the archive.
         manifest: Manifest of the archive.
-        hosts: Hosts by name of a part. ``HOST`` in a name is replaced by the name of the host.
+        hosts: The hosts that need a part, by the name of the part. ``HOST`` in a name is replaced
+            by the name of the host.
 
     Raises:
         Refusal: If parts are missing. The text lists all of them with their hosts.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes several files after programs have checked the new content of all of them.
 
-One call of the module writes all files, because each call costs a round trip.
+One call of the module writes all files, because each call costs a round trip to the host.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def content_of(path: Path) -> str | None:
 
 
 def is_up_to_date(file: dict[str, Any]) -> bool:
-    """Return whether a file has its content, mode and owner, and its program has loaded it."""
+    """Return whether a file is as requested, and the program that reads the file has loaded it."""
     path = Path(file["path"])
     if file["in_force"] and content_of(Path(file["in_force"])) != file["content"]:
         return False
@@ -131,15 +131,15 @@ def difference(file: dict[str, Any]) -> dict[str, str]:
 
 
 def write(path: Path, file: dict[str, Any]) -> None:
-    """Write the content of a file to a path, with its mode and root as owner."""
+    """Write the content of a file to a path, with the mode of the file. The owner is root."""
     write_whole(path, file["content"].encode(), mode=int(file["mode"], 8), owner=0, group=0)
 
 
 def with_unsettled(module: AnsibleModule, changed_paths: list[str]) -> list[str]:
-    """Return the paths that changed or are in the note, in the order of the files.
+    """Return the paths that changed or are in the note, in the order of the parameter ``files``.
 
-    The note is a file that lists the files that the programs have not loaded yet. If a file
-    changed, this function writes the returned paths to the note, except in check mode.
+    The note is a file. It lists the paths of the files that the programs have not loaded yet. If a
+    path changed, this function writes the returned paths to the note, except in check mode.
     """
     if not module.params["unsettled"]:
         return changed_paths
@@ -157,7 +157,7 @@ def with_unsettled(module: AnsibleModule, changed_paths: list[str]) -> list[str]
 
 
 def check(module: AnsibleModule, files: list[dict[str, Any]]) -> None:
-    """Check the new content of each file with its command; a rejected file ends the module."""
+    """Check each new content with the command of the file. A rejected content ends the module."""
     with tempfile.TemporaryDirectory(dir=module.tmpdir) as folder:
         for number, file in enumerate(files):
             path = Path(folder) / str(number)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the installed packages of a host and the age of apt's package lists.
 
-This takes a tenth of a second. ansible.builtin.package_facts is slower, because it opens apt's
-whole cache, and it needs a library that a minimal Debian does not have.
+The module takes a tenth of a second. ansible.builtin.package_facts is slower, because that module
+opens apt's whole cache. It also needs a library that a minimal Debian does not have.
 """
 
 from __future__ import annotations

@@ -66,11 +66,11 @@ class GridState(State):
 
 @dataclass
 class Contracts:
-    """The contracts, during the contract calls of the next block.
+    """The fake contracts while they execute the calls of the next block.
 
     Attributes:
-        state: The state, which calls change.
-        events: The events of the block, to which calls append.
+        state: The state of the contracts and wallets. Calls change it.
+        events: The events of the block. Calls add events.
         block: The number of the block.
         now: The time of the block (Unix seconds).
         timeouts: The timeouts of the contracts.
@@ -204,7 +204,7 @@ class Contracts:
         job = self.state.jobs[number]
         end = expiry(job, self.timeouts, claimed_at=self.state.claimed_at.get(number))
         is_unclaimed = job.state is JobState.META_SCHEDULED
-        # The expiry of a match is a block number, all other expiries are times.
+        # A match expires at a block number. Everything else expires at a time.
         current = self.block if is_unclaimed else self.now
         if end is None or current <= end:
             raise _revert("expireJob", "NotExpired", str(int(job.state)), str(end))
@@ -233,7 +233,7 @@ class Contracts:
     def _end(
         self, number: int, state: JobState, seconds: int, *, exit_code: int = 0, error: str = ""
     ) -> None:
-        """End a job, and divide its escrow. The customer pays for ``seconds``."""
+        """End a job, and divide its escrow. The customer pays for ``seconds`` of run time."""
         job = self._transition(number, state)
         price = job.price_per_min
         bill = settle(

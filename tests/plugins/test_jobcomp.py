@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the job completion plugin writes one line of JSON for each job, whatever its texts."""
+"""Tests that Slurm's job completion plugin writes one line of JSON for each job.
+
+The line must be valid for every text in the fields of the job.
+"""
 
 import json
 import subprocess
@@ -123,7 +126,7 @@ def test_a_record_without_a_state_is_logged_and_returns_success(complete, spool)
     assert not spool.exists()
 
 
-def test_spool_that_cannot_be_opened_is_logged(complete, tmp_path):
+def test_failure_to_open_the_spool_file_is_logged(complete, tmp_path):
     log = complete(JOB, path=tmp_path / "absent" / "jobcomp.jsonl")
 
     assert "log_error gridstead: jobcomp: couldn't write a record" in log

@@ -30,7 +30,7 @@ FACTS = {
 
 
 def trust_templates(value: Any) -> Any:
-    """Return a value read as YAML, with its strings marked as trusted templates."""
+    """Return a value of a YAML file, with all strings in the value marked as trusted templates."""
     if isinstance(value, str):
         return trust_as_template(value)
     if isinstance(value, dict):
@@ -65,7 +65,7 @@ class LoadedInventory:
         for path in (ROOT / "playbooks").glob("**/*.yml"):
             for play in yaml.safe_load(path.read_text()):
                 if "hosts" in play and role.name in roles_of(play):
-                    # Remove a template that follows the pattern. It excludes unreachable hosts.
+                    # Remove the template, which follows the pattern and excludes unreachable hosts.
                     patterns.add(play["hosts"].partition("{{")[0])
         return sorted(patterns)
 
@@ -96,7 +96,7 @@ class LoadedInventory:
         return Templar(loader=self.loader, variables=available_variables)
 
     def render(self, role: Role, template: Path, host: str, **variables: object) -> str:
-        """Return a template as the role writes it on a host with additional variables."""
+        """Return a template as the role writes it on a host, with additional variables."""
         text = trust_as_template(template.read_text())
         return str(self.templar(role, host, **variables).template(text, convert_data=False))
 
@@ -141,9 +141,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> LoadedInventory:
 def site_of(
     site: LoadedInventory, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Role], LoadedInventory]:
-    """A function that returns the inventory in which a role has hosts.
+    """A function that returns an inventory in which a role has hosts.
 
-    This is the example inventory, or the inventory of a single host with a private chain.
+    The inventory is the example inventory if the role has hosts in the example. Otherwise, it is
+    the inventory of a single host with a private chain.
     """
     single = read_site("single", tmp_path_factory.mktemp("secrets"))
 

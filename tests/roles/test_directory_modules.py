@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Ansible modules of role directory: directory_entries and directory_instance.
 
-Before a module changes a setting that needs a restart of the server, it creates the note file
-``unsettled``. A handler restarts the server and removes the note. If a run is killed before the
-handler, the next run finds the note and restarts the server.
+Before a module changes a setting that needs a restart of the LDAP server, the module creates the
+note file ``unsettled``. A handler restarts the server and removes the note. If a run is killed
+before the handler, the next run finds the note and restarts the server.
 """
 
 import re
@@ -105,7 +105,7 @@ def test_check_mode_writes_nothing_and_reports_the_changes():
     assert directory.writes == 0
 
 
-def test_initial_values_are_not_reset_later():
+def test_initial_values_are_not_written_to_an_existing_entry():
     directory = FakeDirectory(**{"cn=x": {"next": ["17"]}})
 
     assert ensure(directory, entry("cn=x", initial={"next": 1})) == []
@@ -120,7 +120,7 @@ def test_a_password_is_replaced_only_if_the_login_fails():
     assert directory.passwords["cn=x"] == ["new"]
 
 
-def test_an_old_password_is_retained_only_on_request():
+def test_an_old_password_is_removed_unless_the_entry_keeps_it():
     directory = FakeDirectory(**{"cn=x": {}})
     directory.passwords["cn=x"] = ["old"]
 
@@ -133,7 +133,7 @@ def test_an_old_password_is_retained_only_on_request():
     assert directory.passwords["cn=x"] == ["new"]
 
 
-def test_the_reported_changes_contain_no_value():
+def test_the_reported_changes_contain_no_attribute_values():
     directory = FakeDirectory(**{"cn=x": {"size": ["1"]}})
 
     changes = ensure(directory, entry("cn=x", size=4711, password="hunter2hunter2"))
@@ -219,7 +219,7 @@ def test_the_note_is_created_before_the_change(tmp_path, monkeypatch, change):
 
 
 class FakeModule:
-    """A fake AnsibleModule with a fake certutil. Other commands are only recorded.
+    """A fake AnsibleModule with a fake certutil. Records all other commands, but runs none.
 
     ``note_existed`` is whether the note file existed during the last recorded command.
     """
@@ -257,7 +257,7 @@ def write_certificate(path, body):
 
 @pytest.fixture
 def settings(tmp_path):
-    """The dse.ldif of a running server. The start of its unit has set opt-level to 0."""
+    """Return the path of the server's settings file dse.ldif, which sets the opt-level to 0."""
     path = tmp_path / "etc/slapd-t/dse.ldif"
     path.parent.mkdir(parents=True)
     path.write_text("cn: config\nnsslapd-backend-opt-level: 0\nnsslapd-backend-implement: mdb\n")
@@ -276,7 +276,7 @@ def module(tmp_path, settings, monkeypatch):
 
 @pytest.fixture
 def existing(module):
-    """An instance whose dse.ldif exists."""
+    """An instance of the LDAP server whose settings file dse.ldif exists."""
     return instance.Instance(module)
 
 
@@ -289,7 +289,7 @@ def test_a_new_instance_is_created_with_its_certificates(module, monkeypatch):
     assert module.calls[0] == ["dscreate", "from-file"]
 
 
-def test_an_instance_with_the_same_certificates_is_not_changed(existing, module):
+def test_an_instance_that_has_the_certificates_of_the_files_is_not_changed(existing, module):
     module.certificates = {
         instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),
         instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
@@ -336,7 +336,7 @@ def test_check_mode_creates_no_instance(module, settings):
     assert module.calls == []
 
 
-def test_the_managers_password_is_new_for_each_instance(existing, module):
+def test_each_instance_gets_a_new_password_of_the_directory_manager(existing, module):
     for _ in range(2):
         existing.create()
 

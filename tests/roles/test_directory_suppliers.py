@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two directory suppliers: replication, ranges of uid numbers, and missing entries.
+"""Two suppliers of the LDAP directory: replication, ranges of uid numbers, and missing entries.
 
 If two suppliers do not replicate, one of them is initialised: its entries are replaced by the
 entries of the other supplier, the source. A stuck supplier cannot send its changes to the other.
@@ -201,7 +201,7 @@ RUV = [
 
 
 def test_a_ruv_has_the_generation_and_the_last_change_of_each_supplier():
-    """RUV is recorded with 389ds 3.1.2. In RUV, supplier 2 has made no changes."""
+    """RUV (replica update vector) is recorded with 389ds 3.1.2, before a change on supplier 2."""
     expected = {"generation": "6b022651000000010000", "csns": {"1": "6b022670000000010000"}}
 
     assert info.parse_vector(RUV) == expected

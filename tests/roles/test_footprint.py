@@ -244,7 +244,7 @@ def test_a_unit_of_the_site_is_stopped_with_its_processes_and_disabled(make_reco
 
 
 def test_timers_are_stopped_before_their_services(make_record):
-    """Otherwise a timer would start its stopped service again, without the units that it needs."""
+    """Otherwise, a timer would start the stopped service without the units that it needs."""
     commands = Commands(systemctl="ActiveState=active\nUnitFileState=enabled\n")
     traces = {**EMPTY_FOOTPRINT, "units": ["keys.service", "keys.timer"]}
 
@@ -315,7 +315,7 @@ def test_apt_lists_that_existed_before_are_retained(tmp_path, make_record):
     assert [path.name for path in tmp_path.glob("*_dists_*")] == ["mirror_dists_sid_InRelease"]
 
 
-def test_only_packages_of_the_site_get_debconf_answers_to_remove_data(make_record):
+def test_a_package_that_existed_before_gets_no_debconf_answer_to_remove_data(make_record):
     commands = Commands(debconf_show="  mariadb-server/remove: false\n")
     lines = ["mariadb-server mariadb-server/remove boolean true", "munge munge/remove boolean true"]
     before = make_record()
@@ -339,7 +339,7 @@ def test_systemd_and_daemons_are_reloaded_only_if_something_changed():
     assert commands.calls == ["systemctl daemon-reload", "systemctl try-reload-or-restart ssh"]
 
 
-def test_nested_mounts_are_removed_first_and_others_are_retained():
+def test_a_nested_mount_is_removed_before_its_parent_and_other_mounts_are_retained():
     mounted = (
         "a / ext4 rw\nb /srv/shared fuse rw\nc /srv/shared/in fuse rw\nd /srv/shared-not fuse rw\n"
     )
@@ -349,7 +349,7 @@ def test_nested_mounts_are_removed_first_and_others_are_retained():
     ]  # fmt: skip
 
 
-def test_packages_that_were_automatic_before_are_marked_automatic(make_record):
+def test_packages_that_were_marked_automatic_before_are_marked_automatic_again(make_record):
     commands = Commands(apt_mark="munge\nslurmd\nsudo\nother\n")
 
     changes = perform(
@@ -376,7 +376,7 @@ def test_new_packages_are_removed_unless_they_were_installed_manually():
 
 
 def test_a_new_package_that_is_still_needed_is_retained():
-    """The removal of library would also remove a package that the site did not install."""
+    """If apt removed package library, apt would also remove package theirs, which must stay."""
 
     class Apt(Commands):
         def __call__(self, *argv):

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives import serialization
 from tests.roles.catalogue import ROOT
 from tests.roles.content import names_in, texts_below
 
-# Replaces a CA and writes the trusted CAs to a file after each step. The second next_authority and
-# change_authority must change nothing.
+# This playbook replaces a CA and writes the trusted CAs to a file after each step. The second
+# imports of next_authority and change_authority must change nothing.
 PLAY = """\
 - hosts: localhost
   connection: local
@@ -65,7 +65,7 @@ PUBLIC_PEM = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPubl
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder of the CA and of the trusted CAs after each step."""
+    """The folder that contains the CA, and a file with the trusted CAs after each step."""
     folder = tmp_path_factory.mktemp("authority")
     (folder / "play.yml").write_text(PLAY)
     result = subprocess.run(
@@ -77,7 +77,7 @@ def folder(tmp_path_factory):
 
 
 def trusted_keys(folder, step):
-    """Return the public keys of the CAs that hosts trust after a step. The first CA signs."""
+    """Return the public keys of the CAs that hosts trust after a step. The signing CA is first."""
     text = (folder / step).read_text()
     certificates = x509.load_pem_x509_certificates(text.encode())
     # gRPC rejects the whole bundle if one certificate does not begin on its own line.
@@ -85,7 +85,7 @@ def trusted_keys(folder, step):
     return [certificate.public_key().public_bytes(*PUBLIC_PEM) for certificate in certificates]
 
 
-def test_hosts_trust_the_next_ca_before_it_signs_and_the_old_ca_after(folder):
+def test_hosts_trust_the_next_and_the_old_ca_before_and_after_the_change(folder):
     (old_key,) = trusted_keys(folder, "before")
     signing_key, next_key = trusted_keys(folder, "next")
 
@@ -118,7 +118,7 @@ INTERRUPTED = {
 
 
 @pytest.mark.parametrize("files", INTERRUPTED.values(), ids=INTERRUPTED.keys())
-def test_an_interrupted_change_continues(tmp_path, files):
+def test_the_next_run_completes_an_interrupted_change_of_the_ca(tmp_path, files):
     for name, text in {"ca.crt": "old", "next.crt": "new", **files}.items():
         (tmp_path / name).write_text(text)
 

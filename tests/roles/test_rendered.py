@@ -43,7 +43,7 @@ def test_rendered_matches_ansibles_template_lookup(tmp_path: Path):
     assert "part of 1" in output
 
 
-def test_a_missing_template_is_named(tmp_path: Path):
+def test_the_error_names_the_missing_template(tmp_path: Path):
     code, output = render_with("gridstead.site.rendered", tmp_path, "none.j2")
 
     assert code != 0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead-settle-nodes, which runs after slurmctld starts and before partitions start jobs."""
+"""Tests of program gridstead-settle-nodes.
+
+The program runs after slurmctld has started and before the partitions start jobs.
+"""
 
 import subprocess
 
@@ -8,8 +11,9 @@ from tests.roles.catalogue import Role
 
 PROGRAM = Role("slurm").path / "files/usr/local/sbin/gridstead-settle-nodes"
 # The fake commands write their calls to $LOG. $PARTITIONS is the output of "scontrol show
-# partition"; a change of another partition fails. $WAITING has the ids of pending jobs, $BUSY the
-# nodes of running jobs, and $NODES a script that prints the states of the nodes.
+# partition". A change of a partition that is not in this output fails. $WAITING has the ids of
+# pending jobs, $BUSY the nodes of running jobs, and $NODES a script that prints the states of the
+# nodes.
 SCONTROL = """
 if [[ $* == *"show partition" ]]; then
   printf '%s' "${PARTITIONS}"
@@ -98,7 +102,7 @@ def test_pending_jobs_without_environment_are_cancelled_before_any_start(run_aft
     assert run_after_start(waiting=["17", "18", "19"]) == [DOWN, "scancel 18", "sleep 8", UP]
 
 
-def test_jobs_that_ran_during_the_backup_end_with_their_nodes(run_after_start):
+def test_the_nodes_of_jobs_that_ran_during_the_backup_are_set_down_once(run_after_start):
     """Only the first start of slurmctld after a restoration ends the running jobs."""
     add_job(run_after_start.state, 20, "script")
     (run_after_start.state / "restored").touch()
@@ -121,7 +125,7 @@ def test_a_restored_state_without_jobs_changes_no_node(run_after_start):
 @pytest.mark.parametrize(
     "nodes", ["exit 1", "echo unk", "echo 'idle*'; yes idle | head --lines=33000"]
 )
-def test_unregistered_nodes_are_waited_for(run_after_start, nodes):
+def test_the_program_waits_for_unregistered_nodes(run_after_start, nodes):
     """sinfo fails, prints an unknown state, or prints one unregistered node before many others."""
     add_job(run_after_start.state, 20, "script")
 
@@ -149,7 +153,7 @@ def test_a_start_without_open_partitions_can_be_interrupted_and_repeated(run_aft
     assert not (run_after_start.state / "partitions_held").exists()
 
 
-def test_only_existing_partitions_are_opened_again(run_after_start):
+def test_a_removed_partition_is_not_opened_again(run_after_start):
     """A partition may have been removed from slurm.conf."""
     add_job(run_after_start.state, 20, "script")
     (run_after_start.state / "partitions_held").write_text("removed\nmain\n")

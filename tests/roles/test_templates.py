@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every template renders for every host of an inventory, and its reader accepts the result.
+"""Every template renders for every host, and a parser of the file format accepts the result.
 
 samples/<role>.yml has values for variables that only tasks set, such as a loop item or a registered
 result.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of role traefik before and after it replaces its files, with a real Traefik.
+"""The checks of role traefik before and after the role replaces Traefik's files.
+
+The tests run a real Traefik.
 
 Before: module traefik_configuration runs a trial, which is a Traefik with the new files on free
 ports. After: the live check compares the running Traefik with the files.
@@ -36,7 +38,7 @@ LDAPS = {
     "traefik_ldaps_allowed": ["127.0.0.1"],
 }
 SETTINGS = ROOT / "docs/reference/settings.md"
-# The ports of services that the gateway does not serve, with the reasons.
+# The ports of services for which the gateway has no route, with the reasons.
 WITHOUT_ROUTE = {
     "6830": "the agent verifies its clients' certificates itself",
     "6831": "nodes send their reports as datagrams",
@@ -111,7 +113,7 @@ def test_an_unknown_static_key_is_reported(known_flags, static, message):
     assert checks.key_faults(static, known_flags) == [message]
 
 
-def test_known_static_keys_are_accepted_in_any_case(known_flags):
+def test_known_static_keys_are_accepted_in_upper_and_lower_case(known_flags):
     static = {
         "entrypoints": {
             "Any-Name": {
@@ -206,7 +208,7 @@ def test_an_invalid_variable_is_reported(templar, variables, task_name):
     assert task_name in failed_task
 
 
-def test_every_service_that_listens_has_a_route_or_a_reason(templar):
+def test_every_service_that_listens_has_a_route_or_a_reason_for_no_route(templar):
     variables = {
         "groups": {
             "grid": ["g"],
@@ -228,7 +230,7 @@ def test_every_service_that_listens_has_a_route_or_a_reason(templar):
     assert set(listening_ports) - served_ports == WITHOUT_ROUTE.keys()
 
 
-def test_valid_files_are_written_once(options, folder):
+def test_a_second_call_does_not_write_unchanged_files(options, folder):
     first = configuration.write_files(options, check_mode=False)
     # Without a change there is no trial, so the second call does not need Traefik.
     second = configuration.write_files({**options, "binary": "/nonexistent"}, check_mode=False)
@@ -257,7 +259,7 @@ def test_routes_with_acme_are_tested_without_a_request_to_the_ca(site: LoadedInv
 
 
 def test_check_mode_writes_nothing(options, folder):
-    """On a new host, check mode has not installed Traefik."""
+    """Check mode also works without Traefik, because a new host has no Traefik in check mode."""
     without_traefik = configuration.write_files(
         {**options, "binary": "/nonexistent"}, check_mode=True
     )
@@ -390,7 +392,7 @@ def gateway(options, folder):
 
 
 def live_options(options, gateway: Gateway):
-    """Return the options of a check of the running gateway: its ports, and no time to wait."""
+    """Return the options of a check of the running gateway: its ports, and a timeout of 0 s."""
     static = json.loads((gateway.folder / "traefik.yml").read_text())
     return {**options, "static_document": static, "timeout_s": 0}
 
@@ -419,7 +421,7 @@ def test_the_live_check_reports_an_entry_point_that_needs_a_restart(options, gat
         configuration.check_live(changed_options)
 
 
-def test_the_live_check_reports_a_later_error(options, gateway):
+def test_the_live_check_reports_an_error_in_a_file_that_was_added_later(options, gateway):
     (gateway.folder / "dynamic/own.yml").write_text(
         "http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}"
     )

@@ -137,7 +137,7 @@ def test_a_wallet_is_not_changed_if_the_site_lost_its_secrets(host):
     assert host.files().keys() == {"supervisor.json"}
 
 
-def test_a_run_interrupted_between_wallet_and_record_continues(host):
+def test_the_next_run_records_a_wallet_that_an_interrupted_run_created(host):
     host.create_wallet(OWN)
     host.record.parent.mkdir()
     (host.record.parent / "wallet-supervisor").touch()

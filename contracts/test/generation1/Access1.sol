@@ -50,7 +50,8 @@ abstract contract Roles1 {
     }
 
     function _checkRole(bytes32 role) internal view {
-        // Clients print the text but do not parse it, so the double omits the addresses.
+        // Clients print this error text but do not parse it. Therefore, this test contract omits
+        // the addresses that DeepSquare's contracts include in the text.
         require(hasRole[role][msg.sender], "AccessControl: account is missing role");
     }
 }

@@ -35,9 +35,10 @@ def add_run(
     Args:
         app: The group of commands.
         service: The name of the service and of its settings file.
-        text: What the service does, as a sentence. It becomes the help.
+        text: What the service does, as a sentence. The help of the command begins with it.
         model: The model of the service's settings.
-        wiring: The module whose function ``run`` runs the service. It receives the settings.
+        wiring: The module whose function ``run`` runs the service. The function receives the
+            settings.
     """
 
     @app.command("run", help=f"{text} Runs until it is stopped, and logs JSON lines on stdout.")
@@ -50,7 +51,7 @@ def add_run(
 def _group(service: str) -> typer.Typer:
     """Return the group of commands of a service of this distribution."""
     app = typer.Typer(no_args_is_help=True)
-    app.callback()(lambda: None)  # Without a callback, Typer drops the name of the only command.
+    app.callback()(lambda: None)  # Without a callback, Typer drops the name of a sole command.
     add_run(
         app, service, text=SERVICES[service], model=SETTINGS_MODELS[service], wiring=WIRING[service]
     )

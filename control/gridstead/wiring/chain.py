@@ -24,7 +24,7 @@ class OpenChain:
 
 
 def open_chain(settings: config.Chain) -> OpenChain:
-    """Return the chain of the settings.
+    """Open the chain that the settings describe.
 
     Raises:
         ConfigError: If the endpoint serves another chain, or has no contracts of a grid at the

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Catalogs and histories, which are compressed SQLite files of a publisher.
 
-They may be harmful. Rule 1: the decompressed size of a file is limited. Rule 2: only tables are
-read, never views. Rule 3: the number of steps of a query is limited.
+The files may be harmful, so three rules apply. Rule 1: the decompressed size of a file is limited.
+Rule 2: tables are read, but views are never read. Rule 3: the number of steps of a query is
+limited.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from gridstead_cvmfs.domain.objects import (
 from gridstead_cvmfs.errors import RepositoryIncomplete, RepositoryUntrusted
 
 STEPS_PER_PROGRESS_CALL = 1_000_000  # steps of SQLite's virtual machine
-MAX_PROGRESS_CALLS = 5_000  # these take several minutes
+MAX_PROGRESS_CALLS = 5_000  # so many steps take several minutes
 MAX_TAGS = 100_000
 
 # Flags of a row: 4 is a file, 128 is a file whose content is not in the repository. Bits 8 to 10

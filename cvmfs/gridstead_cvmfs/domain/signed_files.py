@@ -21,7 +21,7 @@ WHITELIST = ".cvmfswhitelist"
 MAX_SIGNED_FILE_BYTES = 256 * 1024
 MAX_FINGERPRINTS = 1000
 
-# The line after the text. The next line is the hash of the text; then the signature follows.
+# The line after the text. It is followed by a line with the hash of the text, and the signature.
 _END = b"\n--\n"
 _HASH_LINE = re.compile(rb"[0-9a-f]{40}(?:-rmd160|-shake128)?")
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -54,7 +54,7 @@ class Manifest:
     Attributes:
         signed_file: The file that contains the manifest.
         name: The name of the repository.
-        revision: The revision number. It only increases.
+        revision: The revision number. Each new revision has a higher number.
         published_at: Time of publication. Unit: Unix seconds. 0 if the manifest has no time.
         catalog: The root catalog.
         certificate: The certificate of the signer.
@@ -125,7 +125,7 @@ def parse_manifest(raw: bytes) -> Manifest:
     """Return a manifest.
 
     Raises:
-        RepositoryUntrusted: If it is not a valid manifest.
+        RepositoryUntrusted: If the file is not a valid manifest.
     """
     signed_file = parse_signed_file(raw, "manifest")
     fields = {line[:1]: line[1:] for line in signed_file.lines}
@@ -151,8 +151,8 @@ def parse_whitelist(raw: bytes) -> Whitelist:
     """Return a whitelist.
 
     Raises:
-        RepositoryUntrusted: If it is not a valid whitelist, or if it uses PKCS#7 or a chain of
-            CAs. Both are not supported.
+        RepositoryUntrusted: If the file is not a valid whitelist, or if the whitelist uses PKCS#7
+            or a chain of CAs. Neither is supported.
     """
     signed_file = parse_signed_file(raw, "whitelist")
     # The lines are: time of the signature, "E" and the expiry, "N" and the name, the fingerprints.

@@ -46,10 +46,11 @@ FOLDER_MODE = 0o700
 
 
 def mount(settings: CvmfsClientSettings, repository: MountedRepository, mountpoint: Path) -> int:
-    """Mount a repository until it is unmounted or a signal arrives, and return the exit code.
+    """Mount a repository, wait for an unmount or a signal, and return the exit code.
 
     Raises:
-        ConfigError: If the repository cannot be mounted there, or if the caller is not root.
+        ConfigError: If the repository cannot be mounted on the mountpoint, or if the caller is not
+            root.
     """
     if os.geteuid() != 0:
         raise ConfigError(f"cannot mount {mountpoint}", detail="not root")
@@ -115,7 +116,10 @@ def _serve(
 
 
 def _watch(server: int, mountpoint: Path) -> int:
-    """Wait for a signal or for the end of the server process, unmount, and return the exit code."""
+    """Wait for a signal or for the end of the server process. Then unmount.
+
+    Returns the exit code of the program.
+    """
     while True:
         if signal.sigwait(HANDLED_SIGNALS) != signal.SIGCHLD:
             break

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder ``.lab/<name>`` of a checkout, with the lab's state, keys and ssh configuration.
 
-The last step of ``up`` creates ``state.json`` by a rename, so a lab with this file is complete.
-Teardown does not need the file, because it finds all objects by the lab's prefix.
+The last step of command ``up`` creates ``state.json`` by a rename, so a lab with this file is
+complete. The teardown of a lab does not need the file, because the teardown finds all objects of
+the lab by the prefix of their names.
 """
 
 import json
@@ -22,7 +23,7 @@ class State:
 
     Attributes:
         lab: The name of the lab.
-        prefix: The prefix of the lab's objects.
+        prefix: The prefix of the names of the lab's objects, such as network devices.
         topology: The digest of the topology.
         network: The /24 of the lab.
         gateway: The machine's address in the network.

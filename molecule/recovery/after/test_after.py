@@ -9,12 +9,12 @@ import json
 import pytest
 from tests.e2e.conftest import COLD, wait_until
 
-# The states in Slurm and on chain of the jobs that had not ended at the backup. Neither job costs
-# anything. The running job was on a lost host. The pending job never ran: its environment is not in
-# the archive.
+# The final states in Slurm and on chain of the jobs that had not ended at the backup. Neither job
+# costs anything. The running job was on a lost host. The pending job never runs, because the backup
+# does not contain its environment.
 LOST_JOBS = {"running": ("NODE_FAIL", "PANICKED"), "pending": ("CANCELLED", "CANCELLED")}
 # The site may have assigned Slurm job ids and uids after the backup. The roles slurm and directory
-# therefore skip this number of ids.
+# therefore skip this number of ids after a restore.
 SKIPPED_IDS = 1000
 STATE_COLUMN = 5  # the position of the field in a record of the accounting
 TERMS = ("customer", "provider", "escrow_wei", "price_per_min_wei")
@@ -27,7 +27,7 @@ def before(state_file):
 
 @pytest.fixture(scope="module")
 def customer(site):
-    # Add no credits, because a test compares the balances.
+    # Give the customer no credits, because a test compares the balances.
     return site.customer("creditor", credits_=0)
 
 
@@ -91,7 +91,7 @@ def test_the_users_are_restored(site, before):
 
 
 @pytest.mark.parametrize("name", ["journal", "reports of jobs"])
-def test_a_journal_starts_with_its_old_rows(site, before, name):
+def test_a_restored_journal_starts_with_the_rows_before_the_loss(site, before, name):
     rows = before["journals"][name]
 
     assert site.journals()[name][: len(rows)] == rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the settings of the control plane's services, and finds ports with two programs.
+"""Checks the settings of the control plane's services, and finds ports that two programs use.
 
 The settings are rendered in the same way as in role control_plane. The pydantic models of the
 services validate them.
@@ -58,8 +58,8 @@ class CheckedSettings:
     """The settings of all services.
 
     Args:
-        diagnostics: The settings that the models reject. A value that several services use has
-            one diagnostic.
+        diagnostics: One diagnostic for each value that the models reject, even if several services
+            use the value.
         models: The valid settings, by host and service.
     """
 

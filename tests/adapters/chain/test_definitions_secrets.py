@@ -195,7 +195,7 @@ class GraphqlClient:
             assert self._http.post(self._url, json=request).json()["errors"], request
 
     def check_storage_is_limited(self):
-        """Submit large scripts until the service refuses one."""
+        """Submit large scripts, and check that the service refuses the last script."""
         command = f"echo {self._secret_texts['command']}" + "x" * 90_000
         large = secret_workflow(self._secret_texts, steps=[{"run": {"command": command}}])
         body = {"query": SUBMIT, "variables": {"job": large}}

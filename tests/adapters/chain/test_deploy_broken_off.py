@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deployments on a real chain, interrupted at every step."""
+"""Deployments of the contracts on a real chain that are interrupted at each step."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_next_run_sends_a_transaction_that_was_signed_but_not_sent(site, positio
     site.check(site.run())
 
 
-def test_runs_that_die_at_every_step_are_finished(site):
+def test_a_run_finishes_a_deployment_that_was_interrupted_at_every_step(site):
     for step in range(STEP_COUNT):
         if step % 2:
             site.crash(1, sent=False)
@@ -60,7 +60,7 @@ def test_runs_that_die_at_every_step_are_finished(site):
 
 
 @pytest.mark.parametrize("position", range(1, STEP_COUNT + 1))
-def test_pending_transaction_is_waited_for(site, position):
+def test_next_run_waits_for_a_pending_transaction(site, position):
     site.leave_pending(position)
     hashes = read(site.path).intents[-1].hashes
 
@@ -81,7 +81,7 @@ def test_transaction_mined_during_the_next_run_is_found(site, position):
 
 
 class NodeThatMinesBeforeEstimates(MiningNode):
-    """A node that also mines a block before each gas estimate that follows the plan."""
+    """A MiningNode that also mines a block before each gas estimate after the plan."""
 
     is_planned = False
 
@@ -156,7 +156,7 @@ def test_nonce_gap_of_a_lost_transaction_is_filled(site, position, is_lost):
     assert read(site.path).intent(intent.step).nonce == before + 1
 
 
-def test_created_contracts_are_found_without_receipts(site):
+def test_next_run_finds_created_contracts_without_receipts(site):
     """Some nodes delete old receipts."""
     site.crash(6, sent=True)
     deleted_hashes = set()
@@ -186,7 +186,7 @@ def test_contracts_lost_in_a_reorg_are_created_at_the_same_addresses(site):
     site.check(addresses)
 
 
-def test_killed_process_is_continued_by_the_next_run(site, tmp_path):
+def test_next_run_finishes_the_deployment_of_a_killed_process(site, tmp_path):
     (tmp_path / "password").write_text("a secret\n")
     create_wallet(tmp_path / "key", tmp_path / "password", key=(66).to_bytes(32), iterations=2)
     for _ in range(5):
@@ -224,7 +224,7 @@ def test_second_concurrent_run_is_refused(site):
     assert site.next_nonce() == 0
 
 
-def test_wallet_in_constant_use_by_another_program_is_an_error(site, monkeypatch):
+def test_run_fails_if_another_program_uses_every_nonce_of_the_wallet(site, monkeypatch):
     monkeypatch.setattr(deploying, "ATTEMPTS", 3)
 
     with pytest.raises(ChainUnavailable, match="creation of Credit") as error:
@@ -235,7 +235,7 @@ def test_wallet_in_constant_use_by_another_program_is_an_error(site, monkeypatch
 
 
 class BusyNode(Node):
-    """A node on which another program uses the nonce of every transaction before it is sent."""
+    """A node on which another program uses each nonce before our transaction arrives."""
 
     is_other_program_sending = False
 
@@ -257,7 +257,7 @@ def test_deployment_opened_before_another_run_deploys_nothing(site):
 
 
 class LowEstimateNode(Node):
-    """A node whose gas estimate of a creation is too low."""
+    """A node whose gas estimate for the creation of a contract is too low."""
 
     def batch(self, requests):
         answers = super().batch(requests)
@@ -268,10 +268,10 @@ class LowEstimateNode(Node):
 
 
 class CrashingLowEstimateNode(LowEstimateNode, CrashingNode):
-    """A node whose gas estimate of a creation is too low, and whose client dies."""
+    """A CrashingNode whose gas estimate for the creation of a contract is too low."""
 
 
-def test_failed_creation_is_reported_and_repeated(site):
+def test_failed_creation_is_reported_and_the_next_run_repeats_it(site):
     with pytest.raises(TransactionReverted, match="creation of Credit"):
         site.run(site.node(LowEstimateNode))
     assert (site.created_contracts(), read(site.path).intents) == ([], [])
@@ -279,7 +279,7 @@ def test_failed_creation_is_reported_and_repeated(site):
     site.check(site.run(), other_transactions=1)
 
 
-def test_creation_that_failed_after_a_crash_is_repeated(site):
+def test_next_run_repeats_a_creation_that_failed_after_a_crash(site):
     with pytest.raises(Crash):
         site.run(site.node(CrashingLowEstimateNode, 1, sent=True))
     site.wait_for_mining()

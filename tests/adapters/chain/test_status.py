@@ -30,7 +30,7 @@ from gridstead.domain.contracts.deployment import Role
 from gridstead.domain.diagnostic import Severity
 
 
-def test_status_of_a_complete_set_has_no_findings(contracts_cli, chain):
+def test_status_of_a_complete_set_of_contracts_has_no_findings(contracts_cli, chain):
     code, status = contracts_cli.status()
 
     assert code == 0
@@ -95,7 +95,7 @@ def test_surplus_of_credits_is_reported(contracts_cli, chain):
     assert findings(status)[0]["text"] == text
 
 
-def test_missing_credits_of_the_escrow_set_the_exit_code(contracts_cli, chain):
+def test_status_fails_if_credits_of_the_escrow_are_missing(contracts_cli, chain):
     RealGrid(chain).request("script-1")
     meta_scheduler = chain.addresses["MetaScheduler"]
     chain.anvil.rpc("anvil_impersonateAccount", meta_scheduler)
@@ -108,7 +108,7 @@ def test_missing_credits_of_the_escrow_set_the_exit_code(contracts_cli, chain):
 
     code, status = contracts_cli.status()
 
-    assert code == 70  # of a finding of kind "escrow"
+    assert code == 70  # the exit code for a finding of kind "escrow"
     assert findings(status)[0]["kind"] == "escrow"
     assert status["escrow"]["adds_up"] is False
 
@@ -124,7 +124,7 @@ def test_status_is_printed_as_tables(contracts_cli, chain):
 
 
 def make_writer(chain, account):
-    """Grant an account the role that only MetaScheduler should have in JobRepository."""
+    """Grant an account a role in JobRepository that no account but MetaScheduler should have."""
     jobs = chain.contracts.jobs
     role_getter = artifact("JobRepository").functions["METASCHEDULER_ROLE"]
     call = {"to": jobs.address, "data": role_getter.encode()}
@@ -135,7 +135,7 @@ def make_writer(chain, account):
 
 
 @on_unsealed
-def test_status_finds_foreign_code_and_impostors(contracts_cli, chain):
+def test_status_finds_changed_code_and_an_account_with_the_role_of_a_contract(contracts_cli, chain):
     make_writer(chain, UNUSED_ADDRESS)
     bytecode = chain.anvil.rpc("eth_getCode", chain.addresses["Credit"], "latest")
     changed_bytecode = bytecode + "00"
@@ -143,15 +143,15 @@ def test_status_finds_foreign_code_and_impostors(contracts_cli, chain):
 
     code, status = contracts_cli.status()
 
-    assert code == 77  # of the most serious finding, which has the kind "power"
+    assert code == 77  # the exit code for the most serious finding, of kind "power"
     kinds = [finding["kind"] for finding in findings(status)]
     assert kinds == ["power", "code", "note"]
     assert contracts_cli.run("revoke", "contract", UNUSED_ADDRESS)[0] == 0
-    assert contracts_cli.status()[0] == 76  # of the finding of kind "code"
+    assert contracts_cli.status()[0] == 76  # the exit code for a finding of kind "code"
 
 
 @on_unsealed
-def test_impostor_in_a_sealed_set_is_permanent(contracts_cli, chain):
+def test_role_that_an_account_has_in_a_sealed_set_cannot_be_revoked(contracts_cli, chain):
     make_writer(chain, UNUSED_ADDRESS)
     assert contracts_cli.run("seal")[0] == REFUSED
     jobs, admin = chain.contracts.jobs, wallet(ADMIN)
@@ -169,7 +169,7 @@ def test_impostor_in_a_sealed_set_is_permanent(contracts_cli, chain):
 
 
 @on_unsealed
-def test_status_reports_an_unsealed_set(contracts_cli):
+def test_status_reports_an_unsealed_set_of_contracts(contracts_cli):
     code, status = contracts_cli.status()
 
     (finding,) = findings(status)

@@ -65,7 +65,7 @@ def no_limit():
 
 
 def new_graphql_service(submit, **changes):
-    """Return a GraphQL service with this ``submit`` and defaults, which ``changes`` replaces."""
+    """Return a GraphQL service that calls ``submit``. ``changes`` replaces default arguments."""
     service = GraphqlService(
         submit=submit,
         validate=lambda _: "valid",

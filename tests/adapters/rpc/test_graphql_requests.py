@@ -76,12 +76,12 @@ class TestValidatedDocuments:
             "{ nonsense }",
         ],
     )
-    def test_long_invalid_or_literal_documents_are_not_cached(self, requests, query):
+    def test_document_that_is_long_or_invalid_or_has_literals_is_not_cached(self, requests, query):
         ask(requests, submit_request(wire_workflow(), query))
 
         assert not requests._valid_documents
 
-    def test_cache_contains_the_newest_documents_only(self, requests, monkeypatch):
+    def test_full_cache_drops_the_oldest_documents(self, requests, monkeypatch):
         monkeypatch.setattr(graphql_schema, "MAX_CACHED", 3)
         for number in range(10):
             query = QUERY.replace("Submit", f"Submit{number}")

@@ -91,7 +91,7 @@ class TestFetch:
 
         assert client.fetch(submit_and_match(servers, wallet)).text.startswith("#!/bin/bash -l\n")
 
-    def test_refusal_of_another_providers_script_is_transient(self, servers, client):
+    def test_refusal_of_another_providers_script_is_a_transient_error(self, servers, client):
         job = submit_and_match(servers, Wallet())
 
         with pytest.raises(JobDefinitionUnavailable, match="UNAUTHENTICATED"):
@@ -100,7 +100,7 @@ class TestFetch:
     @pytest.mark.parametrize(
         ("error", "status"), [(NotAllowed, "UNAUTHENTICATED"), (InvalidInput, "INVALID_ARGUMENT")]
     )
-    def test_every_refusal_by_the_service_is_transient(
+    def test_every_refusal_by_the_service_is_a_transient_error(
         self, servers, client, wallet, error, status, monkeypatch
     ):
         job = submit_and_match(servers, wallet)
@@ -310,7 +310,7 @@ class TestOtherClients:
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         server.stop()
 
-    def test_challenge_can_be_used_once(self, stubs, script_request):
+    def test_challenge_cannot_be_used_twice(self, stubs, script_request):
         stubs.sbatch.GetSBatch(script_request)
 
         assert status_of(stubs, script_request) is grpc.StatusCode.UNAUTHENTICATED

@@ -31,7 +31,7 @@ class TestWriter:
 
     @pytest.fixture
     def access_file(self, tmp_path, peer, access):
-        """Return a function that writes the file with the log's token and returns its path."""
+        """Return a function that writes the file with the log's token, and returns the file."""
 
         def write(address=peer.address, token=access.token, owner=access.owner):
             path = tmp_path / "logger"
@@ -52,7 +52,7 @@ class TestWriter:
         assert err == b""
         return out
 
-    def test_input_is_copied_and_sent(self, access_file, client, owner, clock):
+    def test_input_is_copied_to_stdout_and_sent_to_logger(self, access_file, client, owner, clock):
         out = self.run(access_file(), b"one\n\ntwo\r\nno end")
 
         assert out == b"one\n\ntwo\r\nno end"
@@ -126,7 +126,7 @@ class TestScript:
     ):
         """The job writes more to stderr than a pipe can buffer.
 
-        The job can only continue if the script restarts the killed writer.
+        Therefore, the job can continue only if the script restarts the killed writer.
         """
         (tmp_path / "node").mkdir()
         node = Node(tmp_path / "node")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LocalSlurm with a fake slurmrestd. The lab tests use a real slurmrestd."""
+"""Tests of LocalSlurm, the client of slurmrestd, with a fake slurmrestd."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ SUBMISSION = Submission(
 class RestHandler(BaseHTTPRequestHandler):
     """Records each request and sends the next answer that the test has prepared.
 
-    An answer is (status, content). Instead of the answer None, the server closes the connection.
+    An answer is (status, content). If the answer is None, the server closes the connection.
     """
 
     protocol_version = "HTTP/1.1"
@@ -67,7 +67,7 @@ class RestHandler(BaseHTTPRequestHandler):
 
 
 class FakeRestServer(socketserver.ThreadingUnixStreamServer):
-    """A fake of slurmrestd. A request is (method, path, headers, body)."""
+    """A fake slurmrestd. Each item of ``requests`` is (method, path, headers, body)."""
 
     daemon_threads = True
     answers: list
@@ -181,7 +181,7 @@ def test_submit_sends_all_fields_of_the_job(setup):
     assert environment["HOME"] == home  # differs from the value in SUBMISSION
 
 
-def test_the_token_is_renewed_only_before_it_expires(setup):
+def test_the_token_is_renewed_shortly_before_it_expires(setup):
     setup.prepare(*[(200, {"job_id": 7, "errors": []})] * 3)
 
     setup.rest.submit(SUBMISSION)
@@ -253,7 +253,7 @@ def test_any_other_answer_raises_scheduler_unavailable(setup, answer):
     assert type(raised.value) is SchedulerUnavailable  # not a subclass
 
 
-# httpcore does not close a socket that could not connect, so Python warns about the open socket.
+# httpcore does not close a socket if the connection fails, so Python warns about the open socket.
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
@@ -294,7 +294,7 @@ def test_any_other_failure_of_cancel_raises_scheduler_unavailable(setup):
         setup.rest.cancel(7)
 
 
-def test_an_unknown_release_is_a_config_error(setup):
+def test_an_unknown_release_of_slurm_raises_config_error(setup):
     setup.version = "25.11.2"
 
     with pytest.raises(ConfigError) as raised:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random contract calls of any function by any account. Many arguments are at or near a bound."""
+"""Random calls of the contracts' functions. Many arguments are at or near a bound."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ DEFINITION = (
 HARDWARE = "(uint64,uint64[],uint64[],uint64[])"
 PRICES = "(uint256,uint256,uint256)"
 LABELS = "(string,string)[]"
-# Only contracts of the grid may call these contracts. The admin sends no calls to them: it could
-# grant itself a role and break the assumptions of the model.
+# Only contracts of the grid may call these contracts. The admin sends no calls to them, because the
+# admin could grant itself a role and break the assumptions of the model.
 INTERNAL_CONTRACTS = ("JobRepository", "ProviderJobQueues")
 
 SCRIPT = "abcdefghijklmnopqrstuv"
@@ -85,7 +85,7 @@ class RandomCalls:
 
     Args:
         random: The source of randomness.
-        model: The model of the contracts, for existing jobs and nonces.
+        model: The model of the contracts. The calls use its jobs and nonces.
         accounts: The accounts that send the calls.
     """
 
@@ -120,7 +120,7 @@ class RandomCalls:
         return self._random.choice([0, len(existing) + 1, 2**64 + 1, MAX_UINT]).to_bytes(32)
 
     def account(self) -> str:
-        """Return any account."""
+        """Return the address of a random account."""
         return self._random.choice(self._accounts.wallets).address
 
     def signed_permit(self, value: int, owner: str = "") -> tuple[int, int, bytes, bytes]:
@@ -159,8 +159,8 @@ class RandomCalls:
         return tuple(self._draw_value(member, function) for member in members)
 
     def _values_by_type(self, function: str) -> dict[str, tuple]:
-        # The contracts take these numbers as a state (0 to 8) or as a queue (0 to 2). Where the
-        # parameter is an enum (setEnded, push, pop), it gets only existing members.
+        # A uint8 is the state of a job (0 to 8), the kind of a queue (0 to 2), or another number.
+        # Only existing members of an enum are drawn for setEnded, push and pop.
         values: dict[str, tuple] = {
             "bool": (True, False),
             "uint8": tuple(range(9 if function == "setEnded" else 11)),

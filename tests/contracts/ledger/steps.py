@@ -80,7 +80,7 @@ def end_unpaid(model: ContractModel, job: Job, to: JobState, error: str = "") ->
     """End a job with a full refund.
 
     The job is also appended to its provider's queue of cancellations, unless a request to cancel
-    has already appended it.
+    has already appended the job.
     """
     records.end(model, job, to, error=error)
     model.emit(GRID, "JobRefunded", job.id, job.customer, job.provider, to, job.escrow)

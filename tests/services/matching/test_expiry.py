@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The meta-scheduler expires overdue jobs.
 
-The fake contracts reject an expiry before its time.
+The fake contracts reject the expiry of a job that is not overdue.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ExpirySetup:
         self.start_service()
 
     def start_service(self):
-        """Start a new meta-scheduler with the same chain and outbox, like a new process."""
+        """Start a new meta-scheduler with the same chain and outbox, as after a restart."""
         self.service = MetaScheduler(
             self.ledger, Follower(self.ledger, MemoryCursor()), self.outbox, confirmations=2
         )
@@ -216,7 +216,7 @@ def test_a_provider_that_returns_within_the_grace_period_is_paid(grid, job):
     assert grid.ledger.balance(PROVIDER) == billing_oracle.earned(cost)
 
 
-def test_claimed_jobs_do_not_expire_on_contracts_with_only_a_claim_timeout(grid, job):
+def test_claimed_jobs_do_not_expire_if_the_contracts_time_out_no_claimed_jobs(grid, job):
     grid.ledger.constants = Timeouts(claim_blocks=CLAIM_BLOCKS)
     grid.ledger.claim(PROVIDER)
     grid.ledger.clock.advance(10**9)
@@ -281,7 +281,7 @@ def test_the_time_of_a_claim_is_read_once(grid, job):
     claim_block = grid.ledger.job(job.id.number).state_block
     grid.tick()
     grid.ledger.mine()
-    grid.tick()  # After this tick the follower no longer reads that block.
+    grid.tick()  # After this tick, the follower does not read the block of the claim again.
     read_block = grid.ledger.block
     read_numbers = []
 

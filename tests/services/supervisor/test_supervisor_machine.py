@@ -116,7 +116,7 @@ class SupervisorMachine(RuleBasedStateMachine):
                 assert job.final_cost == 0
 
     def teardown(self):
-        """End all faults. Then every job ends, and no attempt or journal entry remains."""
+        """End all faults and finish the jobs. Then no attempt or open journal entry may remain."""
         self.grid.slurm.dbd_delay_s = 0
         self.grid.slurm.lose_answers = 0
         self.grid.slurm.reject = ""

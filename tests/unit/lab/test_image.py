@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of the image's layers, and apt sources."""
+"""The layers of the lab's image and their inputs, and the apt sources of the image."""
 
 import dataclasses
 
@@ -79,7 +79,7 @@ def test_a_machine_without_a_debian_source_is_refused():
         sources.translate([DEB822], "noble")
 
 
-def test_both_formats_of_sources_are_read_and_other_suites_ignored():
+def test_both_formats_of_apt_sources_are_read_and_other_suites_are_ignored():
     one_line = (
         "deb [arch=amd64] http://mirror.example/debian bookworm main\n"
         "deb http://x.example cloud-bookworm main\n"
@@ -94,7 +94,7 @@ def test_both_formats_of_sources_are_read_and_other_suites_ignored():
     ]
 
 
-def test_mounted_recent_and_last_three_layers_are_retained():
+def test_a_layer_is_retained_if_it_is_mounted_or_recent_or_among_the_last_three():
     last_used = {
         "packages-1": 0,
         "packages-2": 1,

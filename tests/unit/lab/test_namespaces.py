@@ -15,7 +15,7 @@ from gridstead_lab import namespaces
     [({0: 7}, 0), ({0: 3357, 1: 7197}, 0), ({0: 12289, 1: 7197, 2: 16385}, 1)],
 )
 def test_a_host_starts_on_the_cpu_with_the_lowest_namespace_ids(ids, expected):
-    """``ids`` contains the id of a new namespace by CPU."""
+    """``ids`` contains, by CPU, the id of a namespace that was made on this CPU."""
     assert namespaces.cpu_of_lowest(ids) == expected
 
 

@@ -61,7 +61,7 @@ def mappings_in(mapping, model=Workflow, path=()):
 
 
 def scalars_in(mapping, model=Workflow):
-    """Yield (path, field key) of each text, number and boolean, also in lists."""
+    """Yield (path, field key) of each text, number and boolean, including items of lists."""
     for path, inner_model, inner_mapping in mappings_in(mapping, model):
         for name, value in inner_mapping.items():
             field = (name_of(inner_model), name)

@@ -18,9 +18,9 @@ CODE_FIELDS = {
     ("StepRun", "command"): "runs on the host; only the command of a container can be tested",
     ("Step", "if"): "is evaluated by bash",
 }
-# Fields that must have the same value, because one refers to the other.
+# Two fields that must have the same value, because an interface refers to a network by its name.
 LINKED_FIELDS = {("VirtualNetwork", "name"), ("VNet", "name")}
-# A text alone, after the original value, and before the original value.
+# Each text is inserted alone, after the original value, and before the original value.
 VARIANTS_PER_TEXT = 3
 
 

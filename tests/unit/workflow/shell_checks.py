@@ -7,7 +7,7 @@ import subprocess
 
 
 def bash_errors(scripts):
-    """Return the first syntax error that bash reports, or a false value if there is none."""
+    """Return the first syntax error that bash reports. Returns 0 if the scripts have no error."""
     check = 'for script; do bash -n "$script" || exit; done'
     command = ["bash", "-c", check, "bash", *scripts]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -21,7 +21,7 @@ def shellcheck(*scripts):
 
 
 def slurm_directives(script):
-    """Return the #SBATCH lines before the first command. sbatch ignores later ones."""
+    """Return the #SBATCH lines before the first command. sbatch ignores later #SBATCH lines."""
     directives = []
     for line in script.split("\n"):
         if line.startswith("#SBATCH"):

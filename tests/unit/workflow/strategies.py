@@ -87,7 +87,7 @@ yaml_values = st.recursive(_scalars, _collections, max_leaves=20)
 
 
 def problems_of(function, *arguments):
-    """Call a function and return the problems of its InvalidWorkflow, or none if it succeeds."""
+    """Call a function. Return the problems of the InvalidWorkflow that the function raises."""
     try:
         function(*arguments)
     except InvalidWorkflow as err:

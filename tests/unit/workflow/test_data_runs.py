@@ -20,7 +20,7 @@ from gridstead.workflow.render import render
 
 @pytest.fixture
 def web():
-    """Start a web server. Its ``files`` and ``uploads`` are mappings from paths to bytes."""
+    """Yield a web server. It serves ``files`` and stores ``uploads``, both bytes by path."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -102,7 +102,7 @@ class TestWebInput:
         assert "404" in output
         assert node.leftover_files == []
 
-    def test_the_input_has_the_permissions_of_the_workflow(self, node, web):
+    def test_the_input_has_the_permissions_that_the_workflow_requests(self, node, web):
         web.files["/x"] = b"x"
         # 365 is 0o555.
         job = workflow(
@@ -215,7 +215,7 @@ class TestStore:
         assert output.endswith("hello\n")
         assert node.leftover_files == []
 
-    def test_the_store_has_its_endpoint_and_its_region(self, node):
+    def test_rclone_gets_the_endpoint_and_the_region_of_the_store(self, node):
         node.run(workflow("true", input={"s3": STORE}))
 
         configuration = (node.home / "rclone.conf").read_text()
@@ -248,7 +248,7 @@ class TestStore:
         names = {path.name for path in (node.home / "store/bucket/some/data").iterdir()}
         assert names == expected_names
 
-    def test_the_keys_are_only_in_a_private_file(self, node):
+    def test_the_keys_of_the_store_are_in_no_output_script_or_arguments(self, node):
         job = workflow("env; ps ax", input={"s3": STORE}, output={"s3": STORE}, enableLogging=True)
 
         _, output = node.run(job)
@@ -261,7 +261,7 @@ class TestStore:
             assert "AKIA" not in text
         assert node.leftover_files == []
 
-    def test_the_path_of_a_whole_bucket_is_a_slash(self, node):
+    def test_the_path_slash_means_the_whole_bucket(self, node):
         (node.home / "store/bucket/top").write_text("top\n")
 
         _, output = node.run(workflow("cat input/top", input={"s3": {**STORE, "path": "/"}}))
@@ -283,7 +283,7 @@ class TestStore:
         assert code == 0
         assert node.leftover_files == []
 
-    def test_continuous_output_is_retried_after_a_failure(self, node):
+    def test_a_failed_transfer_of_continuous_output_is_retried(self, node):
         node.add_program("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
         node.add_program("rclone-works", RCLONE)
         # The first call of this simulated rclone fails.
@@ -330,7 +330,7 @@ class TestStore:
         assert node.leftover_files == []
 
     def test_a_missing_secret_fails_the_job(self, node):
-        # This simulated rclone fails if its configuration file is empty.
+        # This simulated rclone fails if its configuration file has fewer than two lines.
         node.add_program("rclone", '#!/bin/bash\n[ $(wc -l <"$2") -gt 1 ]\n')
 
         assert node.run(workflow("echo never", input={"s3": STORE}), GRIDSTEAD_INPUT="")[0] == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML documents: their types, their lines, and their limits."""
+"""How workflow documents in YAML are read: types, line numbers and limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FRAGMENTS = [
         ("- " * 100_000, "is nested deeper than 32 levels"),
     ],
 )
-def test_an_invalid_document_is_refused_with_its_line(text, expected):
+def test_an_invalid_document_is_refused_with_the_place_of_the_mistake(text, expected):
     with pytest.raises(InvalidWorkflow) as caught:
         load(text)
 

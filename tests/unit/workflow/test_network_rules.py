@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about networks, and the messages about broken rules."""
+"""The rules about networks in a workflow, and the messages about invalid networks."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_duplicate_network_name_is_refused():
     assert str(problem) == "virtualNetworks[1].name: is already the name of another network"
 
 
-def test_a_field_without_effect_on_the_host_network_is_a_warning():
+def test_a_field_without_effect_on_the_host_network_causes_a_warning():
     text = """\
 resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
 steps:

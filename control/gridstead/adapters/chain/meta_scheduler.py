@@ -22,9 +22,9 @@ Settlement = tuple[bytes, int, int, int, str, bytes]
 class MetaSchedulerContract(Contract):
     """The contract that changes the states of jobs.
 
-    If the contract refuses an element of a batch, it skips the element and emits an event. A
-    function that is marked "ours only" exists only in Gridstead's contracts, not in those of
-    DeepSquare 1.2.
+    If the contract refuses an element of a batch, the contract skips the element and emits an
+    event. A function that is marked "ours only" exists in Gridstead's contracts, but not in the
+    contracts of DeepSquare 1.2.
     """
 
     __slots__ = ()
@@ -94,13 +94,13 @@ class MetaSchedulerContract(Contract):
         return self.call("claimNextTopUpJob")
 
     def refuse_job(self, number: int) -> Payload:
-        """Refuse a claimed job; it can be matched again."""
+        """Refuse a claimed job. The job can then be matched again."""
         return self.call("refuseJob", to_bytes32(number))
 
     def timeout_job(self, number: int) -> Payload:
         """Take a job away from its provider, at any time while the job does not run.
 
-        Only the meta-scheduler service may send this.
+        Only the meta-scheduler service may send this transaction.
         """
         return self.call("timeoutJob", to_bytes32(number))
 
@@ -119,7 +119,7 @@ class MetaSchedulerContract(Contract):
     # Transactions of the meta-scheduler service and of providers, for a batch of jobs; ours only.
 
     def meta_schedule_many(self, matches: Iterable[Match], *, gas: int | None = None) -> Payload:
-        """Match jobs, each at a price up to its highest price."""
+        """Match jobs. Each match states the highest price that it allows."""
         return self.call("metaScheduleMany", list(matches), gas=gas)
 
     def claim_jobs(self, limit: int) -> Payload:
@@ -127,15 +127,15 @@ class MetaSchedulerContract(Contract):
         return self.call("claimJobs", limit)
 
     def claim_cancellations(self, limit: int) -> Payload:
-        """Remove at most this many cancellations. If none waits, the call succeeds."""
+        """Remove at most this many cancellations. If no cancellation waits, the call succeeds."""
         return self.call("claimCancellations", limit)
 
     def claim_top_ups(self, limit: int) -> Payload:
-        """Remove at most this many top-ups. If none waits, the call succeeds."""
+        """Remove at most this many top-ups. If no top-up waits, the call succeeds."""
         return self.call("claimTopUps", limit)
 
     def refuse_many(self, numbers: Iterable[int], *, gas: int | None = None) -> Payload:
-        """Refuse claimed jobs; they can be matched again."""
+        """Refuse claimed jobs. The jobs can then be matched again."""
         return self.call("refuseMany", list(map(to_bytes32, numbers)), gas=gas)
 
     def set_running_many(self, starts: Iterable[Start], *, gas: int | None = None) -> Payload:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stores logs as sealed files: ``<root>/<owner>/<log name>/<log identity>.log``.
 
-After append(), data survives a crash of this process, because the kernel has it. After sync(), it
-survives a power cut. A crash can leave a partial chunk: readers ignore it, and the next append()
-removes it. The end of each file and the sequence numbers of its writers are cached in memory. After
-a start of the process, they are read from the chunk headers.
+After append(), the data survives a crash of this process, because the kernel has the data. After
+sync(), the data survives a power cut. A crash can leave a partial chunk: readers ignore the partial
+chunk, and the next append() removes it. The end of each file and the sequence numbers of the file's
+writers are cached in memory. After a start of the process, these numbers are read from the headers
+of the chunks.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class FileLogs:
         os.close(self._lock_fd)
 
     def append(self, log: LogId, chunk: Chunk) -> None:
-        """Store a chunk. A repeated chunk is ignored."""
+        """Store a chunk. A chunk that is already stored is ignored."""
         with self._lock, _translated_errors(log, "write"), _open_for_append(self._path(log)) as fd:
             tail = self._tail(log, fd)
             if tail.is_full:
@@ -117,7 +118,7 @@ class FileLogs:
                 tail.is_name_durable = True
 
     def read(self, log: LogId, *, after: int) -> tuple[StoredChunk, ...]:
-        """Return the next chunks after a position, about a megabyte."""
+        """Return the next chunks after a position: at most about a megabyte."""
         with _translated_errors(log, "read"):
             try:
                 fd = os.open(self._path(log), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -129,7 +130,7 @@ class FileLogs:
                 os.close(fd)
 
     def newest(self, owner: str, name: str) -> LogId | None:
-        """Return the log of this name that was created last. Returns None if there is none."""
+        """Return the newest log of this name. Returns None if the owner has no such log."""
         folder = self._root / _safe_name(owner, is_address) / _safe_name(name, is_log_name)
         logs: list[tuple[int, str]] = []
         with suppress(FileNotFoundError):
@@ -153,7 +154,7 @@ class FileLogs:
         return tuple(sorted({path.parent.name for path in folder.glob(f"*/*{_SUFFIX}")}))
 
     def sweep(self, now: int) -> int:
-        """Delete logs that are too old or exceed the limits, and return how many."""
+        """Delete logs that are too old or exceed the limits. Return the number of deleted logs."""
         with self._lock:
             folders = [folder for folder in self._root.iterdir() if is_address(folder.name)]
             return sum(self._sweep(folder, now) for folder in folders)
@@ -235,7 +236,7 @@ class FileLogs:
 
 
 def _lock_directory(path: Path) -> int:
-    """Return a file descriptor that locks the directory until it is closed."""
+    """Return a file descriptor. The directory is locked until the descriptor is closed."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as err:

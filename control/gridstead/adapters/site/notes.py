@@ -29,7 +29,7 @@ class Notes:
 
 
 def read_notes(path: Path, *, check: bool) -> Notes:
-    """Return the notes in a file. They are empty if the run ended before its first task."""
+    """Return the notes in a file. The notes are empty if the run ended before its first task."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return to_notes([json.loads(line) for line in lines], check=check)
 

@@ -7,7 +7,8 @@ states are *cold*: the job is settled.
 
 Rule 1: only the transitions in the table LEGAL are legal.
 Rule 2: a job never leaves a cold state.
-The table is the same as in contracts/src/libraries/Lifecycle.sol. A test compares all pairs.
+The contracts have the same table in contracts/src/libraries/Lifecycle.sol. A test compares the two
+tables for all pairs of states.
 """
 
 from __future__ import annotations
@@ -44,5 +45,5 @@ LEGAL: dict[JobState, frozenset[JobState]] = {
 
 
 def is_legal(from_state: JobState, to_state: JobState) -> bool:
-    """Return whether a job may change from one state to the other."""
+    """Return whether a job may change from ``from_state`` to ``to_state``."""
     return to_state in LEGAL[from_state]

@@ -95,7 +95,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayStarted:
-    """A play started. The tasks that follow belong to it."""
+    """A play started. All later tasks, until the next play starts, belong to this play."""
 
     name: str
 
@@ -230,7 +230,8 @@ class SitePlan:
     """What a run would change now.
 
     Attributes:
-        changes: The tasks that would change something, without handlers, in the order of the run.
+        changes: The tasks, other than handlers, that would change something, in the order of the
+            run.
         effects: The effects of these changes, without duplicates.
         drains: The nodes that would drain, or that must be drained first because an effect would
             end their jobs. Sorted.
@@ -244,12 +245,12 @@ class SitePlan:
 
 
 def changes(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
-    """Return the tasks that changed something, without handlers, in the order of the run."""
+    """Return the tasks, other than handlers, that changed something, in the order of the run."""
     return tuple(event for event in _changed(events) if not event.task.is_handler)
 
 
 def count_changes(events: Iterable[PlaybookEvent]) -> dict[str, int]:
-    """Return the number of tasks that changed something, by host, without handlers.
+    """Return how many tasks changed something on each host. Handlers do not count.
 
     The hosts are sorted. A host without changes has the number 0.
     """
@@ -318,7 +319,8 @@ def _changed(events: Iterable[PlaybookEvent]) -> list[HostFinished]:
 def _effects_of(event: HostFinished) -> list[Effect]:
     """Return the effects of a changed task.
 
-    The name of a handler determines its effect. For other tasks, the requested state of units does.
+    The name of a handler determines its effect. The effect of any other task is determined by the
+    state that the task requests of units.
     """
     objects: tuple[str, ...] = event.targets
     verb = VERB_OF_STATE.get(event.unit_state)

@@ -46,7 +46,7 @@ def to_verification(report: Mapping[str, Any]) -> Verification:
 def to_report(verification: Verification) -> dict[str, object]:
     """Return a verification in the format of a report of playbooks/verify.yml.
 
-    Guarantee: ``to_verification`` returns the same verification again.
+    Guarantee: ``to_verification`` converts the report to an equal verification.
     """
     return {
         "looked_at": verification.check_count,

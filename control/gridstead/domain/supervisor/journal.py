@@ -70,11 +70,12 @@ class JournalRecord:
         attempt_count: How many submissions are known to have reached Slurm.
         submit_intended_at: When the last submission was started. None if none was started.
         slurm_job_id: The Slurm job id of the last submission. None while its result is unknown.
-        rejection_reason: Why Slurm refused the last submission. Empty if it did not.
-        rejected_at: When Slurm last refused a submission. None if it never did.
+        rejection_reason: Why Slurm refused the last submission. Empty if Slurm did not refuse it.
+        rejected_at: When Slurm last refused a submission. None if Slurm has refused none.
         rejection_count: How many submissions Slurm refused.
-        unrunnable_reason: Why the job cannot run. Empty if it can.
-        is_durable: Whether slurmctld listed the last submission after it had saved its state.
+        unrunnable_reason: Why the job cannot run. Empty if the job can run.
+        is_durable: Whether slurmctld listed the last submission after slurmctld had saved its own
+            state.
         cancelled_by_us: (Slurm job id, submission time) of each attempt that we cancelled. The end
             of such an attempt is not the end of the job.
         absent_since: The time of the first sample without the job since the last sample with it.

@@ -33,7 +33,7 @@ class Rules:
             the start. Set only for the contracts of DeepSquare 1.2 ("plain" contracts), from which
             Gridstead's contracts are derived. A claim to plain contracts also takes only one entry
             of a queue. None for Gridstead's contracts.
-        wait_times: How long to wait before a conclusion from missing jobs.
+        wait_times: How long the supervisor waits before it concludes that a job is missing.
     """
 
     chain_id: int
@@ -62,8 +62,8 @@ class Snapshot:
             not answer.
         reports: The reports of nodes, newest last.
         open_keys: The keys of the outbox entries that are not mined.
-        unclaimed_since: The block since which an open job has not been claimed by this provider, by
-            job key. Blocks that are older than the claim do not count.
+        unclaimed_since: The first block after the provider's claim at which the supervisor saw that
+            the provider has no claim of an open job, by job key.
     """
 
     now: int

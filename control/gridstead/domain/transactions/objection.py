@@ -12,7 +12,7 @@ from gridstead.domain.transactions.calls import Call, Expire, Match, Refuse, Set
 
 
 def objection(call: Call, job: Job | None, *, wallet: str) -> str:
-    """Return why a call must not be sent to the chain, or an empty text if it may be sent.
+    """Return why a call must not be sent to the chain, or an empty text if the call may be sent.
 
     Args:
         call: A call that is in no block.

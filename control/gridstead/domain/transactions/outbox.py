@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The values of a wallet's outbox.
 
-They are the calls, the signed transactions that carry them, and the answers of node and chain.
+The values are the calls, the signed transactions that contain the calls, and the answers of the
+node and the chain.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class OutboxEntry:
         call: The call.
         state: The progress of the call. An entry is open while it is QUEUED, SENT or MINED.
         created_at: Unix seconds.
-        reason: Why the call was rejected. Empty if it was not.
+        reason: Why the call was rejected. Empty if the call was not rejected.
     """
 
     id: int
@@ -66,9 +67,11 @@ class Transaction:
         raw: The signed bytes, 0x and hexadecimal digits.
         entry_ids: The outbox entries whose calls the transaction carries, in the order of the
             batch. Empty if the transaction only fills a gap.
-        fees: The fees it offers.
-        sent_at: When the node first accepted it, Unix seconds. None if it may never have been sent.
-        withdrawn: Whether it must never be sent again. It may still be mined.
+        fees: The fees that the transaction offers.
+        sent_at: When the node first accepted the transaction, Unix seconds. None if the transaction
+            may never have been sent.
+        withdrawn: Whether the transaction must never be sent again. A withdrawn transaction may
+            still be mined.
     """
 
     hash: str
@@ -101,7 +104,7 @@ class SendResult(Enum):
     """How a node answers a signed transaction."""
 
     ACCEPTED = "accepted"  # the node has the transaction, from now or from before
-    UNDERPRICED = "underpriced"  # the fees are too low, or the pool has another one of this nonce
+    UNDERPRICED = "underpriced"  # fees too low, or the pool has another transaction of this nonce
     NONCE_USED = "nonce used"  # a mined transaction has already used the nonce
     RETRY_LATER = "retry later"  # the node is busy or its pool is full
     # The wallet's balance does not pay for this transaction and the pending ones before it.
@@ -209,5 +212,8 @@ class ChainView:
         return max(self.nonce, self.nonce_at_head)
 
     def are_cleared(self, entry_ids: Iterable[int]) -> bool:
-        """Return whether these calls may be sent to the node, as far as it has been checked."""
+        """Return whether these calls may be sent to the node.
+
+        If the objections have not been checked yet, every call may be sent.
+        """
         return self.cleared is None or self.cleared.issuperset(entry_ids)

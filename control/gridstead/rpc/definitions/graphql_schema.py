@@ -39,7 +39,7 @@ MAX_CACHED = 64
 MAX_CACHED_CHARS = 1024
 _PROBLEMS_KEY = "problems"  # _format adds this key, _split_by_rule removes it
 
-# Errors may quote the caller's workflow, so they must not be logged. This logger drops them.
+# Errors may quote the caller's workflow and must not be logged. This logger drops all errors.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
 Charge = Callable[[int], None]
@@ -83,7 +83,8 @@ class Requests:
     """Answers GraphQL requests. Safe to call from many threads.
 
     Valid queries are cached, because clients send the same few queries with their workflows as
-    variables. A query with string literals is never cached: they may be parts of a workflow.
+    variables. A query with string literals is never cached, because a literal may be a part of a
+    workflow.
 
     Args:
         schema: The schema with its resolvers.
@@ -111,7 +112,7 @@ class Requests:
             self._schema,
             request,
             context_value=charge,
-            introspection=True,  # if it is not allowed, a validation rule refuses it
+            introspection=True,  # a validation rule refuses introspection that is not allowed
             query_parser=self._parse,
             query_validator=self._validate,
             validation_rules=self._rules,
@@ -164,7 +165,7 @@ def _parse(text: str) -> DocumentNode:
 
 
 def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
-    """Return an error in the wire format. Only errors of the caller have a detailed message."""
+    """Return an error in the wire format. The message has details if the caller made the error."""
     original = error.original_error
     if isinstance(original, InvalidWorkflow):
         return _wire_error(

@@ -37,7 +37,7 @@ from gridstead.rpc.tls import TlsFiles
 MAX_CONNECTIONS = 1000
 MAX_BODY_BYTES = 16 * 1024  # a request has a name and a signature
 BODY_S = 10.0  # time in which the body of a request must arrive
-MAX_STREAM_S = 3600.0  # after that, the page sends a new request with its last position
+MAX_STREAM_S = 3600.0  # then the web page sends a new request that continues at its last position
 PREFLIGHT_S = 600  # how long a browser caches the answer to a CORS preflight request
 
 _PATH = "/logger.v1alpha1.LoggerAPI/"
@@ -64,7 +64,7 @@ Status: TypeAlias = tuple[grpc.StatusCode, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """The address for browsers.
+    """The address on which the server listens, and the web pages that may call the server.
 
     Attributes:
         host: Address to listen on.
@@ -78,7 +78,7 @@ class Web:
 
 
 class LogWebServer:
-    """The server, in a running event loop.
+    """The server for browsers. Runs in the event loop of the caller.
 
     Args:
         web: The address and the allowed origins.
@@ -132,7 +132,7 @@ class LogWebServer:
 
 
 def make_app(reader: LogReader, origins: tuple[str, ...]) -> Starlette:
-    """Return the application with both methods, for web pages of these origins."""
+    """Return the application with Read and WatchList, for web pages of these origins."""
     cors = Middleware(
         CORSMiddleware,
         allow_origins=origins,

@@ -80,8 +80,8 @@ class Follower:
         """
         head = self._ledger.head()
         first = self._common_ancestor(head) + 1
-        # A range ends at the newest final block, so that this block is saved. After a short reorg,
-        # the follower goes back to it.
+        # A range ends at the newest final block, so that the cursor saves this block. After a short
+        # reorg, the follower goes back to this block.
         final = head.number - self._confirmations
         while first <= head.number:
             last_allowed = final if first <= final else head.number

@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class Logger:
-    """The service. Safe to call from many threads.
+    """The logger service. Its methods may be called from many threads.
 
     Args:
         sink: The store of the logs.
@@ -99,7 +99,8 @@ class Logger:
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
         """Return the log with a log identity.
 
-        If the identity is empty, return the newest log of the name. Returns None if there is none.
+        If the identity is empty, return the newest log of the name. Returns None if no such log
+        exists.
 
         Raises:
             InvalidInput: If the log identity is malformed.
@@ -114,7 +115,7 @@ class Logger:
         return LogId(owner=owner, name=log_name, log_identity=log_identity)
 
     def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
-        """Return the chunks after a position. Empty if there are none yet."""
+        """Return the chunks after a position. Empty if the log has no later chunks yet."""
         return self._sink.read(log_id, after=after)
 
     def names(self, owner: str) -> tuple[str, ...]:

@@ -27,14 +27,14 @@ REVOKE = f"Run `gridstead contracts revoke contract {OUTSIDER}` at once."
 
 
 def with_code(code, contract="Credit"):
-    """Return a set in which the code of a contract compares like this with our release."""
+    """Return a set in which ``code`` is the result of comparing a contract with our release."""
     contracts = {deployed.contract: deployed for deployed in state().contracts}
     contracts[contract] = replace(contracts[contract], code=code)
     return state(contracts=tuple(contracts.values()))
 
 
 def plain_deepsquare(**changes):
-    """Return a set of the contracts of DeepSquare 1.2, from which Gridstead's are derived."""
+    """Return a set of contracts of DeepSquare 1.2. Gridstead's contracts are derived from them."""
     contracts = tuple(replace(deployed, code=Code.FOREIGN) for deployed in state().contracts)
     return state(version="", contracts=contracts, **changes)
 
@@ -134,12 +134,12 @@ def test_fault_is_reported_with_its_severity(grid, severity, text):
 
 
 @pytest.mark.parametrize(("grid", "text"), NOTES)
-def test_unusual_set_is_reported_as_a_note(grid, text):
+def test_unusual_set_causes_a_note(grid, text):
     check_report(grid, Severity.NOTE, text)
 
 
 def check_report(grid, severity, text):
-    """Assert that one diagnostic has this text, and that this is the highest severity."""
+    """Assert that one diagnostic has this text and severity, and no severity is higher."""
     diagnostics = check_contracts(grid)
 
     (diagnostic,) = [diagnostic for diagnostic in diagnostics if text in diagnostic.what]
@@ -148,7 +148,7 @@ def check_report(grid, severity, text):
     assert diagnostics[0].severity is severity
 
 
-def test_only_diagnostic_of_an_unsealed_set_is_a_note():
+def test_unsealed_set_causes_one_note_and_no_other_diagnostic():
     (diagnostic,) = check_contracts(unsealed(), expected=ADDRESSES)
 
     assert diagnostic.severity is Severity.NOTE

@@ -66,11 +66,11 @@ def test_job_with_an_invalid_script_id_uses_no_script(stored):
 @pytest.mark.parametrize(
     "job_on_chain", [None, job(script_id="other"), job(customer=OTHER_ADDRESS), job(number=8)]
 )
-def test_use_is_missing_if_the_chain_has_another_job_or_none(job_on_chain):
+def test_script_use_is_missing_if_the_chain_has_another_job_or_no_job(job_on_chain):
     assert is_missing(use_of(job()), job_on_chain)
 
 
-def test_use_is_not_missing_if_the_chain_has_its_job():
+def test_script_use_is_not_missing_if_the_chain_has_the_job_of_the_use():
     assert not is_missing(use_of(job()), job(JobState.RUNNING))
 
 

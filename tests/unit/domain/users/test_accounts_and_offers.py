@@ -67,7 +67,7 @@ def test_missing_accounts_are_unique_and_sorted():
         (".a@b#c$d%e^f&g.f", ".a-b-c-d-e-f-g.f"),
     ],
 )
-def test_labels_are_sanitised_as_the_grid_does(text, sanitised):
+def test_labels_are_sanitised_as_the_grid_sanitises_them(text, sanitised):
     assert sanitise(text) == sanitised
 
 
