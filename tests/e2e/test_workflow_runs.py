@@ -246,7 +246,7 @@ def test_a_failed_step_ends_the_job_after_its_finally_steps(grid, lab, customer,
 
 
 @pytest.mark.parametrize("name", WORDS_OF_TEMPLATES)
-def test_the_job_of_a_template_finishes_with_the_expected_output(grid, customer, store, template_jobs, name):
+def test_the_job_of_a_template_prints_expected_words(grid, customer, store, template_jobs, name):
     grid.wait(customer, template_jobs[name], "FINISHED")
 
     output = customer.run("job", "logs", str(template_jobs[name])).stdout
