@@ -318,7 +318,7 @@ def test_next_entries_include_every_sent_entry_and_the_oldest_queued_entries(sto
 
     with_two_queued = store.outbox.next_entries(2)
     with_all_queued = store.outbox.next_entries(9)
-    # The first entry is final, so it is never included. The last entry is the third queued entry.
+    # The first entry is final and is never included. The last entry is the third queued entry.
     assert ids_of(with_two_queued) == ids_of(entries[1:5])
     assert ids_of(with_all_queued) == ids_of(entries[1:6])
 
