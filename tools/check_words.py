@@ -108,7 +108,7 @@ def is_regular(path: Path) -> bool:
 
 
 def allows(entry: dict[str, Any], diagnostic: Diagnostic) -> bool:
-    """Return whether an entry of the allow-list allows the word in this file."""
+    """Return whether an entry of the allow-list allows the diagnostic's word in its file."""
     return diagnostic.word in entry["words"] and matches_any(diagnostic.path, entry["paths"])
 
 
@@ -120,7 +120,7 @@ def unused_entries(allowed: list[dict[str, Any]], used_indexes: set[int]) -> Ite
 
 
 def main(arguments: list[str]) -> int:
-    """Print the banned words that the allow-list does not allow, and its unused entries.
+    """Print banned words that the allow-list does not allow, and unused entries of the list.
 
     Unused entries are reported only if the program checks all files.
     """

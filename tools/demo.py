@@ -3,7 +3,7 @@
 """Run one job on the lab's grid, from its workflow to its payment (``make demo``).
 
 The program uses only the `gridstead` command, as a user does. At the end it prints the time of each
-state, the output of the job and its amounts.
+state, the output of the job, and its cost, fee and payments.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def print_states(owner: User, number: int) -> None:
 
 
 def print_amounts(job: dict, before: dict, after: dict, customer_: str, provider: str) -> bool:
-    """Print the amounts of the job. Return whether they match the balances and the fee rate."""
+    """Print cost, fee and payments of the job. Return whether balances and fee rate match."""
     cost = job["cost_wei"]
     earned = after[provider] - before[provider]
     spent = before[customer_] - after[customer_]

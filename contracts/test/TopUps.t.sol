@@ -93,7 +93,7 @@ contract TopUpsTest is Grid {
     function test_fractions_of_minutes_are_not_lost() public {
         JobId jobId = runningJob(100e18); // Pays for 7 minutes; 0.264 credits remain.
 
-        _expectAddedMinutes(jobId, 139e17, 0); // 0.084 credits less than a minute
+        _expectAddedMinutes(jobId, 139e17, 0); // 0.084 credits are missing for minute 8.
         _expectAddedMinutes(jobId, 84e15, 1); // The escrow now pays for exactly 8 minutes.
         _expectAddedMinutes(jobId, PRICE - 1, 0);
         _expectAddedMinutes(jobId, 1, 1);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds other distributions that add commands and settings files to the ``gridstead`` command.
 
-A distribution declares them as entry points. Its modules are imported only when they are used.
+A distribution declares its commands and settings files as entry points. Its modules are imported
+only when they are used.
 
 Group ``gridstead.commands``: the name of a command, and its Typer application. The list of commands
 shows the summary of the distribution.
@@ -17,12 +18,12 @@ from gridstead.errors import ConfigError
 COMMANDS_GROUP = "gridstead.commands"
 SETTINGS_GROUP = "gridstead.settings"
 
-# The distribution of this project that adds a command or a settings file, by its name.
+# This project's distribution that adds a command or settings file, by the name of the latter.
 DISTRIBUTION_OF = {"cvmfs": "gridstead-cvmfs", "cvmfs-client": "gridstead-cvmfs"}
 
 
 def installed_entry_points(group: str) -> dict[str, EntryPoint]:
-    """Return the installed entry points of a group by name. Imports no module of them."""
+    """Return the installed entry points of a group by name. Imports none of their modules."""
     return {entry_point.name: entry_point for entry_point in entry_points(group=group)}
 
 

@@ -4,8 +4,9 @@
 A *tree* describes the files of a revision. A tree is a dictionary from names to bytes (a file),
 dictionaries (directories) or instances of the classes below. A *catalog* is the database that lists
 the files of a directory. An *object* is a stored file, named by the hash of its content. The last
-character of its path is the kind: C for a catalog, H for a history of tags, M for metainfo, P for a
-piece of a large file, X for a certificate. The path of a small file has no kind.
+character of an object's path is the kind of the object: C for a catalog, H for a history of tags, M
+for metainfo, P for a piece of a large file, X for a certificate. The path of a small file ends with
+the hash, without a kind.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ class Publisher:
         return {name: (self.root / name).read_bytes() for name in names}
 
     def write_manifest(self, **fields: str) -> None:
-        """Write a signed manifest. Each keyword replaces a field, whose name is one character."""
+        """Write a signed manifest. Each keyword argument replaces the field with the same name."""
         values = {
             "C": self.catalog,
             "B": "1000",  # size of the catalog
@@ -246,7 +247,7 @@ class Publisher:
         return self.digest(content) + self.suffix
 
     def digest(self, content: bytes) -> str:
-        """Return the digest of content, without the suffix."""
+        """Return the hash of content as text, without the suffix of the algorithm."""
         match self.suffix:
             case "":
                 return hashlib.sha1(content).hexdigest()
@@ -267,7 +268,7 @@ class Publisher:
         return pem, certificate.public_bytes(serialization.Encoding.DER)
 
     def _catalog(self, tree: Mapping[str, Any], prefix: str) -> str:
-        """Store the catalog and the files of the directory ``prefix``. Return the hash."""
+        """Store the catalog and the files of directory ``prefix``. Return the catalog's hash."""
         database = sqlite3.connect(":memory:")
         database.executescript(SCHEMA)
         values = (("revision", str(self.revision)), ("root_prefix", prefix))
@@ -299,14 +300,14 @@ class Publisher:
                     self._any_file(database, path, node)
 
     def _any_file(self, database, path: str, node: Any) -> None:
-        """Store a file of any class and add its row."""
+        """Store a file, described by any of the classes above, and add its row to the catalog."""
         match node:
             case bytes():
                 self._file(database, path, node)
             case WithAttributes():
                 self._file(database, path, node.content, xattr=node.attributes)
             case HardLink():
-                # The upper 32 bits are the group, the lower 32 bits the number of names.
+                # Column hardlinks: the upper 32 bits are the group, the lower 32 bits the count.
                 self._file(database, path, node.content, links=node.group << 32 | node.count)
             case Chunks():
                 self._chunks(database, path, node.content)
@@ -407,7 +408,7 @@ class Publisher:
 
 
 def sign_bare(key: rsa.RSAPrivateKey, text: bytes) -> bytes:
-    """Return an RSA signature of the text itself.
+    """Return an RSA signature of the text itself, not of a hash of the text.
 
     The padding is PKCS#1 type 1, without the identifier of a hash algorithm.
     """

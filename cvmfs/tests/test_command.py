@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `gridstead cvmfs`, with a Stratum 0 on the loopback interface."""
+"""Tests of the command `gridstead cvmfs` with a Stratum 0 on the loopback interface."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Completed:
 
 @pytest.fixture
 def now(replica_setup):
-    """The current time, at which the published whitelist is valid. The command uses this time."""
+    """The current time. The published whitelist is valid at this time."""
     seconds = int(time.time())
     replica_setup.publisher.write_whitelist(issued=seconds - DAY_S)
     return seconds
@@ -176,7 +176,7 @@ def test_a_duplicate_repository_is_refused(gridstead, config):
 
 
 def test_a_long_pull_prints_its_progress_every_ten_seconds(capsys, monkeypatch):
-    # The second report comes 11 s after the start. The other reports come too soon.
+    # The second report comes 11 s after the start and is printed. The others come too early.
     times = iter([0.0, 5.0, 11.0, 11.0, 12.0])
     monkeypatch.setattr(cli.time, "monotonic", lambda: next(times))
 
@@ -191,7 +191,7 @@ def test_a_long_pull_prints_its_progress_every_ten_seconds(capsys, monkeypatch):
 
 @pytest.fixture
 def signal_handlers():
-    """Restores the signal handlers at the end, because a service replaces them."""
+    """Restores the signal handlers after the test, because the service replaces them."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
     for number, handler in before.items():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filter ``chain_below_root``: the intermediate certificates that a service sends with its own.
 
-A client that trusts only the root needs them to verify the service. Example:
+A client that trusts only the root needs the intermediates to verify the service. Example:
 ``{{ lookup('ansible.builtin.file', 'ca.crt') | gridstead.site.chain_below_root }}`` is empty if
-the authority is a root.
+the authority in ca.crt is a root.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 
 def chain_below_root(pem: str) -> str:
-    """Return the certificates of a chain without the root, in the same order.
+    """Return the certificates of a chain except the root. Their order does not change.
 
     Args:
         pem: The certificate of an authority, followed by those of the authorities above it.

@@ -15,7 +15,7 @@ HASH_DIGITS = 12
 
 
 def cvmfs_key_files(keys: Iterable[str], folder: str) -> list[str]:
-    """Return a path for each key, in order. The file name is the start of the key's SHA-256.
+    """Return a path for each key, in order. The file name is the start of the SHA-256 of the key.
 
     White space around a key is ignored.
     """

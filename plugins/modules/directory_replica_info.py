@@ -115,7 +115,7 @@ def parse_vector(values: list[str]) -> dict[str, Any]:
 
 
 def replication_fault(mine: dict[str, Any], other: dict[str, Any]) -> str:
-    """Return what is missing on a supplier from the state of another supplier; empty if nothing is.
+    """Return what a supplier lacks of the state of another supplier; empty if it lacks nothing.
 
     Args:
         mine: The state of the supplier.
@@ -142,7 +142,7 @@ def replication_fault(mine: dict[str, Any], other: dict[str, Any]) -> str:
 
 
 def never_received(mine: list[str], other: list[str], deleted: list[str]) -> list[str]:
-    """Return the names that another supplier has and this supplier never had, sorted."""
+    """Return the sorted names in ``other`` that are neither in ``mine`` nor in ``deleted``."""
     return sorted({*other} - {*mine} - {*deleted})
 
 
@@ -166,7 +166,7 @@ def search(
     pattern: str,
     names: list[str],
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return entries as text, names and DNs in lower case; empty if the base does not exist."""
+    """Return entries. Names and DNs are in lower case. Empty if the base does not exist."""
     try:
         entries = connection.search_s(base, scope, pattern, names)
     except ldap.NO_SUCH_OBJECT:
@@ -189,7 +189,7 @@ def values_of(entries: list[tuple[str, dict[str, Any]]], name: str) -> list[str]
 
 
 def names_of(entries: list[tuple[str, dict[str, Any]]]) -> list[str]:
-    """Return the DNs of the entries, sorted, without the entries of the suppliers themselves."""
+    """Return the sorted DNs of the entries, without temporary entries of the suppliers."""
     names = []
     for dn, _ in entries:
         is_temporary = dn.startswith(KEEP_ALIVE)
@@ -234,7 +234,7 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_or_fail(module: AnsibleModule) -> dict[str, Any]:
-    """Return the present state of the server; an error ends the module."""
+    """Return the present state of the server. An error ends the module."""
     uri = module.params["uri"]
     try:
         return read(module.params)
@@ -249,7 +249,7 @@ def read_or_fail(module: AnsibleModule) -> dict[str, Any]:
 
 
 def run(module: AnsibleModule) -> None:
-    """Read the state repeatedly until no change is missing or the time is over; end the module."""
+    """Read the state until no change is missing or the time is over. Then end the module."""
     params = module.params
     start_s = time.monotonic()
     while True:

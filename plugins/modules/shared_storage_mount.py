@@ -4,10 +4,10 @@
 With ``must: spare`` the module checks that no job would lose open files if the storage is mounted
 again. With ``must: answer`` it waits until the storage is mounted and its server answers.
 
-Mounting a path again is safe if it is not mounted, or if its server no longer has the file system
-(ESTALE, ENOTCONN), because then no file is open. If the server only does not answer, it may
-recover, and jobs keep their open files. The module starts a program for each path, because a
-request to a server that is down may block forever.
+A path can be mounted again without harm if it is not mounted, or if its server no longer has the
+file system (ESTALE, ENOTCONN), because in these cases no file is open. A server that does not
+answer may recover. Then jobs keep their open files, so the path must not be mounted again. The
+module starts a program for each path, because a request to a server that is down may block forever.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ PAUSE_S = 0.5
 
 
 def text_of(path: str) -> str:
-    """Return the content of a file; empty if it does not exist."""
+    """Return the content of a file, or an empty text if the file does not exist."""
     return Path(path).read_text(encoding="utf-8") if Path(path).is_file() else ""
 
 
 def mount_points_of(text: str) -> list[str]:
-    """Return the mount points in the parameters of a mount; an empty text has none.
+    """Return the mount points in the parameters of a mount. Empty if the text is empty.
 
     Example:
         >>> directories = '[{"name": "home", "path": "/home"}]'
@@ -117,7 +117,7 @@ def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:
 
 
 def start_query(path: str) -> subprocess.Popen[str]:
-    """Start a program that queries the server of a path, and bypasses the kernel's cache."""
+    """Start a program that queries the server of a path and does not use the kernel's cache."""
     return subprocess.Popen(
         ["stat", "--cached=never", "--", path],
         stdin=subprocess.DEVNULL,
@@ -137,7 +137,7 @@ def jobs(module: AnsibleModule) -> list[str]:
 
 
 def spare(module: AnsibleModule) -> None:
-    """Fail if a job may have files open on a present or a future mount point."""
+    """Fail if a job may have open files on a mount point of the old or the new parameters."""
     running_jobs = jobs(module)
     old_paths = mount_points_of(text_of(module.params["in_force"]))
     paths = list(dict.fromkeys([*old_paths, *module.params["paths"]]))
@@ -156,7 +156,7 @@ def spare(module: AnsibleModule) -> None:
 
 
 def mount_troubles(module: AnsibleModule) -> dict[str, str]:
-    """Return what is wrong with each path that is not available with the new parameters."""
+    """Return what is wrong with each path that is not mounted or available as configured."""
     if text_of(module.params["made_of"]) != text_of(module.params["in_force"]):
         return dict.fromkeys(module.params["paths"], "not mounted with the new parameters")
     return troubles_of(module.params["paths"], module.params["answer_s"])

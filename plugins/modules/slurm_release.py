@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the installed version of Slurm, the version after an upgrade, and outdated daemons.
 
-apt simulates the upgrade. A daemon is outdated if the file of its program was deleted. Therefore a
-run also finds the daemons that an interrupted run has not restarted.
+apt simulates the upgrade. A daemon is outdated if the program file that it runs was deleted or
+replaced. Therefore a run also finds the daemons that an interrupted run has not restarted.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ INSTALL_LINE = re.compile(
 )
 REMOVE_LINE = re.compile(r"^Remv (\S+)", re.MULTILINE)
 DELETED = " (deleted)"  # the end of /proc/PID/exe if the program file was replaced
-REMOVED_STATES = "nc"  # dpkg: n is not installed, c is only configuration files
+REMOVED_STATES = "nc"  # dpkg: n: not installed, c: only configuration files remain
 PACKAGE_FORMAT = "${db:Status-Abbrev}|${source:Package}|${Package}|${Version}\\n"
 PROBLEM_MAX_CHARS = 500
 
@@ -96,7 +96,7 @@ class Package(NamedTuple):
 
 
 def changes(text: str) -> tuple[list[Package], list[str]]:
-    """Return the packages that apt-get would install and remove, from the output of a simulation.
+    """Return the packages to install and the packages to remove, from apt-get's simulation.
 
     Both lists are sorted.
     """
@@ -140,7 +140,7 @@ def installed(text: str, source: str) -> dict[str, Installed]:
 
 
 def versions_after(packages: dict[str, Installed], newer: list[Package]) -> list[str]:
-    """Return the versions that the installed packages have after an upgrade."""
+    """Return the versions of the packages after an upgrade installs the packages ``newer``."""
     new_versions = {}
     for package in newer:
         new_versions[package.name] = package.new
@@ -153,7 +153,7 @@ def unconfigured(packages: dict[str, Installed]) -> list[str]:
 
 
 def outdated_units(units: list[str]) -> list[str]:
-    """Return the units that run a replaced program, in the same order."""
+    """Return those of the units whose program file was replaced. The order does not change."""
     return [unit for unit in units if program(unit).endswith(DELETED)]
 
 
@@ -169,7 +169,7 @@ def program(unit: str) -> str:
 
 
 def run(argv: list[str]) -> tuple[int, str]:
-    """Return the exit code and the stdout of a command, with the stderr appended if it fails."""
+    """Return exit code and stdout of a command. If it fails, stderr is appended to stdout."""
     result = subprocess.run(
         argv,
         capture_output=True,

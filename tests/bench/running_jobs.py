@@ -30,10 +30,10 @@ TRANSACTIONS_PER_REQUEST = 20  # anvil accepts requests of at most 2 MB
 
 
 class BusyChain:
-    """A chain with the grid's contracts and blocks of 30 M gas. The benchmark mines the blocks.
+    """A chain with the grid's contracts. Blocks have 30 M gas and are mined on request.
 
     Args:
-        folder: The folder for the deployment's file.
+        folder: The folder for the file with the addresses of the deployed contracts.
         report_progress: A function that prints a line of progress.
     """
 
@@ -54,7 +54,7 @@ class BusyChain:
         self.devnet.close()
 
     def create_running_jobs(self, count):
-        """Create running jobs and return the calls that settle the jobs."""
+        """Create ``count`` running jobs and return the calls that settle the jobs."""
         devnet, grid = self.devnet, self.contracts
         self.send_batches(
             self.provider,
@@ -84,7 +84,7 @@ class BusyChain:
         return list(map(settlement, job_keys))
 
     def request_jobs(self, count):
-        """Request jobs as the customer, in blocks of up to REQUESTS_PER_BLOCK requests."""
+        """Request ``count`` jobs as the customer, up to REQUESTS_PER_BLOCK in one block."""
         grid, customer = self.contracts.meta_scheduler, self.devnet.customer
         job_request = JobRequest(resources=SMALL, batch_location_hash=SCRIPT_ID, escrow=ESCROW)
         payload = Payload(
@@ -103,7 +103,7 @@ class BusyChain:
                 signed_transactions.clear()
 
     def send_batches(self, wallet, batches, *, gas=None):
-        """Send a transaction for each batch of calls, one transaction in a block."""
+        """Send a transaction for each batch of calls. Each transaction gets its own block."""
         nonce = self.nonce(wallet)
         account = ChainAccount(self.node, self.contracts, wallet)
         for signed_transaction in self.sign_batches(account, batches, nonce, gas=gas):

@@ -3,7 +3,7 @@
 """Measure the run time of commands that do not use the chain: `--help`, `workflow validate`, etc.
 
 Each command runs several times, after a run that compiles its modules. The table shows the median
-and the minimum of the wall time, the minimum of the CPU time, and the ratio of that CPU time to the
+and the minimum of the wall time, the minimum of the CPU time, and the ratio of this minimum to the
 CPU time of ``python -c pass``. On an idle core the wall time equals the CPU time. The exit code is
 1 if the CPU time of a command exceeds the limit.
 """

@@ -2,7 +2,7 @@
 """A Python model of the contracts agrees with the contracts on every call of random sequences.
 
 ``GRIDSTEAD_LEDGER_SEQUENCES`` is the number of sequences (default 100), and
-``GRIDSTEAD_LEDGER_SEED`` is the first seed. A failure prints the seed of its sequence.
+``GRIDSTEAD_LEDGER_SEED`` is the first seed. A failure prints the seed of the sequence that failed.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ DETECTING_SEEDS = {
 
 @pytest.mark.parametrize("rule", WRONG_RULES)
 def test_wrong_rule_of_the_model_is_detected(campaign, monkeypatch, rule):
-    """A wrong rule in the model causes a disagreement in at least one sequence."""
+    """With a wrong rule, the model and the contracts disagree in at least one sequence."""
     module, name, wrong_function = WRONG_RULES[rule]
     monkeypatch.setattr(module, name, wrong_function)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 TIMEOUT_S = 20
 CONNECT_TIMEOUT_S = 5
-DELAY_AFTER_FORGERY_S = 3  # so that the real end and its cost differ from the forged end
+DELAY_AFTER_FORGERY_S = 3  # so that the real end and the cost differ from the forged report
 OWN_JOB_ID = os.environ["SLURM_JOB_ID"]
 CHUNK_BYTES = 64 << 20
 QUOTA_CHUNKS = (1 << 30) // CHUNK_BYTES
@@ -118,7 +118,7 @@ def read_path(path):
 
 
 def fill_storage(directory):
-    """Write more MooseFS chunks than the directory's quota (inventory/lab) allows."""
+    """Write more MooseFS chunks than the quota of the directory (see inventory/lab) allows."""
     large_file = Path(directory) / "large-file"
     try:
         with large_file.open("wb", buffering=0) as file:
@@ -134,7 +134,7 @@ def fill_storage(directory):
 
 
 def attempts(victim, victims_home):
-    """Make each attempt and yield its name and its result."""
+    """Make the attempts. Yield the name and the result of each attempt."""
     yield "sbatch", run_tool("sbatch", text=SCRIPT)
     yield "sbatch in the name of root", run_tool("sbatch", "--uid=0", text=SCRIPT)
     yield "salloc", run_tool("salloc", "true")

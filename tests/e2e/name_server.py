@@ -17,7 +17,7 @@ class DnsHandler(socketserver.BaseRequestHandler):
     """The handler of a DNS server that knows one name."""
 
     def handle(self) -> None:
-        """Answer a query for the A record of the name. Other queries get an empty answer."""
+        """Answer a query for the A record of the known name. Other queries get an empty answer."""
         query, server_socket = self.request
         # The question follows the header of 12 bytes: name, zero byte, type and class.
         question = query[12 : query.index(b"\0", 12) + 5]

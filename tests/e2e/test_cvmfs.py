@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of a signed CVMFS repository with a replica, a mount, and jobs that use an image in it.
+"""Tests of a signed CVMFS repository, its replica and mount, and jobs that use its image.
 
 The publisher runs on this machine. The replica is on infra and the mount on a compute node. A
 fixture removes all objects that role cvmfs installed.
@@ -60,7 +60,7 @@ def image(tmp_path_factory):
 
 
 class Software:
-    """A publisher of a repository with the image, and the role that sets up replica and mount."""
+    """A publisher of a repository with the image. Applies the role that mounts the repository."""
 
     def __init__(self, lab, folder, image):
         self.image = image
@@ -70,7 +70,7 @@ class Software:
         self.publish("signed")
 
     def publish(self, greeting):
-        """Publish the image with another greeting."""
+        """Publish a revision in which the file etc/hosted of the image contains this greeting."""
         self.greeting = f"{greeting}\n"
         (self.image / "etc/hosted").write_text(self.greeting)
         registry, owner, name = IMAGE_PATH
@@ -131,7 +131,7 @@ def jobs(lab, tmp_path_factory):
     jobs.close()
 
 
-def test_the_role_predicts_its_changes_and_is_idempotent(software, installed):
+def test_check_mode_predicts_the_changes_and_the_role_is_idempotent(software, installed):
     predicted, changed = installed
 
     assert set(predicted) == set(HOSTS)

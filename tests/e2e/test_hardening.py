@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the services' exposure, as `systemd-analyze security` rates it."""
+"""Tests of the exposure of services. `systemd-analyze security` rates the exposure."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.site
 
-EXPOSURE_BUDGET = 20  # in tenths: the exposure 2.0, on a scale up to 10
+EXPOSURE_BUDGET = 20  # in tenths: 20 is exposure 2.0 on a scale from 0 to 10
 CONTROL_SERVICES = (
     "anvil",
     "job-definitions",

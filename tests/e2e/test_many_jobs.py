@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests with forty simultaneous jobs of two customers, with and without reports of the plugins."""
+"""Tests with forty simultaneous jobs of two customers, with and without the plugins' reports."""
 
 import json
 import secrets
@@ -52,8 +52,8 @@ def run_jobs(connections):
         The folder of the trace files, and the jobs by number for each customer.
     """
     folder = f"crowd-{secrets.token_hex(4)}"
-    # The start of a command that appends the Slurm job id to the trace file of a job. The name of
-    # the trace file, which is the index of the job, follows.
+    # The start of a command that appends the Slurm job id to the trace file of a job. The index
+    # of the job is appended below. It is the name of the trace file.
     trace = f"mkdir -p ~/{folder}; echo $SLURM_JOB_ID >>~/{folder}/"
     workflows = [
         many_customers.one_step(f"{trace}{number}; sleep 3") for number in range(JOBS_EACH)
@@ -114,7 +114,7 @@ def bill(job, seconds):
 
 
 def check_jobs(lab, grid, connections):
-    """Run the jobs, and assert that each runs once and that the balances change by its payment.
+    """Run the jobs. Assert that each job runs once and that the balances change by the payments.
 
     Customers pay the costs. The contract gets the fees, and the provider gets the costs minus fees.
     """
@@ -145,9 +145,9 @@ def stored_reports(lab):
 
 
 def apply_role(*, with_reports):
-    """Apply the roles with or without the plugins' reports.
+    """Apply the roles to the controller, with or without the plugins' reports.
 
-    The nodes receive the configuration from the controller.
+    The nodes receive the configuration of Slurm from the controller.
     """
     # Without a key, the run does not configure the operator account of the login hosts.
     variables = json.dumps(

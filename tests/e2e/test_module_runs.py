@@ -56,7 +56,7 @@ outputs: [{key: RESULT, description: The greeting.}]
 steps:
 - run: {command: 'echo "RESULT=hello $WHO" >>"$DEEPSQUARE_ENV"'}
 """
-# The line with only a comma shows that RESULT, FIRST_OTHER and OTHER are not set.
+# The line "," shows that RESULT, FIRST_OTHER and OTHER are not set.
 EXPECTED_OUTPUT = """\
 4 pears for 2
 ,
@@ -133,7 +133,7 @@ def test_modules_receive_inputs_and_set_outputs(grid, lab, customer, module_sour
         assert store.files["/said"].decode() == EXPECTED_OUTPUT
 
 
-def test_the_module_template_runs_with_our_module(grid, customer, module_source, tmp_path):
+def test_a_job_of_the_module_template_prints_its_output(grid, customer, module_source, tmp_path):
     file = tmp_path / "module.yaml"
     customer.run("workflow", "init", "--template", "module", "--output", str(file))
     text = re.sub(r"source: \S+", f"source: {module_source}/greet@{TAG}", file.read_text())

@@ -77,7 +77,7 @@ def bore(lab):
 
 @pytest.fixture(scope="module")
 def tunnel(lab):
-    """Return the tunnel interface of a step. Its peer is the login host with a web server."""
+    """Return the tunnel interface of a step. The peer is the login host with a web server."""
     lab.sh(
         "login",
         """umask 077; cd /run
@@ -177,7 +177,7 @@ def test_bore_forwards_a_connection_to_the_step(jobs, submitted_jobs, bore):
     assert bore.tokens == [TOKEN]
 
 
-def test_a_container_uses_the_steps_network(jobs, submitted_jobs):
+def test_a_container_uses_the_network_of_its_step(jobs, submitted_jobs):
     result = jobs.wait(submitted_jobs["container"])
 
     assert result.code == 0
@@ -185,7 +185,7 @@ def test_a_container_uses_the_steps_network(jobs, submitted_jobs):
     assert set(re.findall(r"(?m)^(\w+): \d", result.output)) == {"lo", "net0"}
 
 
-def test_a_signal_reaches_the_command_in_a_network(jobs, submitted_jobs):
+def test_a_signal_reaches_the_command_of_a_step_with_a_network(jobs, submitted_jobs):
     assert jobs.wait(submitted_jobs["signal"]) == (0, "trapped\n")
 
 

@@ -41,7 +41,7 @@ def run_provider(tmp_path):
 
 @pytest.fixture
 def make_inventory(tmp_path):
-    """Return a function that copies the lab's inventory and adds settings of Slurm."""
+    """Return a function that copies the lab's inventory and adds settings of Slurm to the copy."""
 
     def with_settings(**settings):
         folder = tmp_path / "inventory"
@@ -71,7 +71,7 @@ def test_verify_checks_every_host_and_finds_no_fault(run_provider, lab):
     assert sorted(report["hosts"]) == sorted(lab.hosts)
 
 
-def test_verify_reports_only_the_stopped_daemon(run_provider, lab):
+def test_verify_reports_a_stopped_daemon_and_no_other_fault(run_provider, lab):
     lab.run("compute2", "systemctl", "stop", "munge")
     try:
         code, report = run_provider("verify", "--limit", "compute2")

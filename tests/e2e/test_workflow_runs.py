@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of every kind of step in a paid job: its effects, its order and its clean-up.
+"""Tests of every kind of step in paid jobs: effects, order and clean-up of the steps.
 
 The jobs run at the same time. Each job writes its observations to its output and uploads the output
 to a store in the test process.
@@ -43,10 +43,10 @@ def in_container(command, **fields):
 
 
 def steps_with_signal(number):
-    """Return two steps: a launched step that traps a signal, and a step that then ends.
+    """Return a step with two steps: a launched step that traps a signal, and a step that ends.
 
-    The end of the second step sends the signal to the launched step. srun must not end the launched
-    step before its trap has run.
+    At the end of the list of steps, the script sends the signal to the launched step. srun must not
+    end the launched step before the trap of this step has run.
     """
     waiting = (
         f"trap 'echo signal {number} {APPEND_TO_OUTPUT}; exit 0' {number}; touch at.{number}; "
@@ -173,7 +173,7 @@ def submitted_jobs(customer, store):
 def template_jobs(customer, store, tmp_path_factory):
     """Submit every template and return the numbers of the jobs.
 
-    The function changes only the address and the keys of the store in the templates.
+    The submitted workflows differ from the templates in the store's address and keys.
     """
     location = store.s3("")["s3"]
     replacements = {
@@ -211,7 +211,7 @@ def workflow(*steps, **fields):
     }
 
 
-def test_steps_run_in_the_workflows_order(grid, lab, customer, store, submitted_jobs):
+def test_steps_run_in_the_order_of_the_workflow(grid, lab, customer, store, submitted_jobs):
     grid.wait(customer, submitted_jobs["constructs"], "FINISHED")
 
     assert store.files["/constructs"].decode() == EXPECTED_OUTPUT
@@ -246,7 +246,7 @@ def test_a_failed_step_ends_the_job_after_its_finally_steps(grid, lab, customer,
 
 
 @pytest.mark.parametrize("name", WORDS_OF_TEMPLATES)
-def test_a_workflow_template_runs_unchanged(grid, customer, store, template_jobs, name):
+def test_the_job_of_a_template_prints_expected_words(grid, customer, store, template_jobs, name):
     grid.wait(customer, template_jobs[name], "FINISHED")
 
     output = customer.run("job", "logs", str(template_jobs[name])).stdout

@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def find_remains(lab_names):
-    """Return a text for each object on this machine that contains the prefix of a lab.
+    """Return a text for each object on this machine whose description contains a lab's prefix.
 
     The objects are mounts, interfaces, network namespaces, tables, cgroups, files and processes.
-    The search does not use the lab tool.
+    The search does not use the lab tool, because the tests check this tool.
     """
     prefix = lab_names.prefix
     lines = Path("/proc/self/mountinfo").read_text().splitlines()

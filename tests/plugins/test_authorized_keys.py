@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The authorized-keys command of the login node's sshd."""
+"""Tests of the program that the login node's sshd calls for the authorized keys of a user."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8cX9zq1fGhZ2oYv3mJ7l0bqg4tq3k0h5Q8m
 
 @pytest.fixture
 def keys(plugins_dir, tmp_path):
-    """A function that runs the command for a user, with a file of the supervisor's keys."""
+    """A function that runs the program for a user, with a file of the supervisor's keys."""
     program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
     file = tmp_path / "keys"
 
@@ -52,7 +52,7 @@ def test_user_that_is_not_a_wallet_gets_no_key(keys, user):
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_missing_user_is_an_error(plugins_dir):
+def test_call_without_a_user_name_is_an_error(plugins_dir):
     program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
 
     result = subprocess.run([program], capture_output=True, text=True, check=False)
@@ -61,7 +61,7 @@ def test_missing_user_is_an_error(plugins_dir):
     assert result.stdout == ""
 
 
-def test_a_missing_file_is_an_error(keys):
+def test_a_missing_file_of_keys_is_an_error(keys):
     result = keys(WALLET, content=None)
 
     assert (result.returncode, result.stdout) == (1, "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job_submit plugin, with the fake slurmctld ``lua/slurm.lua``.
+"""Tests of Slurm's job_submit plugin with the fake slurmctld ``lua/slurm.lua``.
 
 A wallet is a user of the grid. The wallets have uids in a range and a common gid (``SITE``).
 """
@@ -22,7 +22,7 @@ SITE = """gridstead_site = { slurm_uid = 64030, wallet_uid_min = 200001, wallet_
 
 @dataclass(frozen=True)
 class Response:
-    """The return code, the messages to the user and to the log, and fields of the request."""
+    """The plugin's return code, its messages to user and log, and fields of the job request."""
 
     code: str
     user: str
@@ -41,7 +41,7 @@ def source(plugins_dir):
 def call_plugin(lua, source):
     """A function that calls the plugin in Lua and returns the response.
 
-    The argument is the Lua code of the call, in which ``request`` is the job's description.
+    The argument is the Lua code of the call. In this code, ``request`` is the job's description.
     """
 
     def run(call, *, request="{}", prelude="", plugin=source, site=SITE):
@@ -186,7 +186,7 @@ def test_invalid_admin_comment_is_not_replaced_by_a_valid_comment(submit):
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize(("uid", "gid"), [(61000, 0), (61000, GID), (61001, 61001)])
-def test_extra_account_is_refused_with_another_gid(submit, caller, uid, gid):
+def test_extra_account_with_another_gid_is_refused(submit, caller, uid, gid):
     assert submit(caller=caller, uid=uid, gid=gid).code == ERROR
 
 
@@ -210,7 +210,7 @@ def test_job_key_in_the_comment_becomes_the_admin_comment(submit):
     assert (response.code, response.admin_comment, response.comment) == (SUCCESS, JOB_KEY, "")
 
 
-def test_without_site_settings_the_default_ids_apply(submit):
+def test_default_ids_apply_without_site_settings(submit):
     assert submit(caller=SLURM, uid=WALLET, gid=GID, admin_comment=JOB_KEY, site="").code == SUCCESS
     assert submit(caller=SLURM, uid=61000, gid=61001, site="").code == ERROR
 
@@ -258,7 +258,7 @@ def test_a_read_only_request_is_an_error(call_plugin):
 
 
 @pytest.mark.parametrize("call", ["slurm_job_submit()", "slurm_job_modify()"])
-def test_missing_arguments_are_an_error(call_plugin, call):
+def test_a_call_with_missing_arguments_is_an_error(call_plugin, call):
     assert call_plugin(call).code == ERROR
 
 

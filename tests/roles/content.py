@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that select values from folders, lines, playbooks and tasks for comparisons."""
+"""Functions that select the values which tests compare: from folders, lines and playbooks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tasks_with(key: str, tasks: Iterable[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def named(name: str, items: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the only play or task with a name."""
+    """Return the play or task with this name. Exactly one must have the name."""
     (match,) = (item for item in items if item.get("name") == name)
     return match
 

@@ -20,7 +20,7 @@ _VARIABLE = re.compile(r"\{\{ (\w+)")
 
 
 def table(flows: Iterable[dict[str, Any]]) -> str:
-    """Return the flows as a Markdown table, in their order."""
+    """Return the flows as a Markdown table. The order of the flows does not change."""
     lines = ["| flow | to | from | ports | under TLS |", "|---|---|---|---|---|"]
     for flow in flows:
         ports = [f"{_value(port)}/tcp" for port in flow.get("tcp", [])]
@@ -37,7 +37,7 @@ def table(flows: Iterable[dict[str, Any]]) -> str:
 
 
 def page(text: str) -> str:
-    """Return the text of the page with the current table."""
+    """Return the text of the page, in which the table is replaced by the current table."""
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
     flows = yaml.safe_load(DATA.read_text())["gridstead_flows"]

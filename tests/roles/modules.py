@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.roles.catalogue import ROOT
 
-# The arguments are the path of the module, its arguments as JSON, and the folder of collections.
+# Arguments of this program: the module's path, the module's arguments (JSON), the collections.
 RUNNER = """
 import runpy, sys
 import ansible.module_utils.basic as basic

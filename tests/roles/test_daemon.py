@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module daemon restarts or reloads a daemon only if a file is newer than the daemon.
+"""Module daemon restarts or reloads a daemon if a file of the daemon is newer than its start.
 
 A newer file in ``reads`` needs a restart, and a newer file in ``rereads`` needs a reload.
 """
@@ -35,7 +35,7 @@ RUNNING = {
 
 
 def what_to_do(properties, reads=(), rereads=(), **options):
-    """Return the commands of systemctl that a daemon needs, and the reasons."""
+    """Return the commands of systemctl that the module would run, and the reasons."""
     defaults = {"reads": reads, "rereads": rereads, "restart": False, "reload": False}
     return daemon.plan_commands(properties, defaults | options)
 
@@ -63,14 +63,14 @@ def make_file(tmp_path):
     return make
 
 
-def test_a_daemon_newer_than_its_files_is_not_changed(make_file):
+def test_a_daemon_that_started_after_changes_of_its_files_is_not_restarted(make_file):
     reads = [make_file("old", STARTED_AT - 1), "/no/such/file"]
 
     assert what_to_do(RUNNING, reads) == ([], [])
 
 
 @pytest.mark.parametrize("state", ["active", "activating", "reloading"])
-def test_a_daemon_older_than_a_file_is_restarted(make_file, state):
+def test_a_daemon_that_started_before_a_change_of_a_file_is_restarted(make_file, state):
     reads = [make_file("old", STARTED_AT - 1), make_file("young", STARTED_AT + 0.5)]
 
     assert what_to_do(RUNNING | {"ActiveState": state}, reads) == (
@@ -95,7 +95,7 @@ def test_systemd_reloads_unit_files_before_a_start(make_file):
 
 
 @pytest.mark.parametrize(("need_reload", "commands"), [("no", []), ("yes", [["daemon-reload"]])])
-def test_systemd_reloads_unit_files_of_other_units_too(need_reload, commands):
+def test_systemd_reloads_unit_files_that_changed_for_any_unit(need_reload, commands):
     other_unit = RUNNING | {"ActiveState": "failed", "NeedDaemonReload": need_reload}
     output = show_output(RUNNING) + "\n" + show_output(other_unit)
 
@@ -154,7 +154,7 @@ def test_check_mode_reports_the_action_and_does_nothing(
 
 @pytest.fixture
 def fake_systemctl(tmp_path, monkeypatch):
-    """A function that sets the properties of a fake systemctl, which records its calls."""
+    """A function that creates a fake systemctl with the given properties. It records its calls."""
 
     def set_properties(properties):
         (tmp_path / "properties").write_text(show_output(properties))
@@ -174,7 +174,7 @@ def systemctl_calls(folder):
     return calls.read_text().splitlines() if calls.exists() else []
 
 
-def test_a_start_with_no_block_does_not_wait(tmp_path, fake_systemctl):
+def test_option_no_block_starts_the_daemon_without_waiting(tmp_path, fake_systemctl):
     fake_systemctl(RUNNING | {"ActiveState": "failed", "NeedDaemonReload": "yes"})
 
     run_module(

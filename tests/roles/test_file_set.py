@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module file_set changes all files of a set or none. The tests need root.
+"""Tests of module file_set, which changes all files of a set or none. The tests need root.
 
 The module records the paths of changed files in the file ``unsettled``. A handler deletes this file
 after the daemons have loaded the new files.
@@ -76,7 +76,7 @@ def test_mode_and_owner_are_compared(ensure, tmp_path):
 
 
 def test_a_login_is_tested_before_any_file_changes(ensure, tmp_path):
-    """If a file in ``try_first`` must change, the module writes nothing and returns it in ``held``.
+    """If a file in ``try_first`` must change, the module writes nothing. ``held`` names this file.
 
     The role then tests the login and calls the module again without ``try_first``.
     """
@@ -96,7 +96,7 @@ def test_a_login_is_tested_before_any_file_changes(ensure, tmp_path):
     assert result["held"] == []
 
 
-def test_a_file_is_reported_as_changed_until_its_command_succeeded(ensure, tmp_path):
+def test_a_file_is_reported_as_changed_until_the_command_that_loads_it_succeeds(ensure, tmp_path):
     """The command that loads the file writes the loaded content to the file ``in_force``."""
     in_force = tmp_path / "in_force"
     rules = {"path": str(tmp_path / "rules"), "content": "x\n", "in_force": str(in_force)}
@@ -108,7 +108,7 @@ def test_a_file_is_reported_as_changed_until_its_command_succeeded(ensure, tmp_p
     assert ensure(rules | {"content": "y\n"})["changes"] == [rules["path"]]
 
 
-def test_an_absent_file_is_removed(ensure, tmp_path):
+def test_a_file_in_option_absent_is_removed(ensure, tmp_path):
     old = tmp_path / "old"
     old.write_text("x\n")
 
@@ -171,7 +171,7 @@ def test_changes_are_reported_by_each_run_until_they_are_settled(ensure, tmp_pat
 
 
 def make_files(folder, *names):
-    """Return the options of several files with one content."""
+    """Return the options of several files with the same content."""
     return [{"path": str(folder / name), "content": "x\n"} for name in names]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module installed_packages: the facts match dpkg and apt on this machine."""
+"""Tests of the Ansible module installed_packages, which reads the facts of dpkg and apt."""
 
 import os
 import runpy
@@ -14,7 +14,7 @@ MODULE = ROOT / "plugins/modules/installed_packages.py"
 
 @pytest.fixture(scope="module")
 def module():
-    """The global names of the module."""
+    """The global names of the Ansible module, by name."""
     return runpy.run_path(str(MODULE))
 
 
@@ -33,7 +33,7 @@ def test_a_removed_package_is_not_listed(module):
     assert module["packages_of"](states) == {"base-files": "13.8"}
 
 
-def test_the_newest_file_time_is_the_time_of_the_apt_lists(module, tmp_path):
+def test_the_time_of_the_apt_lists_is_that_of_the_newest_file(module, tmp_path):
     files = (tmp_path / "stamp", tmp_path / "lists")
     assert module["newest_change"](files) == 0
 

@@ -13,7 +13,7 @@ import yaml
 from tests.roles.catalogue import ROOT
 from tests.roles.inventories import copy_inventory, make_authority
 
-# ansible-playbook in a process that cannot import pydantic.
+# Program that runs ansible-playbook in a process that cannot import pydantic.
 WITHOUT_PYDANTIC = """
 import sys
 sys.modules["pydantic"] = None
@@ -104,7 +104,7 @@ def test_a_completed_copy_is_valid_and_the_example_is_not(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", VALIDATING_PLAYBOOKS)
-def test_every_playbook_checks_the_inventory_first_with_any_tag(name):
+def test_every_playbook_checks_the_inventory_even_with_tags(name):
     result = run(ROOT / "inventory/example", name, "--list-tasks", "--tags=base_configure")
 
     assert result.returncode == 0, result.stderr
@@ -127,7 +127,7 @@ def test_an_expired_ca_stops_every_run_except_its_replacement(name, expected_cod
     ends = dt.datetime(2021, 1, 1, tzinfo=dt.UTC)
     make_authority(site / ".secrets/pki", begins, ends)
     (site / ".secrets").chmod(0o700)
-    # The test runs only the play that imports validate.yml, with its variables.
+    # Run the play that imports validate.yml, with the variables of this play, and no other play.
     key = "ansible.builtin.import_playbook"
     plays = yaml.safe_load((ROOT / "playbooks" / name).read_text())
     (check,) = (play for play in plays if play.get(key) == "validate.yml")
@@ -141,7 +141,7 @@ def test_an_expired_ca_stops_every_run_except_its_replacement(name, expected_cod
     assert is_reported is (expected_code != 0)
 
 
-def test_a_missing_package_is_named_with_the_commands_that_install_it(site: Path):
+def test_the_error_for_a_missing_package_contains_the_commands_that_install_it(site: Path):
     argv = [sys.executable, "-c", WITHOUT_PYDANTIC, f"--inventory={site}"]
 
     result = subprocess.run(

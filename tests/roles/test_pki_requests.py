@@ -24,7 +24,7 @@ def make_key() -> ec.EllipticCurvePrivateKey:
 
 
 def certificate(subject, public_key, signer, *, extensions=(), days=100) -> x509.Certificate:
-    """Return a certificate that is valid for ``days`` days after NOW, signed by a key."""
+    """Return a certificate, signed by key ``signer``, that expires ``days`` days after NOW."""
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -55,7 +55,7 @@ def service_key():
 
 
 def sign_request(service_key, authority_key, *, days=100) -> bytes:
-    """Sign the module's request for a key, as the role does. Return the certificate as PEM."""
+    """Sign the module's request for a service key, as the role does. Return a PEM certificate."""
     request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
     signed_certificate = certificate(
         request.subject,
@@ -123,10 +123,10 @@ def test_a_certificate_that_expires_soon_is_renewed(service_key, authority_key, 
     assert reason == "it expires on 2026-03-01"
 
 
-def test_a_run_interrupted_between_certificate_and_key_continues(
+def test_a_certificate_is_requested_again_if_its_key_was_not_installed(
     authority_key, authority, tmp_path
 ):
-    """The new certificate is installed and the new key is not. The module must request another
+    """The new certificate is installed, but the new key is not. The module must request another
     certificate. Otherwise, the host would keep the old key with the new certificate.
     """
     entry = {"name": "agent", "owner": "root", "group": "root"}
@@ -154,7 +154,7 @@ def test_a_run_interrupted_between_certificate_and_key_continues(
     assert (request["name"], request["reason"]) == ("agent", "its key is new")
 
 
-def test_a_request_is_for_servers_and_clients(service_key):
+def test_a_request_asks_for_a_certificate_for_servers_and_clients(service_key):
     request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
 
     usage = request.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value

@@ -22,7 +22,7 @@ NEW_ACCOUNT = dict.fromkeys(limits.ACCOUNT, "") | {"Fairshare": "1", "QOS": "nor
 
 
 class Sacctmgr:
-    """A fake AnsibleModule whose sacctmgr stores changes and records the commands."""
+    """A fake AnsibleModule with a fake sacctmgr, which stores changes and records its commands."""
 
     check_mode = False
 
@@ -50,7 +50,7 @@ class Sacctmgr:
         return 0, "", ""
 
     def show(self, argv):
-        """Return one line for each object with the requested fields."""
+        """Return one line for each QOS or account. The line contains the requested fields."""
         assert argv[:4] == ["sacctmgr", "--noheader", "--parsable2", "show"]
         if not self.has_slurmdbd:
             return ""
@@ -124,7 +124,7 @@ def test_a_second_run_changes_nothing(sacctmgr):
     assert result.changes == []
 
 
-def test_only_differences_are_sent(sacctmgr):
+def test_a_changed_setting_is_sent_without_the_unchanged_settings(sacctmgr):
     sacctmgr.apply({"long": LONG_QOS})
 
     result = sacctmgr.apply({"long": LONG_QOS | {"Priority": 6}})
@@ -158,7 +158,7 @@ def test_the_limits_of_a_qos_without_declared_settings_are_not_changed(sacctmgr)
 
 
 def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
-    """sacctmgr accepts gres/gpu only after the first start of slurmctld, which needs the QOS.
+    """sacctmgr refuses gres/gpu before the first start of slurmctld. This start needs the QOS.
     Therefore, the QOS are first created without limits.
     """
     qos = {"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
@@ -242,8 +242,8 @@ EQUAL_VALUES = [
 
 
 @pytest.mark.parametrize(("name", "desired", "current"), EQUAL_VALUES)
-def test_two_notations_of_one_value_are_no_difference(name, desired, current):
-    """The values are the output of sacctmgr 24.11.5."""
+def test_two_notations_of_the_same_value_are_not_a_difference(name, desired, current):
+    """The current values are from the output of sacctmgr 24.11.5."""
     assert limits.settings(limits.QOS, {name: desired}, {name: current}) == {}
 
 
@@ -251,7 +251,7 @@ def test_two_notations_of_one_value_are_no_difference(name, desired, current):
     ("desired", "current", "changes"),
     [("Parent", "parent", {}), (None, "parent", {"Fairshare": "-1"})],
 )
-def test_an_account_may_inherit_its_parents_share(desired, current, changes):
+def test_an_account_may_inherit_the_share_of_its_parent(desired, current, changes):
     assert (
         limits.settings(limits.ACCOUNT, {"Fairshare": desired}, {"Fairshare": current}) == changes
     )
@@ -327,7 +327,7 @@ def test_an_invalid_setting_is_reported(desired, name, fault, allowed):
     "desired", [{"MaxWall": 3599}, {"MaxWall": "43200"}, {"GraceTime": 43200}, {}, None]
 )
 def test_an_unambiguous_number_is_accepted(desired):
-    """YAML reads 12:00:00 as 43200, so this number is ambiguous for MaxWall unless it is quoted.
+    """YAML reads 12:00:00 as 43200, so an unquoted 43200 is ambiguous for MaxWall.
 
     A plain number for GraceTime is always in seconds.
     """

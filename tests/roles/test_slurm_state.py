@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role slurm creates the folder of slurmctld's state, but not in place of a missing mount.
+"""Role slurm creates the folder of slurmctld's state, unless a mount with the state is missing.
 
 A marker file in the folder shows that the folder contains the state.
 """
@@ -19,8 +19,8 @@ MARKER = ROLE.vars["__slurm_state_marker"]
 def prepare_state(tmp_path):
     """A function that prepares the folder of a controller's state, like the role.
 
-    ``previous`` is the folder of the last run; empty for a new controller. The function returns the
-    exit code and the output of Ansible.
+    Argument ``previous`` is the folder that the last run recorded, or empty for a new controller.
+    The function returns the exit code and the output of Ansible.
     """
     for name in ("state.yml", "state_note.yml"):
         text = (ROLE.path / "tasks" / name).read_text()
@@ -53,7 +53,7 @@ def prepare_state(tmp_path):
     return run
 
 
-def test_a_missing_state_that_existed_before_is_an_error(prepare_state, tmp_path):
+def test_a_state_folder_that_existed_before_and_is_missing_is_an_error(prepare_state, tmp_path):
     state = tmp_path / "mounted/slurm"
 
     code, output = prepare_state(state, previous=state)

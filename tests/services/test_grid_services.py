@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the meta-scheduler, LDAP connector, user directories and registration with fakes."""
+"""Tests of the meta-scheduler, LDAP connector, user directories and registration, on fakes."""
 
 from dataclasses import dataclass, field
 
@@ -79,7 +79,7 @@ def addresses_of(users):
 
 @pytest.fixture
 def refused_job(ledger):
-    """Return a job that PROVIDER was matched with, claimed and refused."""
+    """Return a job that was matched with PROVIDER, and that PROVIDER claimed and then refused."""
     ledger.add_provider(PROVIDER)
     job = ledger.request(CUSTOMERS[0])
     ledger.match(job.id.number, PROVIDER)
@@ -167,7 +167,7 @@ def test_refused_job_is_matched_with_another_provider(ledger, refused_job):
     assert match.provider == OTHER_PROVIDER
 
 
-def test_refusal_on_an_old_fork_does_not_affect_the_new_job_with_its_number(ledger, refused_job):
+def test_refusal_on_an_old_fork_does_not_affect_a_new_job_with_the_same_number(ledger, refused_job):
     outbox = MemoryOutbox()
     service = meta_scheduler(ledger, outbox)
     service.tick()
@@ -183,7 +183,7 @@ def test_refusal_on_an_old_fork_does_not_affect_the_new_job_with_its_number(ledg
 
 
 @pytest.mark.parametrize("script", ["../../etc/passwd", "a/b", "x" * 32, "é"])
-def test_only_jobs_with_a_valid_script_id_are_matched(ledger, script):
+def test_job_with_a_malformed_script_id_is_not_matched(ledger, script):
     ledger.add_provider(PROVIDER)
     malformed_job = ledger.request(CUSTOMERS[0], script=script)
     valid_job = ledger.request(CUSTOMERS[1])
@@ -254,7 +254,7 @@ def test_connector_reads_the_history_from_the_start_block(ledger):
     assert addresses_of(directory.users()) == [CUSTOMERS[1]]
 
 
-def test_only_users_in_the_wallet_range_get_directories():
+def test_users_that_are_not_wallet_users_get_no_directories():
     storage = FakeStorage()
     wallet_user = GridUser(address=CUSTOMERS[0], uid=200_001, gid=100_000)
     uid_out_of_range = GridUser(address=CUSTOMERS[1], uid=0, gid=0)
@@ -270,7 +270,7 @@ def test_only_users_in_the_wallet_range_get_directories():
 
 @dataclass
 class DirectorySetup:
-    """A maker of user directories for three users, whose storage fails for the first user."""
+    """A maker of user directories for three users. Its storage fails for the first user."""
 
     storage: FakeStorage
     clock: FakeClock
@@ -320,12 +320,12 @@ def test_repeated_failure_of_a_user_is_logged_once(directory_setup):
 
 
 def terms(cpu_per_min):
-    """Return terms with this price of a CPU."""
+    """Return the terms of a provider with this price of a CPU."""
     prices = Prices(gpu_per_min=1, cpu_per_min=cpu_per_min, memory_mb_per_min=3)
     return Terms(prices=prices, labels={"zone": "lab"})
 
 
-def test_cluster_registers_once_and_again_after_a_change(ledger):
+def test_cluster_is_registered_again_after_a_change_and_not_otherwise(ledger):
     outbox = MemoryOutbox()
     slurm = FakeScheduler(ledger.clock)
     service = Registration(ledger, outbox, slurm, provider=PROVIDER, terms=terms(cpu_per_min=2))

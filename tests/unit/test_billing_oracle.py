@@ -18,7 +18,7 @@ COUNT = st.integers(0, 10**6)
 
 
 def test_oracle_price_matches_a_manual_calculation():
-    """4 CPUs at 0.95, 2000 MB at 0.00008, 1 GPU at 8.5: 3.8 + 0.16 + 8.5 = 12.46 credits."""
+    """Per minute: 4 CPUs at 0.95, 2000 MB at 0.00008, 1 GPU at 8.5: 3.8 + 0.16 + 8.5 = 12.46."""
     resources = Resources(gpus=1, tasks=2, cpus_per_task=2, memory_per_cpu_mb=500)
     prices = Prices(
         gpu_per_min=8_500_000_000_000_000_000,
@@ -30,7 +30,7 @@ def test_oracle_price_matches_a_manual_calculation():
 
 
 def test_oracle_bill_matches_the_billing_page():
-    """443 s at 12.46 credits cost 91.99633..., and 20 % of this is 18.39926..."""
+    """443 s at 12.46 credits per minute cost 91.99633... credits. The fee of 20 % is 18.39926..."""
     expected = oracle.Bill(
         cost=91_996333333333333333,
         provider=73_597066666666666667,

@@ -23,13 +23,13 @@ if TYPE_CHECKING:  # These imports are slow, and many commands do not use the ch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridClient:
-    """The settings and the wallet of a grid user, and the access to the contracts.
+    """The settings and the wallet of a grid user, and objects that access the contracts.
 
     Attributes:
         settings: The settings of the user.
         wallet: The wallet of the user.
-        customer: The calls that the user sends to the contracts.
-        ledger: The reader of jobs and providers.
+        customer: Sends the user's calls to the contracts.
+        ledger: Reads jobs and providers from the chain.
     """
 
     settings: ClientSettings
@@ -38,7 +38,7 @@ class GridClient:
     ledger: ChainLedger
 
     def job(self, number: int) -> Job:
-        """Return a job as of the newest block.
+        """Return a job in its state at the newest block.
 
         Raises:
             InvalidInput: If the job does not exist.
@@ -83,7 +83,7 @@ def settings_file(config: Path | None) -> Path:
 
 
 def open_client(config: Path | None) -> GridClient:
-    """Return the access to the grid that the user's settings file describes."""
+    """Return a client with the settings of the user's settings file."""
     from gridstead.config import ClientSettings, load  # noqa: PLC0415 - slow import
     from gridstead.wiring.client import open_customer  # noqa: PLC0415 - slow import
 
@@ -111,7 +111,7 @@ def parse_job_number(text: str) -> int:
 
 
 def exit_code(job: Job) -> int:
-    """Return the exit code of a job as a shell does: 128 plus the signal if a signal ended it."""
+    """Return a job's exit code as a shell does: 128 + N if signal N ended the job."""
     code = job.exit_code >> 8
     signal = job.exit_code & 0x7F
     if code == 0 and signal:

@@ -2,11 +2,12 @@
 """Groups of options that several commands share. A group is a dataclass whose fields are options.
 
 A command has a parameter whose type is the dataclass, and is decorated with ``expanded``. Typer
-reads the options of a command from its signature. The decorator therefore replaces the parameter in
-the signature by the fields. Options without a default come first. Otherwise the order is unchanged.
+reads the options of a command from the signature of its function. The decorator therefore replaces
+the parameter in the signature by one parameter for each field. Options without a default come
+first. Otherwise the order is unchanged.
 
-The module of the dataclass must import the names in its annotations at run time, not only for type
-checking.
+The module of the dataclass must import the names in the annotations of the fields at run time, not
+only for type checking.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def expanded(
 
     Args:
         without: Names of fields that are not options of this command. They have their default.
-        instead: For this command, the annotations that replace those of the fields, by field name.
+        instead: Annotations that replace the annotations of fields, by field name.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -60,7 +61,7 @@ def expanded(
 def _options(
     group: type[Any], without: Collection[str], instead: Mapping[str, object]
 ) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a group's options by field name."""
+    """Return the parameters for a group's options, by field name."""
     hints = get_type_hints(group, include_extras=True) | dict(instead)
     options: dict[str, inspect.Parameter] = {}
     for field in fields(group):

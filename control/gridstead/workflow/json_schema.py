@@ -14,7 +14,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, object]:
-    """Return the schema of a file with a job at the top level or under ``job``."""
+    """Return the schema of a workflow file. The job is the whole file or its field ``job``."""
     schema = Workflow.model_json_schema(by_alias=True)
     models = schema.pop("$defs")
     models["Job"] = schema

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Object names, and checks of objects. The name of an object is the hash of its stored bytes.
 
-Rule: a name is built only from checked parts, so its path never leaves the repository.
+Rule: every part of a name is checked, so the path of an object never leaves the repository.
 Source: the format described in docs/explanation/cvmfs.md.
 """
 
@@ -45,7 +45,7 @@ class ObjectKind(Enum):
     CERTIFICATE = "X"
 
 
-# A hash and the path of an object. No algorithm at the end of the hash means SHA-1. The last
+# A hash, and the path of an object. A hash without a suffix is a SHA-1 hash. The last
 # character of a path is the kind of the object.
 _HASH = re.compile(r"([0-9a-f]{40})(|-rmd160|-shake128)")
 _PATH = re.compile(r"data/([0-9a-f]{2})/([0-9a-f]{38})(|-rmd160|-shake128)([CHMPX]?)")
@@ -109,7 +109,7 @@ def parse_hash(text: str, kind: ObjectKind) -> ObjectName:
     """Return the object name that a manifest, a catalog or a history contains.
 
     Args:
-        text: The digest, with the suffix of its algorithm unless it is SHA-1.
+        text: The digest, followed by the suffix of the algorithm (SHA-1 has no suffix).
         kind: The type of the object.
 
     Raises:
@@ -154,7 +154,7 @@ def parse_path(path: str) -> ObjectName | None:
 
 
 def verify_pieces(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of an object, and check their hash after the last piece.
+    """Yield the pieces of an object, and check the hash of the object after the last piece.
 
     Raises:
         RepositoryUntrusted: After the last piece, if the hash does not match the name.

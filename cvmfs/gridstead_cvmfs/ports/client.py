@@ -22,11 +22,11 @@ class Content(Protocol):
         ...
 
     def read(self, size: int, offset: int) -> bytes:
-        """Return up to ``size`` bytes from ``offset``; fewer at the end."""
+        """Return ``size`` bytes from position ``offset``, or fewer at the end of the content."""
         ...
 
     def close(self) -> None:
-        """Release the file."""
+        """Release the file that holds the content."""
         ...
 
 
@@ -49,21 +49,21 @@ class TreeCatalog(Protocol):
         ...
 
     def nested(self) -> Mapping[str, ObjectName]:
-        """Return the nested catalogs by the paths of their roots."""
+        """Return the names of the nested catalogs, by the paths of their root directories."""
         ...
 
     def close(self) -> None:
-        """Release the database."""
+        """Release the database that holds the catalog."""
         ...
 
 
 class ContentCache(Protocol):
     """Decompressed objects of one repository on the local disk, up to a maximum size.
 
-    The least recently used objects are removed first, and catalogs last. Several threads and
-    several processes may call any method.
+    The least recently used objects are removed first. Catalogs are removed after all other objects.
+    Several threads and several processes may call any method.
 
-    Guarantee: a cached object is complete and matches its name, also after a crash.
+    Guarantee: a cached object is complete and matches its name, even after a crash.
     """
 
     def open(self, name: ObjectName) -> Content | None:

@@ -84,10 +84,10 @@ def check_replication_allowed(upstream: Upstream, name: str) -> None:
 
 
 def stored_signed_files(files: ReplicaFiles, name: str) -> tuple[Manifest, Whitelist] | None:
-    """Return the stored manifest and whitelist, which were checked before they were stored.
+    """Return the stored manifest and whitelist. Both were checked before they were stored.
 
     Returns:
-        None before the first pull.
+        None if the replica has not been pulled yet.
 
     Raises:
         ConfigError: If a stored file is damaged.

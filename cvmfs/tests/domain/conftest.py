@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks the network in the tests of the domain."""
+"""The fixture that blocks the network in all tests of this folder."""
 
 from tests.network_guard import network_attempts  # noqa: F401 - a fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object names, signed files and the state of CVMFS replicas."""
+"""Tests of object names, signed files and the state of CVMFS replicas."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ WHITELIST = [
 
 
 def signed_file(*lines):
-    """Return the bytes of a signed file with these lines, a correct hash and any signature."""
+    """Return the bytes of a signed file with these lines, a correct hash and a fake signature."""
     text = "".join(f"{line}\n" for line in lines).encode()
     return text + b"--\n" + hashlib.sha1(text).hexdigest().encode() + b"\nsignature\n--\n\x00"
 
@@ -94,7 +94,7 @@ def test_a_text_that_is_not_a_hash_is_refused(invalid_hash):
     with pytest.raises(RepositoryUntrusted, match="not a content hash"):
         parse_hash(invalid_hash, ObjectKind.FILE)
     path = f"data/{invalid_hash[:2]}/{invalid_hash[2:]}"
-    # A hash with C is not a valid hash, but its path is that of a catalog.
+    # A hash with suffix C is not a valid hash, but a path with this suffix is that of a catalog.
     if invalid_hash != ZERO + "C":
         assert parse_path(path) is None
 
@@ -114,7 +114,7 @@ def test_an_invalid_digest_is_refused(digest):
         from_digest(digest, 0, ObjectKind.FILE)
 
 
-def test_the_numbers_in_catalogs_are_mapped_to_algorithms():
+def test_the_algorithm_numbers_in_catalogs_are_mapped_to_algorithms():
     names = [from_digest(b"\x01" * 20, code, ObjectKind.CHUNK) for code in range(3)]
 
     algorithms = [name.algorithm for name in names]
@@ -282,7 +282,7 @@ def revision(number):
 
 
 def superseded_times(state):
-    """Return (number, time at which a newer revision became current) of each revision."""
+    """Return (number, time at which the revision was superseded) for each revision."""
     return [(revision.number, revision.superseded_at) for revision in state.revisions]
 
 

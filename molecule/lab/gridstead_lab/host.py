@@ -14,9 +14,9 @@ from gridstead_lab import cgroups, commands, namespaces, processes
 from gridstead_lab.errors import LabError
 from gridstead_lab.names import MARK, Names
 
-# With SIGRTMIN+4 systemd as PID 1 powers off.
+# This signal lets systemd, the first process of a host, power the host off.
 POWER_OFF = signal.SIGRTMIN + 4
-# The major and minor numbers of devices that all users of a host may open, as on a real machine.
+# Devices that all users of a host may open, as on a real machine. Values: major and minor number.
 DEVICES = {"fuse": (10, 229), "net/tun": (10, 200)}
 STOP_TIMEOUT_S = 10.0
 
@@ -37,8 +37,8 @@ def mount_root(names: Names, host: str, lowerdir: str) -> None:
     for part in ("upper", "work", "root"):
         (folder / part).mkdir(parents=True)
         (folder / part).chmod(0o755)
-    # With option volatile, sync does not write to the disk. A killed host keeps its data in the
-    # machine's memory. A crash of the machine destroys the lab.
+    # With option volatile, sync does not write to the disk. The data of a killed host is still
+    # in the memory of the machine that runs the lab. A crash of this machine destroys the lab.
     options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work,volatile"
     commands.run(
         ["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root(host))]
@@ -48,12 +48,12 @@ def mount_root(names: Names, host: str, lowerdir: str) -> None:
 def give_identity(names: Names, placed: PlacedHost, public_key: str) -> str:
     """Write the files that differ between hosts into a host's root.
 
-    Call this function only before the first boot. The roles manage these files later. Returns the
-    public host key.
+    Call this function before the first boot and not later, because Ansible roles manage these
+    files after the boot. Returns the public host key.
     """
     root = names.root(placed.name)
     key = root / "etc/ssh/ssh_host_ed25519_key"
-    # A plain image contains the keys that openssh-server created when the image was built.
+    # The image may contain keys that openssh-server created when the image was built.
     for key_of_image in key.parent.glob("ssh_host_*"):
         key_of_image.unlink()
     commands.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", placed.name, "-f", str(key)])
@@ -78,7 +78,7 @@ def give_identity(names: Names, placed: PlacedHost, public_key: str) -> str:
 def boot(names: Names, placed: PlacedHost) -> None:
     """Start a host whose root and network exist, and return immediately.
 
-    The first process joins the host's cgroups before it executes systemd-nspawn.
+    A shell joins the host's cgroups and then executes systemd-nspawn.
     """
     cgroups.prepare(placed.recipe)
     folder, recipe = names.host(placed.name), placed.recipe
@@ -107,7 +107,7 @@ def boot(names: Names, placed: PlacedHost) -> None:
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                 "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
                 # Makes /proc/sys/net writable in the host's network namespace and in the network
-                # namespaces of its users.
+                # namespaces that users of the host create.
                 "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
                 MARK: names.prefix,
             },
@@ -125,7 +125,7 @@ def power_off(names: Names, nspawn: int) -> None:
 def cut_power(names: Names, host: str) -> None:
     """Kill all processes of a host, as a power cut does, and wait until they have ended.
 
-    The host keeps its unsynced writes, unlike after a real power cut.
+    Unlike after a real power cut, writes that were not synced are kept.
 
     Raises:
         LabError: If processes of the host still run after 10 s.
@@ -152,7 +152,7 @@ def cut_power(names: Names, host: str) -> None:
 
 
 def unmount_below(folder: Path) -> None:
-    """Unmount all mounts in a folder, latest first. A mount that stays busy is unmounted lazily."""
+    """Unmount all mounts in a folder, newest first. A mount that stays busy is unmounted lazily."""
     for _ in range(20):
         points = mounts_below(folder)
         if not points:
@@ -165,7 +165,7 @@ def unmount_below(folder: Path) -> None:
 
 
 def mounts_below(folder: Path) -> list[str]:
-    """Return the mount points in a folder, latest first."""
+    """Return the mount points in a folder, newest mount first."""
     points = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         point = line.split()[4]
@@ -179,7 +179,7 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder in which nothing is mounted.
 
     Raises:
-        LabError: If the folder contains a mount. The folder is then unchanged.
+        LabError: If the folder contains a mount. In this case, nothing is removed.
     """
     mounts = mounts_below(folder)
     if mounts:

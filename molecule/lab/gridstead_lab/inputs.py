@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of the lab's image, read from this machine and this checkout."""
+"""Reads the inputs of the image of the lab's hosts from this machine and this checkout."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,8 @@ class Inputs:
     Attributes:
         sources: The apt sources in the one-line format.
         apt_conf: The files of apt's configuration as sorted pairs (file name, text).
-        packages: The names of the packages.
-        lock: The text of the lock file with hashes, or an empty text if the file does not exist.
+        packages: The names of the Debian packages to install.
+        lock: The text of the lock file of Python packages, or an empty text without this file.
     """
 
     sources: tuple[str, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The random choice of moments to kill a run of Ansible, from the log of an earlier run.
+"""Chooses random moments at which to kill a run of Ansible, from the log of an earlier run.
 
 A moment is a task and a number of seconds since the start of that task. A time since the start of
 the run would not be useful, because a run with fewer changes reaches the same task earlier.
@@ -34,7 +34,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task of a finished run, with its start since the first task and its duration."""
+    """A task of a finished run. ``start_s`` is the time since the start of the first task."""
 
     banner: str
     count: int
@@ -64,7 +64,7 @@ def tasks(log: str) -> list[Task]:
 
 
 def _longest_run(log: str) -> list[tuple[datetime, str]]:
-    """Return the start and the banner of each task of the longest run, and of its recap."""
+    """Return start and banner of each task of the longest finished run, and of its recap."""
     runs: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
     for line in log.splitlines():
         match = _LOGGED.match(line)
@@ -80,9 +80,9 @@ def _longest_run(log: str) -> list[tuple[datetime, str]]:
 
 
 def choose(run: Sequence[Task], number: int, random: Random) -> list[Moment]:
-    """Return a number of random moments of a run, in order.
+    """Return ``number`` random moments of a run, in order.
 
-    The moments are in different parts of the run, which all have the same length.
+    The run is divided into ``number`` parts of the same length. Each part contains one moment.
     """
     part_s = (run[-1].start_s + run[-1].length_s) / number
     moments = []

@@ -2,8 +2,8 @@
 """The commands that bring a lab up, take it down, and stop and start its hosts.
 
 ``up`` writes the state file last. If ``up`` finds objects of a lab without a state file, it removes
-them first. ``down`` finds the objects of a lab by their prefix and needs no file. It therefore
-also removes the lab of an ``up`` that was killed at any moment.
+the objects first. ``down`` finds the objects of a lab by their prefix and needs no file. Therefore
+``down`` can remove a lab even if ``up`` was killed at any moment.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ BOOT_TIMEOUT_S = 180.0  # a boot takes 2 s on an idle machine and minutes on a b
 def up(names: Names, topology: Topology, report: Report) -> None:
     """Bring a lab up and wait until every host of the topology answers on its ssh port.
 
-    If the lab is up, this function only starts hosts that were killed.
+    If the lab is up already, this function starts the killed hosts and changes nothing else.
 
     Raises:
         LabError: If a host does not come up, the lab is up with another topology, or the prefix
@@ -56,7 +56,7 @@ def up(names: Names, topology: Topology, report: Report) -> None:
 def down(names: Names, report: Report) -> None:
     """Remove every object of a lab: processes, mounts, network objects, cgroups and folders.
 
-    Prints nothing if the lab has no objects. Other objects of the machine do not change.
+    Prints nothing if the lab has no objects. Objects that are not of the lab do not change.
     """
     _refuse_foreign_lab(names)
     kill_programs_of_lab(names)
@@ -75,7 +75,7 @@ def kill(names: Names, name: str) -> None:
 
 
 def start(names: Names, name: str) -> None:
-    """Start a killed host with its unchanged disk and wait until it answers on its ssh port."""
+    """Start a killed host with its unchanged disk and wait until its ssh port answers."""
     with running_lab(names, name) as lab:
         if name not in processes.nspawns(names):
             _start(names, lab, name)
@@ -277,7 +277,7 @@ def _answers_ssh(address: str) -> bool:
 
 @contextlib.contextmanager
 def running_lab(names: Names, name: str) -> Iterator[state.State]:
-    """Yield the state of a lab that is up. Other runs on the lab wait for the end of the block.
+    """Yield the state of a lab that is up. During the block, other runs on the lab wait.
 
     Raises:
         LabError: If the lab is not up or has no host of this name.

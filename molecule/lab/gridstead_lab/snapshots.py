@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that take snapshots of a host with molecule/single/snapshot.py and compare them."""
+"""Functions that take snapshots of a host with molecule/single/snapshot.py or compare snapshots."""
 
 import json
 import re

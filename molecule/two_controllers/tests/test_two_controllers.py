@@ -19,7 +19,7 @@ STATE_FOLDER = "/srv/shared/slurm"
 
 
 class Cluster(Lab):
-    """A lab that runs Slurm commands on the second controller, whose host does not fail."""
+    """A lab. Its methods run Slurm commands on the second controller, whose host does not fail."""
 
     def run(self, host, *argv, check=True, **options):
         """Run a command on a host over a new ssh connection.
@@ -85,7 +85,7 @@ def test_both_controllers_answer_and_share_their_state(cluster):
 
 
 def test_a_restart_of_the_second_controller_holds_no_partitions(cluster):
-    """The restart also does not create the file stopped_cleanly, which marks a clean stop.
+    """The second controller does not create the file stopped_cleanly, which marks a clean stop.
 
     If the file existed, a later crash of the first controller would look like a clean stop.
     """
@@ -112,7 +112,7 @@ def running_job(cluster, grid):
 
 
 @pytest.mark.usefixtures("stop_first_controller")
-def test_jobs_end_and_start_without_the_first_controller(cluster, running_job):
+def test_a_running_job_ends_and_a_new_job_runs_without_the_first_controller(cluster, running_job):
     _, number, signal_file = running_job
     submit = (
         "sbatch --parsable --uid=65534 --gid=65534 --account=grid --chdir=/tmp "

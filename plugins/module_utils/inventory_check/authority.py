@@ -24,7 +24,7 @@ Fault = tuple[Path, str, str]  # the file, what is wrong with it, and what is al
 
 
 def authority(inventory: Inventory, now: datetime, *, is_replaced: bool) -> Iterator[Diagnostic]:
-    """Find contradictory validity periods, and an authority that cannot sign or has expired.
+    """Report contradictory validity periods, and an authority that cannot sign or has expired.
 
     Args:
         inventory: The inventory.
@@ -35,7 +35,7 @@ def authority(inventory: Inventory, now: datetime, *, is_replaced: bool) -> Iter
     yield from _check_periods(host)
     folder = host.value("pki_authority_dir")
     if isinstance(folder, str) and folder.startswith("/"):
-        # The folder of secrets contains links during the check. Messages show the real path.
+        # During the check, the folder of secrets contains symbolic links. Messages show real paths.
         real_folder = Path(folder).resolve()
         until = now + timedelta(days=host.number("pki_renew_before_days") or 0)
         for path, fault, allowed in faults(real_folder, now, until, is_replaced=is_replaced):
@@ -67,7 +67,7 @@ def _check_periods(host: Host) -> Iterator[Diagnostic]:
 def faults(
     folder: Path, now: datetime, until: datetime, *, is_replaced: bool = False
 ) -> Iterator[Fault]:
-    """Find at most one fault in the current and one in the next authority.
+    """Yield at most one fault of the current authority and at most one of the next authority.
 
     Args:
         folder: The folder of the authorities. It may be empty.

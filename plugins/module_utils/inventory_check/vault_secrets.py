@@ -9,14 +9,14 @@ from typing import Any
 from .diagnostic import Diagnostic
 from .inventory import Inventory, group_by_meaning, to_template
 
-# The default variables create a secret with this lookup, in a file that they read again later.
+# Default values of variables contain this lookup. It creates a secret and stores it in a file.
 _PASSWORD_LOOKUP = "lookup('ansible.builtin.password'"  # noqa: S105 - only the lookup
 
 
 def secrets(inventory: Inventory, wiring: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    """Find secrets that begin or end with white space. The diagnostics do not contain the secret.
+    """Report secrets that begin or end with white space. The diagnostics contain no secret.
 
-    Secrets in files are not checked: they never contain white space.
+    Secrets in files are not checked, because they never contain white space.
 
     Args:
         inventory: The inventory.

@@ -14,8 +14,8 @@ from gridstead.adapters.chain.wallet import create_wallet
 from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.cli.main import main
 
-# The numbers of wallets, which are also their private keys. ADMIN has deployed the contracts, and
-# POOR has no coins.
+# Numbers of wallets. The number of a wallet is also its private key. ADMIN has deployed the
+# contracts, and POOR has no coins.
 ADMIN, NEW_OWNER, POOR = 1, 71, 72
 # Exit codes.
 INPUT_ERROR, REFUSED, TRANSIENT_ERROR, CONFIG_ERROR = 65, 69, 75, 78
@@ -45,7 +45,7 @@ class ContractsCli:
     def read(self, *arguments, contract=None, **options):
         """Run a command without a wallet.
 
-        The contract is by default the chain's MetaScheduler. The other options are passed on.
+        The contract is by default the chain's MetaScheduler. Options are passed to the command.
         """
         options = {"rpc-url": self.chain.anvil.url} | options
         if "deployment" not in options:
@@ -68,7 +68,7 @@ class ContractsCli:
         return self.read(*arguments, **(wallet_options | options))
 
     def transaction_count(self, number=ADMIN):
-        """Return how many transactions a wallet has sent, including pending ones."""
+        """Return how many transactions a wallet has sent, including pending transactions."""
         address = wallet(number).address
         return int(self.chain.anvil.rpc("eth_getTransactionCount", address, "pending"), 16)
 

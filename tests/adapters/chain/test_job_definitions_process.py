@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service as a process, with a real chain, PostgreSQL and wallets."""
+"""Tests of the Job Definition service as a process, with a real chain and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STORE = {
 
 @pytest.fixture
 def grid(chain):
-    """The grid, whose provider has joined."""
+    """The grid. The provider has joined the grid."""
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -56,7 +56,7 @@ def grid(chain):
 
 @pytest.fixture
 def start_instance(chain, tmp_path):
-    """Return a function that starts an instance in a separate folder."""
+    """Return a function that starts an instance of the service in a separate folder."""
     started_processes = []
 
     def start(name="one", **settings):
@@ -136,7 +136,7 @@ def test_challenge_is_valid_once_for_all_instances(chain, grid, start_instance, 
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_provider_cannot_read_a_script_with_its_own_job(chain, grid, start_instance, fetch):
+def test_provider_cannot_read_a_script_by_its_own_request(chain, grid, start_instance, fetch):
     """The provider requests a job as a customer, with the script id of another customer."""
     process = start_instance()
     script_id = submit(process, input={"s3": STORE})
@@ -190,7 +190,7 @@ def test_health_and_metrics_are_served(chain, grid, start_instance, fetch):
     assert ready.status_code == 200
     assert 'gridstead_calls_total{call="get_sbatch",outcome="ok"} 1.0' in metrics
     assert "gridstead_scripts 1.0\n" in metrics
-    # Invalid JSON, and more requests than ``requests_per_s``.
+    # 400: invalid JSON. 429: more requests than ``requests_per_s``.
     assert codes == {400, 429}
 
 

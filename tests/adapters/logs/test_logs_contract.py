@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of the port LogSink, which stores logs, on the fake and on encrypted files.
+"""Contract tests of the two implementations of port LogSink: a fake and encrypted files.
 
 Output is stored in chunks. A chunk has whole lines of one stream. A *position* is a place between
-two chunks of a log. A writer can number its chunks with a sequence number.
+two chunks of a log. A writer can give each of its chunks a sequence number.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TestLogSink:
         stored = logs.read(LOG, after=0)
 
         assert [entry.chunk for entry in stored] == written_chunks
-        assert [entry.first_line for entry in stored] == [1, 3, 4]  # b"one\n" is two lines
+        assert [entry.first_line for entry in stored] == [1, 3, 4]  # b"one\n" counts as two lines
         for number, entry in enumerate(stored):
             assert logs.read(LOG, after=entry.start) == stored[number:]
             assert logs.read(LOG, after=entry.end) == stored[number + 1 :]
@@ -151,7 +151,7 @@ class TestSweep:
         files.append(old_log, chunk(b"a new log"))
         assert lines(files, old_log) == [b"a new log"]
 
-    def test_sweep_deletes_the_oldest_logs_of_an_owner_above_its_limit(self, files, tmp_path):
+    def test_sweep_deletes_the_oldest_logs_of_an_owner_above_the_size_limit(self, files, tmp_path):
         for age_s, name in enumerate(("c", "b", "a")):
             self.write(files, tmp_path, name, age_s=age_s)
         self.write(files, tmp_path, "d", age_s=100, owner=OTHER)

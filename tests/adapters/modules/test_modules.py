@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adapter that fetches modules, with a real git server and with hostile repositories."""
+"""Tests of the adapter that fetches modules, with a real git server and hostile repositories."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TestRefs:
 
         assert modules.text("me/greet@v0") == MODULE
 
-    def test_tag_of_a_module_in_a_directory_starts_with_the_directory(self, repository, modules):
+    def test_tag_of_a_module_in_a_directory_begins_with_the_directory(self, repository, modules):
         repository.commit({"some/where/module.yaml": "inner"}, tag="some/where/v1")
         repository.git("tag", "v2")
 

@@ -27,7 +27,7 @@ def open_channels():
         yield
 
 
-# subprocess uses vfork by default. It uses fork if it must set the user of the program.
+# Module subprocess uses vfork by default. It uses fork if the caller sets the program's user.
 @pytest.mark.usefixtures("open_channels")
 @pytest.mark.parametrize("options", [{}, {"user": os.geteuid()}], ids=["vfork", "fork"])
 def test_every_program_exits_with_success(options):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public SSH keys of the supervisor, which login hosts fetch."""
+"""Tests of the supervisor's public SSH keys: the server that sends them, and the login host."""
 
 import stat
 
@@ -44,7 +44,7 @@ def serve(server_tls, authority):
         f"{KEY} # options=x",
     ],
 )
-def test_text_other_than_plain_keys_is_refused(text):
+def test_text_that_is_not_a_list_of_plain_keys_is_refused(text):
     with pytest.raises(UnexpectedOutput):
         parse_keys(text)
 
@@ -58,7 +58,7 @@ def test_an_unreachable_supervisor_raises_supervisor_unavailable(authority):
         fetch_keys(GrpcPeer(address="localhost:1", ca=authority.certificate))
 
 
-def test_the_servers_key_is_fetched(serve):
+def test_the_key_that_the_server_sends_is_returned(serve):
     assert fetch_keys(serve(KEY)) == (KEY,)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of port Scheduler. A module that imports them must define a fixture ``cluster``.
+"""Contract tests of port Scheduler. A module that imports the tests defines fixture ``cluster``.
 
 cluster.py explains the words *attempt* and *job key*.
 """
@@ -45,7 +45,7 @@ def test_a_running_attempt_has_a_start_and_no_end(cluster):
     cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
 
 
-def test_slurmctld_and_slurmdbd_report_the_same_completed_attempt(cluster):
+def test_slurmctld_and_slurmdbd_agree_on_a_completed_attempt(cluster):
     before = cluster.now() - CLOCK_SKEW_S
     slurm_job_id, job_key = submit(cluster, "sleep 1; exit 0")
 
@@ -56,7 +56,7 @@ def test_slurmctld_and_slurmdbd_report_the_same_completed_attempt(cluster):
     assert attempt.exit_code == 0
     assert attempt.started_at >= attempt.submitted_at
     assert attempt.ended_at >= attempt.started_at
-    # Records have no time limit.
+    # Records of slurmdbd contain no time limit.
     assert replace(attempt, time_limit_min=None) == record
 
 
@@ -73,7 +73,7 @@ def test_a_failed_attempt_has_the_exit_code_of_its_script(cluster, code):
         assert report.exit_code == code << 8  # Slurm reports a wait status
 
 
-def test_cancel_requires_the_job_key_and_can_be_repeated(cluster):
+def test_cancel_requires_the_job_key_and_may_be_repeated(cluster):
     slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
     cluster.wait_until_running(slurm_job_id, job_key)
 

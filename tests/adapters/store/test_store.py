@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the behaviour that all stores have in common: memory, SQLite and PostgreSQL."""
+"""Tests of the behaviour that the stores in memory, SQLite and PostgreSQL have in common."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_next_entries_include_every_sent_entry_and_the_oldest_queued_entries(sto
 
     with_two_queued = store.outbox.next_entries(2)
     with_all_queued = store.outbox.next_entries(9)
-    # The first entry is final and never included. The last entry is the third queued entry.
+    # The first entry is final and is never included. The last entry is the third queued entry.
     assert ids_of(with_two_queued) == ids_of(entries[1:5])
     assert ids_of(with_all_queued) == ids_of(entries[1:6])
 
@@ -349,7 +349,7 @@ def test_transactions_of_another_chain_are_not_returned(store):
 def test_same_transaction_on_a_new_chain_is_stored_separately(store):
     """On a new chain, the nonces of a wallet start again at 0.
 
-    The wallet may therefore sign a transaction whose bytes equal those on the old chain.
+    Therefore the wallet may sign a transaction with the same bytes as one on the old chain.
     """
     store.outbox.add(ACCOUNT, transaction(4))
 
@@ -373,9 +373,10 @@ def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
 
 
 def test_transaction_of_a_closed_nonce_can_be_added_again(store):
-    """A reorg may be deeper than the confirmations. The same call is then signed again.
+    """A reorg may remove a block with a transaction whose nonce is closed.
 
-    If nonce and fees are equal too, the new transaction has the bytes of the old one.
+    The call of this transaction is then signed again. If nonce and fees are equal as well, the new
+    transaction has the same bytes as the old transaction.
     """
     store.outbox.put_all([("claim", ClaimJobs(limit=9)), ("claim again", ClaimJobs(limit=9))])
     store.outbox.add(ACCOUNT, transaction(4, 1))

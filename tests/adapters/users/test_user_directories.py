@@ -20,7 +20,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change own
 
 @pytest.fixture
 def paths(tmp_path):
-    """The parent directories of the users' directories, which exist."""
+    """The existing parent directories of the users' directories."""
     paths = StoragePaths(
         homes=tmp_path / "homes",
         shared_cache=tmp_path / "shared",
@@ -92,15 +92,15 @@ def test_home_and_caches_are_accessible_only_to_the_user(paths, storage):
 
 
 @as_root
-def test_second_call_creates_no_directory(storage):
+def test_second_call_of_ensure_creates_no_directory(storage):
     storage.ensure(USER)
 
     assert not storage.ensure(USER)
 
 
 @as_root
-def test_cap_chown_is_sufficient(paths):
-    """The service runs with CAP_CHOWN only. It cannot read directories that belong to a user."""
+def test_directories_can_be_created_with_cap_chown_alone(paths):
+    """The service has no capability except CAP_CHOWN. It cannot read directories of users."""
     program = f"""
 from pathlib import Path
 from gridstead.adapters.users.user_directories import SharedStorage, StoragePaths
@@ -123,7 +123,7 @@ print(storage.ensure(user))
 
 
 @as_root
-def test_directory_owned_by_root_after_a_crash_gets_its_owner(paths, storage):
+def test_directory_that_root_owns_after_a_crash_is_given_to_the_user(paths, storage):
     (paths.homes / ADDRESS).mkdir(mode=0o755)
 
     assert storage.ensure(USER)

@@ -19,7 +19,7 @@ def transfer(model: ContractModel, to: str, amount: int) -> None:
 
 
 def transfer_from(model: ContractModel, source: str, to: str, amount: int) -> None:
-    """Transfer credits of another account, at most the caller's allowance."""
+    """Transfer credits of another account, up to the caller's allowance for this account."""
     spend(model, model.sender, source, to, amount)
 
 
@@ -29,7 +29,7 @@ def approve(model: ContractModel, spender: str, amount: int) -> None:
 
 
 def increase_allowance(model: ContractModel, spender: str, amount: int) -> None:
-    """Increase an allowance."""
+    """Increase an allowance for the caller's credits."""
     _allow(
         model,
         model.sender,
@@ -39,7 +39,7 @@ def increase_allowance(model: ContractModel, spender: str, amount: int) -> None:
 
 
 def decrease_allowance(model: ContractModel, spender: str, amount: int) -> None:
-    """Decrease an allowance."""
+    """Decrease an allowance for the caller's credits."""
     allowed = allowance(model, model.sender, spender)
     require(allowed >= amount, "ERC20: decreased allowance below zero")
     _allow(model, model.sender, spender, allowed - amount)
@@ -80,7 +80,7 @@ def spend(model: ContractModel, spender: str, source: str, to: str, amount: int)
 
 
 def move(model: ContractModel, source: str, to: str, amount: int) -> None:
-    """Transfer credits."""
+    """Transfer credits, without a check of rights."""
     require(source != NOBODY, "ERC20: transfer from the zero address")
     require(to != NOBODY, "ERC20: transfer to the zero address")
     require(balance(model, source) >= amount, "ERC20: transfer amount exceeds balance")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Permits of ERC-2612: the EIP-712 digest, its signature, and the signer of a signature."""
+"""Permits of ERC-2612: compute their EIP-712 digest, sign it, and find a signature's signer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOMAIN_TYPE_HASH = keccak(
     text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 )
 _WORD = "bytes32"
-# v is 27 or 28; the library expects 0 or 1.
+# The contract expects v = 27 or 28. The library uses 0 or 1.
 _RECOVERY_BASE = 27
 
 
@@ -32,7 +32,7 @@ def digest(credit: str, chain_id: int, permit_values: tuple[str, str, int, int, 
 
 
 def sign(key: bytes, message: bytes) -> tuple[int, bytes, bytes]:
-    """Return v, r and s of the signature."""
+    """Return v, r and s of the signature of a digest."""
     signature = keys.PrivateKey(key).sign_msg_hash(message)
     return signature.v + _RECOVERY_BASE, signature.r.to_bytes(32), signature.s.to_bytes(32)
 

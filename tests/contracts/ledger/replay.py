@@ -15,22 +15,23 @@ from tests.contracts.ledger.views import View, frequent_views, other_views, to_w
 
 
 class Disagreement(AssertionError):
-    """Model and contracts differ."""
+    """The model and the contracts gave different results."""
 
 
 class Replay:
     """Executes each contract call on the model and on the chain, and compares the results.
 
     Args:
-        model: The model of the contracts, in the current state of the chain.
-        chain: The contracts.
-        accounts: The addresses of the accounts for which the views are compared.
+        model: The model of the contracts. Its state must equal the current state of the chain.
+        chain: The chain with the deployed contracts.
+        accounts: The addresses of accounts. Views (functions that read the state) are called for
+            these accounts.
 
     Attributes:
         refusals: The count of each error, by name and arguments, including errors of batch
             elements.
         events: The count of each event, by contract and name.
-        transitions: The count of each transition, by its two states.
+        transitions: The count of each change of a job's state, by old and new state.
         called: The count of calls of each function, by contract and function.
         accepted: The count of successful calls of each function.
     """
@@ -78,7 +79,7 @@ class Replay:
         self.compare(views)
 
     def compare(self, views: list[View]) -> None:
-        """Read the views from the chain and compare their results."""
+        """Call the views on the chain and compare the results with those of the model."""
         for view, actual in zip(views, self.chain.read(views), strict=True):
             _require_equal(
                 f"{view.contract}.{view.function}{describe(view.arguments)}", view.expected, actual

@@ -51,7 +51,7 @@ class DefinitionsSetup:
     def request(self, wallet=None, **changes):
         """Return a valid request of the job's provider, or of another wallet, with changes.
 
-        ``secrets_beside`` states that the caller can receive secrets separately from the script.
+        Field ``secrets_beside`` states that the caller can receive secrets apart from the script.
         """
         wallet = wallet or self.wallet
         challenge = self.service.challenge()

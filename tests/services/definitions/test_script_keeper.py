@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The script keeper: how long it keeps scripts, and how much space they may use."""
+"""The script keeper: how long it keeps batch scripts, and how much space the scripts may use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class KeeperSetup:
         self.keeper.add(name, "x" * size, owner="")
 
     def add_job(self, state=JobState.PENDING, name="script"):
-        """Add a job that names a script, and let the keeper read the chain."""
+        """Add a job that uses script ``name``, and let the keeper read the chain."""
         self.ledger.job = matched_job(CUSTOMER, PROVIDER, name, state)
         self.keeper.read_chain()
 
@@ -95,8 +95,8 @@ def test_script_of_a_job_requested_while_the_service_was_down_is_kept(setup):
     assert setup.scripts.records
 
 
-def test_script_of_a_job_that_a_lagging_server_does_not_have_is_kept(setup):
-    """An endpoint may have several servers, and the server that answers may lag."""
+def test_script_is_kept_if_a_lagging_server_does_not_have_its_job(setup):
+    """The chain may have several servers, and the server that answers may lack new blocks."""
     setup.add()
     setup.add_job()
     jobs = setup.ledger.jobs
@@ -166,7 +166,7 @@ def test_many_jobs_are_read_page_by_page(setup, monkeypatch):
         setup.ledger.job = replace(job, id=replace(job.id, number=number))
         setup.keeper.read_chain()
 
-    # The ledger contains only the last job, so two sweeps in a row do not find the others.
+    # The ledger contains only the last job. After two sweeps, the missing jobs count as ended.
     setup.sweep_after(60)
     setup.sweep_after(60)
 
@@ -232,7 +232,7 @@ def test_scripts_of_jobs_that_have_not_ended_do_not_count_as_unused(setup):
 
 
 def reseal_function(pages):
-    """Return a fake ``reseal`` that returns the page whose key is ``after``.
+    """Return a fake of the store's method ``reseal``. The fake returns page ``pages[after]``.
 
     The store encrypts its records. ``reseal`` encrypts a page of old records with the newest key.
     """

@@ -35,13 +35,13 @@ SQUEUE_LINE = "12|0xab|2026-11-21T14:00:00|compute[1-2]"
 
 
 def host_finished(host, outcome, message=""):
-    """Return the event of the end of a task on a host."""
+    """Return the event that reports the end of a task on a host."""
     task = Task(name="Configure x", role="slurm")
     return HostFinished(host=host, task=task, outcome=outcome, message=message)
 
 
 def restart_finished(host, name):
-    """Return the event of a handler that restarted a program on a host."""
+    """Return the event that reports that a handler restarted a program on a host."""
     task = Task(name=f"Restart {name}", is_handler=True)
     return HostFinished(host=host, task=task, outcome=TaskOutcome.CHANGED)
 
@@ -99,7 +99,7 @@ def site(playbooks):
     )
 
 
-def test_run_that_starts_no_task_is_an_error_with_the_output_of_ansible(site, playbooks):
+def test_error_of_a_run_without_a_task_contains_the_output_of_ansible(site, playbooks):
     output = PrintedText(text="[ERROR]: no hosts\nto target")
     playbooks.prepared_runs = [run(output, outcome=RunOutcome.FAILED)]
 
@@ -110,7 +110,7 @@ def test_run_that_starts_no_task_is_an_error_with_the_output_of_ansible(site, pl
     assert [record.outcome for record in site.runs()] == [RunOutcome.FAILED]
 
 
-def test_run_with_only_unreachable_hosts_raises_site_unreachable(site, playbooks):
+def test_run_whose_hosts_are_all_unreachable_raises_site_unreachable(site, playbooks):
     unreachable_event = host_finished("compute1", TaskOutcome.UNREACHABLE, "no route")
     run_ended = RunEnded(failed=frozenset({"compute1"}))
     playbooks.prepared_runs = [run(unreachable_event, run_ended, outcome=RunOutcome.FAILED)]
@@ -235,7 +235,7 @@ def test_interrupted_check_run_returns_no_plan(site, playbooks):
     assert plan is None
 
 
-def test_interrupted_reading_of_jobs_returns_no_plan(site, playbooks):
+def test_no_plan_is_returned_if_the_reading_of_jobs_is_interrupted(site, playbooks):
     playbooks.prepared_runs = [run(restart_finished("a", "x")), run(outcome=RunOutcome.INTERRUPTED)]
 
     record, plan = site.plan_site(REQUEST, OBSERVER)

@@ -23,7 +23,7 @@ CONFIRMATIONS = 6
 
 
 class SupervisorKilled(BaseException):
-    """Raised at an armed failpoint instead of killing the supervisor process."""
+    """Raised at the chosen failpoint. Simulates the end of a killed supervisor process."""
 
 
 class FakeScripts:
@@ -68,7 +68,7 @@ class SupervisorSetup:
         self.start_supervisor()
 
     def start_supervisor(self):
-        """Start a new supervisor on the stored state, like a new process."""
+        """Start a new supervisor with the stored state, as a restart of the process does."""
         ports = SupervisorPorts(
             clock=self.clock,
             ledger=self.ledger,
@@ -104,17 +104,17 @@ class SupervisorSetup:
     def sync_clock(self):
         """Advance the clock to the time of the newest block, if the clock is behind.
 
-        Blocks of the fake chain are at least a second apart.
+        The chain may be ahead, because each block is at least a second after the previous block.
         """
         self.clock.seconds = max(self.clock.seconds, self.ledger.head().timestamp)
 
     def run_steps(self, count=CONFIRMATIONS + 2):
-        """Run several steps. The default is enough to confirm a call and to act on it."""
+        """Run steps. By default, enough that a call is confirmed and the supervisor reacts."""
         for _ in range(count):
             self.step()
 
     def request_job(self, customer=CUSTOMER, **fields):
-        """Request a job, match it to PROVIDER and return its number."""
+        """Request a job, match the job to PROVIDER and return the number of the job."""
         number = self.ledger.request(customer, **fields).id.number
         self.ledger.match(number, PROVIDER)
         self.sync_clock()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender's chain view: which answers of the node it trusts, and which it reads again."""
+"""The sender's chain view: which answers of the node are trusted, and which are read again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORK_HASH = "0xf0"
 
 
 def forked(receipts):
-    """Return the receipts with the block hash of another fork than the sender's."""
+    """Return the receipts with the block hash of a fork that the sender does not follow."""
     return {tx: replace(receipt, block_hash=FORK_HASH) for tx, receipt in receipts.items()}
 
 
@@ -31,7 +31,7 @@ def test_no_call_is_lost_if_the_node_returns_the_state_of_the_next_block(
     wallet_sender.restart(batch=2, resend_after_s=resend_after_s)
     jobs = [wallet_sender.run_job() for _ in range(12)]
     for index, job in enumerate(jobs):
-        # Three ticks for each block. The node is ahead in the second and in the third tick.
+        # Each block has three ticks. In the second and third tick, the node is one block ahead.
         tick_of_block = index % 3
         wallet_sender.ledger.is_hasty = tick_of_block > 0
         wallet_sender.outbox.put(f"end:{job.job_key}", settlement(job))
@@ -64,7 +64,7 @@ def test_call_that_the_newest_block_made_obsolete_is_rejected_one_block_later(wa
     assert wallet_sender.account.sent == []
 
 
-def test_receipt_is_read_once_unless_there_is_a_reorg(wallet_sender):
+def test_receipt_is_read_again_after_a_reorg_and_not_otherwise(wallet_sender):
     wallet_sender.restart(confirmations=5)
     wallet_sender.put_running()
     request_sizes = []
@@ -132,8 +132,8 @@ def test_mined_call_is_not_sent_again_while_a_server_hides_its_receipt(wallet_se
     assert len(wallet_sender.account.sent) == 1
 
 
-def test_receipt_of_a_nonce_does_not_close_a_lower_nonce(wallet_sender):
-    """Receipts are requested in pages, and different servers may answer the pages."""
+def test_a_receipt_for_a_nonce_does_not_close_a_lower_nonce(wallet_sender):
+    """Receipts are requested in pages. Each page may be answered by a different server."""
     wallet_sender.restart(confirmations=5, batch=1)
     wallet_sender.put_running()
     wallet_sender.put_running()

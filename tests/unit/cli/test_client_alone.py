@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client's commands need only the dependencies of `gridstead`, not those of `gridstead[site]`.
 
-The tests block the import of every other package that is installed in this environment.
+The tests block the import of every installed package that is not such a dependency.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def normalized(name: str) -> str:
 
 
 def distributions(requirements: Iterable[str]) -> set[str]:
-    """Return the distributions that the requirements install, including those of their extras."""
+    """Return the distributions that the requirements install, including requested extras."""
     # Pairs of a distribution and one of its requested extras. The extra "" is the distribution.
     visited: set[tuple[str, str]] = set()
     pending = [(Requirement(text), "") for text in requirements]
@@ -85,7 +85,7 @@ def requirements_of(name: str) -> Iterator[Requirement]:
     try:
         yield from map(Requirement, requires(name) or ())
     except PackageNotFoundError:
-        return  # The distribution is needed only on other systems.
+        return  # Some requirements are for other operating systems and are not installed.
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def blocked():
 
 @pytest.fixture
 def run_client(blocked, tmp_path):
-    """Return a function that runs a program with only the packages of the client."""
+    """Return a function that runs a Python program without the packages of a site."""
 
     def run(program, *arguments):
         interpreter = [sys.executable, "-c", IMPORT_BLOCKER + program]
@@ -114,7 +114,7 @@ def run_client(blocked, tmp_path):
     return run
 
 
-def test_packages_of_a_site_are_blocked_and_those_of_the_client_are_not(blocked):
+def test_the_blocked_packages_are_those_that_the_client_does_not_need(blocked):
     assert {"sqlalchemy", "structlog", "ldap3", "cryptography", "web3", "mfusepy"} <= blocked
     assert blocked.isdisjoint({"typer", "rich", "pydantic", "yaml", "grpc", "eth_account", "httpx"})
 
@@ -150,7 +150,7 @@ def test_client_commands_run_without_the_packages_of_a_site(run_client, command,
     assert output in result.stdout + result.stderr
 
 
-def test_service_reports_the_missing_extra(run_client, tmp_path):
+def test_start_of_a_service_without_its_packages_reports_the_missing_extra(run_client, tmp_path):
     settings = tmp_path / "logger.toml"
     settings.write_text(LOGGER_SETTINGS)
 

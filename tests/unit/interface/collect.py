@@ -7,7 +7,7 @@ and fields, metrics, gRPC, GraphQL, workflow fields, settings, role variables, t
 files on hosts, environment variables, tables, stored names, and the contracts' ABI.
 
 Usage: collect.py > released.txt
-Run it only for a release: it records the interface of the release.
+Run the program only for a release, because released.txt records the interface of the release.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def interface() -> set[str]:
 
 
 def options() -> Iterator[str]:
-    """Yield every program, and every command with its options and arguments."""
+    """Yield every program, and every command with the options and arguments of the command."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     for name in project["scripts"]:
         yield f"program {name}"
@@ -66,7 +66,7 @@ def _command(command: Any, path: str) -> Iterator[str]:
 def json_keys() -> Iterator[str]:
     """Yield the keys that ``--json`` prints.
 
-    These are the string keys of all mappings in the modules of the command line.
+    The function yields the string keys of all mappings in the modules of the command line.
     """
     files = [*(CONTROL / "cli").rglob("*.py"), CONTROL / "adapters/contracts/steps.py"]
     files += [CVMFS / "cli.py"]
@@ -90,7 +90,7 @@ def _string_keys(node: ast.AST) -> Iterator[str]:
 
 
 def errors() -> Iterator[str]:
-    """Yield the error codes with the exit code of each.
+    """Yield each error code with its exit code.
 
     Error classes are defined in many modules, so all modules are imported first.
     """
@@ -289,7 +289,7 @@ def files_on_hosts() -> Iterator[str]:
 
 
 def _installed_files(role: Path) -> Iterator[str]:
-    """Yield the paths of a role's templates and files, which repeat the paths on the host."""
+    """Yield the paths on hosts of a role's templates and files. The role's folders repeat them."""
     for folder in (role / "templates", role / "files"):
         for file in folder.rglob("*"):
             path = f"/{file.relative_to(folder)}".removesuffix(".j2")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fast generator of random workflows and modules that use every field of the language.
+"""A fast generator of random workflows and modules. Together they use all workflow fields.
 
 Tests generate thousands of workflows, each from a seed. ``make check`` and ``make hostile`` set
-$GRIDSTEAD_ALL_EXAMPLES. Without this variable, pytest tests only a tenth of the workflows.
+$GRIDSTEAD_ALL_EXAMPLES. Without this variable, pytest tests a tenth of the workflows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ URLS = [
 ]
 PASSWORDS = ["a", "$(touch,owned)", "'\"\\"]
 MAX_DEPTH = 3
-# The tests divide their numbers of examples by this number.
+# Each test divides its number of random workflows by this number.
 DIVISOR = 1 if os.environ.get("GRIDSTEAD_ALL_EXAMPLES") else 10
 STEP_TYPES = [
     *["run"] * 4, *["steps"] * 2, *["for"] * 2, *["launch"] * 2, "nothing", "use",
@@ -233,7 +233,7 @@ class _Generator:
         if self.random.random() < 0.7:
             return run
         run |= {"container": self.container()}
-        # str() returns an empty command, which runs the command of the image.
+        # str() returns an empty text. With an empty command, the image's own command runs.
         return run | self.subset(0.2, command=str, shell=lambda: "/bin/ash")
 
     def run_fields(self):

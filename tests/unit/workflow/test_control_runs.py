@@ -111,7 +111,7 @@ class TestLoop:
         assert node.run(job)[1] == expected
 
     def test_a_nested_loop_has_the_variables_of_both_loops(self, node):
-        """In DeepSquare's implementation, later iterations of the outer loop repeat inner steps."""
+        """DeepSquare's implementation runs the inner steps too often in later outer iterations."""
         inner = {
             "for": {
                 "parallel": False,
@@ -144,7 +144,7 @@ class TestLoop:
         assert node.run(workflow(loop, "echo never")) == (1, "1\n")
 
     def test_the_iterations_of_a_parallel_loop_run_at_the_same_time(self, node):
-        """Each iteration waits for a file of the other."""
+        """Each of the two iterations waits for a file that the other one creates."""
         body = (
             'touch "$item"; other=$([ "$item" = a ] && echo b || echo a);'
             " while [ ! -e $other ]; do sleep 0.02; done"
@@ -153,8 +153,8 @@ class TestLoop:
 
         assert node.run(workflow(loop, "echo met")) == (0, "met\n")
 
-    def test_a_failed_parallel_loop_ends_with_its_first_failure_after_all_iterations(self, node):
-        # Iteration 1 fails later than iteration 2, but it is the first in the order of the loop.
+    def test_a_parallel_loop_has_the_exit_code_of_its_first_failed_iteration(self, node):
+        # Iteration 1 fails later than iteration 2, but comes first in the order of the loop.
         body = (
             '[ "$index" != 1 ] || { sleep 0.3; exit 5; }; [ "$index" != 2 ] || exit 6;'
             ' echo "$index" >>done'
@@ -179,7 +179,7 @@ class TestLoop:
         assert node.run(workflow(outer, "sort out"))[1].split() == ["11", "12", "21", "22"]
 
     def test_a_cancelled_parallel_loop_signals_all_iterations_at_once(self, node):
-        """Each iteration waits until the other iteration has received the signal too."""
+        """Each of the two iterations waits until the other one has received the signal."""
         wait_for_other = (
             'touch "got-$item"; for _ in $(seq 100); do'
             ' [ -e "got-$other" ] && echo met && break; sleep 0.05; done'
@@ -269,7 +269,7 @@ class TestHandlers:
 
         assert node.run(job) == (0, "inner 2\nif 2\nouter 3\nof\n")
 
-    def test_a_cancelled_job_runs_only_its_finally_steps(self, node):
+    def test_a_cancelled_job_runs_its_finally_steps_and_no_other_steps(self, node):
         body = {
             "run": {"command": "touch started; sleep 20"},
             "catch": steps("echo caught"),
@@ -308,13 +308,13 @@ class TestHandlers:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_random_workflow_runs_to_its_end_and_its_text_is_not_executed(node, seed):
+def test_a_random_workflow_ends_without_execution_of_its_texts_as_commands(node, seed):
     node.add_program("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDING_SRUN}")
     workflow = from_graphql(random_mapping(Random(seed), host_only=True), modules=fetch_module)
 
     code, output = node.run(workflow)
 
-    # The output may contain messages of bash about signals and is not compared.
+    # The output is not compared, because it may contain messages of bash about signals.
     assert code == 0, output
     assert "gridstead" not in output
     assert not list(node.root.rglob("owned"))

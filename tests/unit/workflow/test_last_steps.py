@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``finally`` steps of launches, parallel iterations and jobs that a signal ends.
+"""Tests of ``finally`` steps in launches, parallel iterations and jobs that a signal ends.
 
-A branch is a launch or a parallel iteration. The mark of a branch is a file that the script creates
-before it signals the branch. The jobs of ``CASES`` take seconds, so they run at the same time, each
-on its own node.
+A branch is a list of steps that runs in the background: the steps of a ``launch``, or an iteration
+of a parallel loop. The mark of a branch is a file that the script creates before it signals the
+branch. The jobs of ``CASES`` take seconds, so they run at the same time, each on its own fake node.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ BRANCHES = {
 }
 
 
-# How a job is cancelled: by a signal to the script only, or to all processes of the job. The values
-# are the function that sends the signal, and more steps of the job.
+# How a job is cancelled: the signal goes to the script alone, or to all processes of the job. Each
+# value is the function that sends the signal, and more steps of the job.
 SENDERS = {"script": (os.kill, ()), "all": (os.killpg, ("sleep 20",))}
-# A step that fails as if SIGTERM had ended it. After let_slurm_end_job(), Slurm ends the job when
-# the step creates ``~/ending``.
+# A step that fails as if SIGTERM had ended the step. On a node of let_slurm_end_job(), Slurm ends
+# the job when the step creates ``~/ending``.
 TERMINATED = {
     "steps": steps("touch ~/ending; exit 143"),
     "finally": steps("touch ~/last; /bin/sleep 1; echo last"),
@@ -67,7 +67,7 @@ def cancel(node, branch, sender):
 
 
 def end_nested_launch(node, signal_number):
-    """End a launch that contains a launch, with this signal."""
+    """End a launch by signal ``signal_number``. The launch contains another launch."""
     nested = launch(launch(ENDLESS), "sleep 20", signal_number=signal_number)
     code, output = node.run(workflow(nested, WAIT_AND_FAIL))
     return code, output, node.leftover_files
@@ -85,7 +85,7 @@ def end_launch_with_trap(node, signal_number):
 
 
 def signal_branch_late(node):
-    """Send the signal of a branch long after its mark was written.
+    """Send the signal of a branch long after the mark of the branch was written.
 
     Returns:
         The exit code, the output, and whether the ``finally`` steps started before the signal.
@@ -112,7 +112,7 @@ def signal_branch_late(node):
 
 
 def end_job_after_its_tasks(node, is_signalled):
-    """End a job whose tasks Slurm has already ended. The script receives a signal or none."""
+    """End a job whose tasks Slurm has ended already. ``is_signalled``: the script gets SIGTERM."""
     running_job = let_slurm_end_job(node).start(workflow(TERMINATED, "echo never"))
     wait_for((node.home / "asked").exists)
     if is_signalled:
@@ -178,7 +178,7 @@ def result_of(tmp_path_factory):
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_finally_steps_in_a_branch_of_a_cancelled_job_run_to_their_end(result_of, branch, sender):
-    """Slurm signals all processes of a job, and the script signals its branches."""
+    """Slurm signals all processes of the job, and the script signals the branches of the job."""
     code, output, leftover_files = result_of(cancel, branch, sender)
 
     assert code == 143, output
@@ -195,10 +195,9 @@ def test_finally_steps_in_a_nested_launch_run_to_their_end(result_of, signal_num
     assert leftover_files == []
 
 
-def test_a_launch_ends_although_its_signal_was_lost(node):
-    """Bash loses about one SIGINT in a hundred. Then the branch finds only the sender's marks.
-
-    Here a step writes these marks, and no signal is sent.
+def test_a_launch_ends_even_if_its_signal_was_lost(node):
+    """Bash loses about one SIGINT in a hundred. Then the branch finds the marks but gets no signal.
+    In this test, a step writes the marks, and no signal is sent.
     """
     mark = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; echo sent >"$each"; done'
     marking = {"run": {"command": mark}, "finally": steps("echo last")}
@@ -208,8 +207,8 @@ def test_a_launch_ends_although_its_signal_was_lost(node):
 
 
 def test_finally_steps_wait_until_the_sender_has_signalled_the_branch(result_of):
-    """The sender calls Slurm for each step, so some signals arrive late. A late signal must not end
-    the ``finally`` steps.
+    """The script calls Slurm to signal each step, so some signals arrive late. A late signal must
+    not end the ``finally`` steps.
     """
     assert result_of(signal_branch_late) == (130, "last\n", False)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets of a step that uses a module. The module's template reads masks instead of secrets."""
+"""Secrets of a step that is passed to a module. Its template reads masks in place of secrets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ READ_CONTAINER = "{{- $run := (index .Step.Use.Steps 0).Run }}{{ $c := $run.Cont
 
 
 def with_module(text):
-    """Return a workflow that passes a step with every secret to a module with this text."""
+    """Return a workflow that passes a step with every kind of secret to a module with ``text``."""
     return workflow(
         use("git.x/a/m", steps=[{"run": RUN}]), texts={"git.x/a/m": MODULE_HEADER + text}
     )
@@ -51,7 +51,7 @@ def command(job):
     return job.steps[0].use.module.steps[0].run.command
 
 
-def test_the_template_does_not_read_secrets():
+def test_the_template_of_a_module_does_not_read_secrets():
     job = with_module("steps:\n- run:\n    command: {{ toYaml .Step | quote }}\n")
 
     assert "b.x:1" in command(job)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules: the values that their templates read, and messages about invalid modules."""
+"""Tests of modules: the values that templates read, and messages about invalid modules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gridstead.workflow.render import render
 
 
 def problems(function):
-    """Call a function and return its problems as text."""
+    """Call a function that reports problems, and return the problems as text."""
     return [str(problem) for problem in problems_of(function)]
 
 
@@ -198,12 +198,12 @@ steps:
         with pytest.raises(InvalidInput, match=r"cannot render the module git\.x/a/m"):
             render(parse_workflow(text))
 
-    def test_the_wire_format_does_not_contain_the_module(self):
+    def test_the_wire_format_of_a_step_does_not_contain_the_text_of_its_module(self):
         job = workflow(use(args=args(WHO="me")))
 
         assert job.to_graphql()["steps"] == [use(args=args(WHO="me"))]
 
-    def test_a_step_cannot_have_a_use_and_a_run(self):
+    def test_a_step_with_both_use_and_run_is_refused(self):
         (problem,) = problems(lambda: workflow({**use(), "run": {"command": "x"}}))
 
         assert "has both run and use; only one of them is allowed" in problem

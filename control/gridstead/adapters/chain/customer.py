@@ -41,7 +41,7 @@ class JobRequest:
 
     Attributes:
         resources: The resources of the whole job.
-        batch_location_hash: The id of its script in the Job Definition service.
+        batch_location_hash: The id of the job's script in the Job Definition service.
         escrow: Credits to hold in escrow, wei.
         name: The customer's name for the job, at most 32 bytes.
         uses: Labels that a provider must have.
@@ -49,7 +49,7 @@ class JobRequest:
         delegate: Whether other accounts may top the job up from the customer's allowance.
 
     Raises:
-        InvalidInput: If the contracts would refuse the request, independently of its script.
+        InvalidInput: If the contracts would refuse the request, whatever its script is.
     """
 
     resources: Resources
@@ -102,7 +102,7 @@ def _check_text(what: str, text: str, limit_bytes: int) -> None:
 
 
 class Customer:
-    """The contracts' functions, called as one wallet. Units: credits in wei.
+    """Calls the contracts' functions with one wallet. Amounts of credits are in wei.
 
     Args:
         node: The chain.
@@ -126,11 +126,11 @@ class Customer:
         return self._direct.address
 
     def balance(self, address: str | None = None) -> int:
-        """Return the credits of an address; by default of the caller."""
+        """Return the credits of an address. The default is the caller's address."""
         return self._value(self._contracts.credit.balance_of(address or self.address))
 
     def coins(self, address: str | None = None) -> int:
-        """Return the balance of an address in coins of the chain, which pay for gas, wei."""
+        """Return how many coins of the chain an address has, in wei. Coins pay for gas."""
         return int(self._node.ask("eth_getBalance", address or self.address, "latest"), 16)
 
     def allowance(self) -> int:
@@ -147,7 +147,7 @@ class Customer:
         return self._value(self._contracts.constants.fee_percent())
 
     def allow(self, amount: int) -> None:
-        """Set the caller's allowance for the grid: how many credits it may hold in escrow."""
+        """Set the caller's allowance: how many of its credits the grid may hold in escrow."""
         self._transact(
             "approve",
             self._contracts.credit.approve(self._contracts.meta_scheduler.address, amount),
@@ -162,7 +162,7 @@ class Customer:
         self._transact("transfer", self._contracts.credit.transfer(address, amount))
 
     def request_job(self, request: JobRequest) -> int:
-        """Request a job, hold its credits in escrow, and return its number.
+        """Request a job, for which the grid takes the escrow, and return the job's number.
 
         Raises:
             TransactionReverted: If the grid refuses the job, for example if the credits or the
@@ -172,10 +172,10 @@ class Customer:
         return number
 
     def request_jobs(self, requests: Iterable[JobRequest]) -> tuple[int, ...]:
-        """Request jobs at the same time, and return their numbers, in order.
+        """Request jobs at the same time. Return the job numbers in the order of the requests.
 
         Raises:
-            TransactionReverted: If the grid refuses one. The other jobs may exist.
+            TransactionReverted: If the grid refuses a job. The other jobs may exist.
         """
         grid = self._contracts.meta_scheduler
         data = []
@@ -186,10 +186,10 @@ class Customer:
         return tuple(map(_job_number, receipts))
 
     def submit_job(self, request: JobRequest) -> int:
-        """Request a job, raise the allowance for its escrow if necessary, and return its number.
+        """Request a job, and raise the allowance for its escrow if needed. Return the job's number.
 
-        With our contracts this is one transaction: the request has a signed permit for the
-        allowance. So both take effect, or neither.
+        With Gridstead's contracts this is one transaction: the request contains a signed permit for
+        the allowance. So request and allowance take effect together, or not at all.
 
         Raises:
             TransactionReverted: If the grid refuses the job, for example if the credits are not
@@ -218,11 +218,11 @@ class Customer:
         self._transact("topUpJob", self._contracts.meta_scheduler.top_up_job(number, amount))
 
     def job_id(self, number: int) -> JobId:
-        """Return the id of the grid's job with a number."""
+        """Return the id of the job that has this number on the grid."""
         return self._contracts.job_id(number)
 
     def job_numbers(self, customer: str | None = None) -> tuple[int, ...]:
-        """Return the numbers of a customer's jobs, oldest first; by default of the caller."""
+        """Return the numbers of a customer's jobs, oldest first. The default is the caller."""
         return self._value(self._contracts.jobs.by_customer(customer or self.address))
 
     def job_history(self, number: int) -> tuple[HistoryEvent, ...]:

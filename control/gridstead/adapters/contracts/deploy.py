@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deploys the contracts of a new grid.
 
-The steps are planned from the chain and the deployment file, one transaction is sent, and the steps
-are planned again. So an interrupted deployment continues with the remaining steps. No contract is
-created twice: see deployment_file.py.
+A step is one transaction. The remaining steps are planned from the chain and the deployment file,
+one transaction is sent, and the steps are planned again. Therefore an interrupted deployment
+continues with the remaining steps. deployment_file.py describes why no contract is created twice.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
-# Assumed gas of a call of a contract that does not exist yet. A node cannot estimate it. A grant
-# uses less.
+# Assumed gas of a call of a contract that does not exist yet. A node cannot estimate this gas. The
+# grant of a role uses less gas.
 WIRING_GAS = 100_000
-# After this many consecutive steps without success, another program must be using the wallet.
+# After this many consecutive failed steps, another program probably uses the wallet.
 ATTEMPTS = 10
 TIMEOUT_S = 300.0
 
@@ -81,7 +81,7 @@ class Deployment:
         self._record = self._load()
 
     def plan_steps(self, *, operator: str, supply: int) -> tuple[TransactionStep, ...]:
-        """Return the remaining transactions. Write and send nothing.
+        """Return the remaining transactions. This method writes and sends nothing.
 
         Args:
             operator: The wallet of the meta-scheduler service, which may match jobs and approve
@@ -95,7 +95,7 @@ class Deployment:
         return plan_deployment_steps(self._node, self._record, operator=operator, supply=supply)
 
     def with_gas(self, steps: Iterable[TransactionStep]) -> tuple[TransactionStep, ...]:
-        """Return the steps with the node's gas estimates, except steps that it cannot estimate."""
+        """Return the steps with the node's gas estimates, where the node can estimate the gas."""
         return tuple(map(self._with_gas, steps))
 
     def run(self, *, operator: str, supply: int) -> dict[str, str]:
@@ -230,7 +230,7 @@ class Deployment:
             raise
 
     def _record_intent(self, intent: Intent, *, mined_step: TransactionStep | None = None) -> None:
-        """Write an intent to the file, in place of an earlier intent with its step and nonce."""
+        """Write an intent to the file. It replaces an intent with the same step and nonce."""
         key = (intent.step, intent.nonce)
         other_intents = [
             other for other in self._record.intents if (other.step, other.nonce) != key
@@ -243,7 +243,7 @@ class Deployment:
     def _finish(self, supply: int) -> None:
         """Write the record, and report if Credit was created with another supply.
 
-        This happens if an earlier run with another supply sent the transaction that was mined.
+        The supply differs if an earlier run with another supply sent the mined transaction.
         """
         if read(self._path) != self._record:
             self._write()

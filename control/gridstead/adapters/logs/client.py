@@ -2,7 +2,7 @@
 """The client of the grid's logger.
 
 A writer needs the job's write token. A reader needs the owner's signature. This module has few
-imports, because every job starts a log writer, which imports it.
+imports, because every job starts a log writer, and the log writer imports this module.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LogQuery:
         owner: Address of the owner, lower case. The owner's wallet signs the request.
         log_name: Name of the log. The log need not exist yet.
         log_identity: Identity of the log. Empty for the newest log of the name.
-        after: Position at which to start: 0, or ``resume`` of earlier lines.
+        after: Position at which to start: 0, or attribute ``resume`` of received ``Lines``.
         until_now: Whether the stream ends at the current end of the log.
     """
 
@@ -75,7 +75,7 @@ class Lines:
 
     Attributes:
         lines: One or more lines, without line ends.
-        timestamp_ns: When they were written. Unit: ns since 1970, UTC.
+        timestamp_ns: When the lines were written. Unit: ns since 1970, UTC.
         stream: The source of the lines.
         first: Number of the first line in the log, from 1.
         resume: Position after these lines.
@@ -109,7 +109,7 @@ class LoggerClient:
     ) -> None:
         """Store chunks, and return when their lines are durable.
 
-        Safe to repeat: the logger ignores a numbered chunk that it has already.
+        A call can be repeated: the logger ignores a numbered chunk that it has already stored.
 
         Raises:
             LoggerUnavailable: If it is unknown whether the chunks are stored.
@@ -124,12 +124,12 @@ class LoggerClient:
             raise self._translate(err, "write") from err
 
     def read(self, query: LogQuery, *, now: int, sign: Sign) -> Iterator[Lines]:
-        """Yield the lines of a log, then new lines. Without ``until_now`` the stream never ends.
+        """Yield the lines of a log. Without ``until_now``, then wait for new lines without end.
 
         Args:
-            query: The log to read, and the start.
+            query: The log to read, and the part of the log.
             now: Unix seconds.
-            sign: Signs for the owner.
+            sign: Signs a text with the owner's wallet.
 
         Raises:
             LoggerUnavailable: If the connection was lost.

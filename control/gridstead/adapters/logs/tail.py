@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the end of a log file after a start of the logger, and repairs the file after a crash.
 
-A crash can leave a partial chunk at the end. No writer got a confirmation of such a chunk, and the
-chunk is cut off. If the data that cannot be opened is larger than a chunk can be, the file is
-damaged. Then the data is copied to a file next to the log before it is cut off.
+A crash can leave a partial chunk at the end of the file. The logger has not confirmed this chunk to
+its writer, so the chunk is cut off. If more data than one chunk cannot be opened, the file is
+damaged. In this case, the data is copied to a file next to the log before it is cut off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gridstead.adapters.logs.file import (
 from gridstead.errors import LogDamaged
 
 FULL = 2**64 - 1
-"""Sequence number of the chunk that marks a log as full. Writers never reach it."""
+"""Sequence number of the chunk that marks a log as full. Writers never reach this number."""
 
 MAX_WRITERS = 64
 _WINDOW_BYTES = 1024 * 1024
@@ -31,10 +31,10 @@ _WINDOW_BYTES = 1024 * 1024
 
 @dataclass(slots=True, kw_only=True)
 class Tail:
-    """The state that is needed to append a chunk to a file.
+    """The state of a log file that is needed to append a chunk to the file.
 
     Attributes:
-        seal: The seal of the file.
+        seal: Encrypts the chunks of the file.
         end: Position of the next chunk.
         next_line: Number of the next chunk's first line.
         writers: The last sequence number of each recent writer that numbers its chunks, oldest
@@ -104,7 +104,7 @@ def _can_be_opened(fd: int, seal: LogSeal, position: int, size: int) -> bool:
 
 
 def _save_damaged(fd: int, start: int, path: Path) -> None:
-    """Copy the data from this position on to a file next to the log."""
+    """Copy the data from position ``start`` to the end of ``fd`` to a file next to the log."""
     position = start
     with path.with_suffix(f".damaged-{start}").open("wb") as file:
         while data := os.pread(fd, _WINDOW_BYTES, position):

@@ -2,9 +2,9 @@
 """Kills the processes of a run. They are identified by an entry in their environment.
 
 Ansible's workers and Mitogen's processes have their own process groups and sessions, and may
-outlive their parent. So they cannot be found by a process group or a parent. The processes are
-killed through pidfds: after a pidfd is open, the environment is checked again, so that a process
-that reuses the pid is never killed.
+outlive their parent. Therefore the processes of a run cannot be found by a process group or a
+parent. The processes are killed through pidfds. After a pidfd is open, the environment is checked
+again, so that an unrelated process that reuses the pid is never killed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RETRY_S = 0.02
 
 
 def end_processes(entry: str, *, timeout_s: float) -> tuple[int, ...]:
-    """Kill all processes with an entry in their environment. Retry until none remains.
+    """Kill all processes that have an entry in their environment. Retry until none remains.
 
     Args:
         entry: The entry, as ``NAME=value``.
@@ -36,7 +36,7 @@ def end_processes(entry: str, *, timeout_s: float) -> tuple[int, ...]:
             return remaining
         for pid in remaining:
             _kill(pid, entry)
-        time.sleep(RETRY_S)  # A process may have started another one in the meantime.
+        time.sleep(RETRY_S)  # A killed process may have started another process before.
     return ()
 
 

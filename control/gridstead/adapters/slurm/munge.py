@@ -17,10 +17,10 @@ _CREDENTIAL_MAX_BYTES = 4096
 
 
 class Munge:
-    """Implements port ``MungeOpener``. It is thread-safe.
+    """Implements port ``MungeOpener``. The class is thread-safe.
 
     Raises:
-        ConfigError: If the library is not installed.
+        ConfigError: If libmunge is not installed.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Munge:
         self._library = library
 
     def open(self, credential: bytes) -> MungeCredential:
-        """Return the payload and the uid of a credential. munged refuses a replayed credential."""
+        """Return the payload and the uid of a credential. A credential can be opened once."""
         if len(credential) > _CREDENTIAL_MAX_BYTES or b"\0" in credential:
             raise NotAllowed("not a MUNGE credential")
         context = self._library.munge_ctx_create()

@@ -26,7 +26,7 @@ def list_jobs(runner: Runner, clock: Clock) -> LiveSample:
 
 
 def find(runner: Runner, slurm_job_id: int) -> Attempt | None:
-    """Return the job with this id. Returns None if slurmctld does not list it."""
+    """Return the job with this id. Returns None if slurmctld does not list the job."""
     result = runner.run(text.squeue_one(slurm_job_id))
     if result.exit_status != 0 and _UNKNOWN_JOB in result.stderr:
         return None
@@ -45,8 +45,8 @@ def list_records(
 ) -> AccountingSample:
     """Return slurmdbd's records of the jobs with these names that were submitted since a time.
 
-    slurmctld's queue to slurmdbd is read first. If it is empty, the records that are read after it
-    are complete. Unit: ``since`` Unix seconds.
+    The length of slurmctld's queue to slurmdbd is read before the records. If the queue is empty,
+    the records are complete. Unit: ``since`` Unix seconds.
     """
     taken_at = clock.now()
     is_complete = _is_queue_empty(runner)
@@ -59,7 +59,7 @@ def list_records(
 
 
 def associate(runner: Runner, address: str, *, account: str) -> None:
-    """Create the association of a user with an account unless it exists.
+    """Create the association of a user with an account, unless the association exists.
 
     Raises:
         SchedulerUnavailable: If the association could not be created.

@@ -24,7 +24,7 @@ from gridstead.errors import (
 
 _PROGRAM = ("sudo", "-n", "/usr/local/sbin/gridstead-submit")
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
-# The option keeps its old name, because one of the two hosts may still run the previous release.
+# The option keeps its old name, because the other host may still run the previous release.
 _JOB_KEY_OPTION = "proof"
 _SUCCESS, _INVALID_REQUEST, _REJECTED = 0, 64, 69
 _GETENT_NOT_FOUND = 2
@@ -32,7 +32,7 @@ _PASSWD_FIELDS = 7
 
 
 def submit(submission: Submission, environment: Mapping[str, str]) -> Command:
-    """Render a submission. The script and the environment are passed on standard input."""
+    """Render the submission of a job. Standard input contains the script and the environment."""
     resources = submission.resources
     options = {
         _JOB_KEY_OPTION: str(submission.job_key),
@@ -80,7 +80,7 @@ def extend(slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> Comman
 
 
 def associate(address: str) -> Command:
-    """Render the command that creates a user's association."""
+    """Render the command that creates the association of a user in Slurm's accounting."""
     return _program("associate", {"user": address})
 
 
@@ -99,7 +99,7 @@ def check_success(result: CommandResult, message: str) -> None:
 
 
 def user(address: str) -> Command:
-    """Render the query for the Linux account of a user name."""
+    """Render the command that prints the Linux account of a user name."""
     return Command(argv=("getent", "passwd", address), environment=_ENVIRONMENT)
 
 
@@ -107,7 +107,7 @@ def parse_user(result: CommandResult, address: str) -> GridUser | None:
     """Return the account of a user name. Returns None if the name does not resolve.
 
     Raises:
-        UnexpectedOutput: If the output is not the passwd line of this user.
+        UnexpectedOutput: If the output is not a passwd line of this user name.
     """
     if result.exit_status == _GETENT_NOT_FOUND:
         return None
@@ -118,7 +118,7 @@ def parse_user(result: CommandResult, address: str) -> GridUser | None:
 
 
 def directories(paths: tuple[Path, ...]) -> Command:
-    """Render the query for the owners of directories."""
+    """Render the command that prints the owner and the type of each directory."""
     return Command(argv=("stat", "--format=%u %F %n", *map(str, paths)), environment=_ENVIRONMENT)
 
 

@@ -3,8 +3,8 @@
 
 The service does not store the nonces that it creates, so many requests do not fill its memory. A
 nonce is 16 bytes: the time of its creation, random bytes, and an HMAC over both and the address
-that may use it. All instances of the service with the same key accept the nonce, also after a
-restart. Only used nonces are stored, until they expire (``TakenNonces``).
+that may use the nonce. All instances of the service with the same key accept the nonce, even after
+a restart. Used nonces are stored until they expire (``TakenNonces``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from itertools import product
 
 NONCE_LIFE_S = 600
-# Our challenges are shorter. Longer text is not parsed: deep nesting could crash the process.
+# Real challenges are shorter. Longer text is not parsed: deep nesting could crash the process.
 MAX_CHALLENGE_BYTES = 256
 RANDOM_BYTES = 6
 
@@ -53,7 +53,7 @@ def nonce_of(challenge: bytes) -> str:
 
 
 def nonce_end(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
-    """Return when the validity of a nonce ends: its last second, in Unix seconds.
+    """Return the last second in which a nonce is valid, in Unix seconds.
 
     Returns None if none of the keys created the nonce for this address or for any address.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rights to write and read a job's output: write tokens and signed requests.
 
-A writer needs the *write token* of the job. The Job Definition service sends it to the provider
-with the script. The logger has the same key and verifies the token itself. A token is valid for one
-log of one owner, and it expires.
+A writer needs the *write token* of the job. The Job Definition service creates the token with a
+secret key and sends it to the provider with the script. The logger has the same key and verifies
+the token. A token is valid for one log of one owner, and it expires.
 
 A reader signs a text with the owner's wallet. The text contains the purpose and the time, so the
 signature is valid for one purpose and for a few minutes.
@@ -22,19 +22,19 @@ from gridstead.errors import ConfigError
 
 MAX_AGE_S = 300
 MIN_KEY_BYTES = 32
-# A token stays valid for this long after the paid time, because the job may wait in queues and its
+# A token is valid for the paid time plus this time, because the job may wait in queues and the
 # customer may pay for more time.
 TOKEN_GRACE_S = 30 * 24 * 3600
 LONGEST_TOKEN_S = 366 * 24 * 3600
 
-# A timestamp that is at least this large is in milliseconds. In seconds it would be after 5138.
+# A timestamp from this value on is in milliseconds. In seconds, it would be after the year 5138.
 _MIN_MILLISECONDS = 10**11
 _TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePermit:
-    """The right to write a log. ``expires_at`` is the last second of its validity, Unix seconds."""
+    """The right to write a log until ``expires_at``, the last valid second, in Unix seconds."""
 
     log: LogId
     expires_at: int
@@ -61,7 +61,7 @@ def token_end(now: int, *, paid_s: int) -> int:
 
 
 def write_token(key: bytes, permit: WritePermit) -> str:
-    """Return the token of a permit: log identity, last second and HMAC-SHA-256.
+    """Return the token of a permit: log identity, last valid second and HMAC-SHA-256.
 
     Args:
         key: The key of the Job Definition service and the logger. At least 32 bytes.

@@ -7,10 +7,10 @@ A provider is eligible if all of this is true:
 - It never refused this job.
 - Its labels satisfy the job's conditions.
 - Its nodes have room for all tasks at once.
-- The escrow pays for at least one minute there.
+- The job's escrow pays for at least one minute at the provider's prices.
 
-A provider that did not claim a match of this job in time is chosen only if there is no other one
-(``expiry.py``).
+A provider that did not claim a match of this job in time is chosen only if no other provider is
+eligible (``expiry.py``).
 
 The left side of a condition is the value of a label: ``compute.gflops > 1000`` requires a provider
 whose label ``compute.gflops`` is greater than 1000. Two numbers are compared as numbers, other
@@ -65,7 +65,8 @@ def choose(
 ) -> Choice:
     """Choose the eligible provider with the fewest claim timeouts of this job.
 
-    Of several such providers the cheapest is chosen, and then the one with the lowest address.
+    If several providers have this count, the cheapest of them is chosen. If several of these have
+    the same price, the provider with the lowest address is chosen.
 
     Args:
         job: A pending job.
@@ -94,7 +95,7 @@ def choose(
 def ineligibility_reason(
     job: Job, provider: Provider, *, refused_by: Collection[str], excluded: Collection[str] = ()
 ) -> str | None:
-    """Return why a provider cannot get a job. Returns None if it is eligible."""
+    """Return why a provider cannot get a job. Returns None if the provider is eligible."""
     if not provider.is_joined:
         return "not approved"
     if provider.address in refused_by:
@@ -113,7 +114,7 @@ def ineligibility_reason(
 def fits(resources: Resources, hardware: Hardware) -> bool:
     """Return whether the nodes have room for all tasks at once.
 
-    A task runs on one node. GPUs are counted over all nodes.
+    A task runs on one node. Its GPUs may be on any nodes.
     """
     if resources.gpus > sum(hardware.gpus_per_node):
         return False
@@ -128,7 +129,7 @@ def fits(resources: Resources, hardware: Hardware) -> bool:
 def _has_labels(
     labels: tuple[Label, ...], uses: tuple[Label, ...], affinity: tuple[Affinity, ...]
 ) -> bool:
-    """Return whether labels include those that a job uses and satisfy the job's conditions."""
+    """Return whether labels include all labels in ``uses`` and satisfy all conditions."""
     values = {label.key: label.value for label in labels}
     for use in uses:
         if values.get(use.key) != use.value:

@@ -2,8 +2,8 @@
 """The logger's gRPC server: LoggerAPI of DeepSquare's wire format, with TLS.
 
 A reader that follows a log keeps its stream open. With asyncio, an open stream needs no thread of
-its own: one thread runs the event loop. The functions of the service are fast: a write to the page
-cache, or a read of new lines. Only ``finish`` is slow, and it is called in another thread.
+its own: one thread runs the event loop. Most functions of the service are fast: they write to the
+page cache or read new lines. ``finish`` is slow and is therefore called in another thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gridstead.rpc.tls import SERVER_OPTIONS, TlsFiles, server_credentials
 MAX_STREAMS = 4000
 CALL_TIMEOUT_S = 10.0  # for a call from another thread into the event loop
 STOP_S = 1.0
-# Pings detect a reader whose host has crashed. Without pings, its stream would never end.
+# Pings detect a reader whose host has crashed. Otherwise the reader's stream would never end.
 KEEPALIVE_OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.http2.ping_timeout_ms", 10_000),
@@ -85,7 +85,7 @@ class LoggerServer:
 
     @property
     def web_port(self) -> int:
-        """The port for browsers, 0 if browsers are not served."""
+        """The port for browsers, or 0 if browsers are not served."""
         return self._web.port if self._web else 0
 
     def start(self) -> int:
@@ -98,7 +98,7 @@ class LoggerServer:
         return asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(CALL_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Stop the server; streams end, calls in progress have a second to finish."""
+        """Stop the server. Streams end, and other calls in progress have a second to finish."""
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(CALL_TIMEOUT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -131,7 +131,7 @@ class LoggerServer:
 
 
 class _Servicer(LoggerAPIServicer):
-    """Implements LoggerAPI with the service."""
+    """Implements LoggerAPI by calls of the service."""
 
     def __init__(self, service: LogService, log_reader: LogReader, open_readers: Readers) -> None:
         self._service = service

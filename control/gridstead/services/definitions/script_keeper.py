@@ -2,8 +2,9 @@
 """The script keeper: finds the owners of scripts on the chain, and deletes scripts of ended jobs.
 
 Script ids are public on the chain, so a customer can request a job that names the script of another
-customer. The owner of a script is the customer given at its submission, or else the first customer
-on the chain whose job names it. A job of another customer never receives the script.
+customer. The owner of a script is the customer given at the script's submission. Without a given
+customer, the owner is the first customer on the chain whose job names the script. A job of another
+customer never receives the script.
 
 A job is *hot* until it is settled.
 """
@@ -35,8 +36,8 @@ class Retention:
     Attributes:
         after_end_s: Seconds that a script is kept after its last job has ended.
         unused_s: Seconds that a script is kept if no job names it.
-        unused_bytes: Size limit for all scripts without a hot job. Their jobs have ended or were
-            not requested yet. When the limit is reached, no new script is accepted.
+        unused_bytes: Size limit for all scripts without a hot job. The jobs of these scripts have
+            ended or were not requested yet. When the limit is reached, no new script is accepted.
     """
 
     after_end_s: int
@@ -91,9 +92,9 @@ class ScriptKeeper:
         self._unused_bytes += size
 
     def find(self, batch_location_hash: str) -> StoredScript | None:
-        """Return a script. Returns None if there is none.
+        """Return a script. Returns None if no script has this id.
 
-        The script has no owner if it was submitted without one and no job on the chain names it.
+        A script has no owner if it was submitted without owner and no job on the chain names it.
 
         Raises:
             ConfigError: If the operator removed the key that encrypted the script.
@@ -106,7 +107,7 @@ class ScriptKeeper:
         return self._store.get(batch_location_hash)
 
     def read_chain(self) -> None:
-        """Store which jobs name scripts, up to the newest block."""
+        """Store which jobs on the chain name which scripts, up to the newest block."""
         with self._store.exclusive():
             self._follower.follow(self._store_uses)
 
@@ -125,7 +126,7 @@ class ScriptKeeper:
         """Release scripts whose jobs have ended.
 
         A job that is not on the chain counts as ended after two sweeps in a row: an endpoint may
-        have several servers, and one of them may lag.
+        have several servers, and one of the servers may lack the newest blocks.
         """
         missing_uses: set[ScriptUse] = set()
         uses = self._store.uses()

@@ -8,7 +8,7 @@ Rule 1: a job is submitted only for a wallet user, under that user's Linux accou
 Rule 2: a job is cancelled or extended only if it has the job key in the request.
 
 The agent implements the ports ``Scheduler`` and ``Reports``. ``rpc/slurm.py`` parses the job keys
-and the Slurm job names in the requests, and refuses malformed ones.
+and the Slurm job names in the requests, and refuses malformed keys and names.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Agent:
         accounts: Users, directories and associations on this host.
         reports: The store of the plugins' reports.
         wallets: The uids and the gid with which jobs may run.
-        clock: Wall time. It limits how often slurmctld reads its associations again.
+        clock: Wall time, to limit how often slurmctld is made to read associations again.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Agent:
 
         Raises:
             InvalidInput: If the submission is invalid. Nothing was submitted.
-            SchedulerUnavailable: If the user does not resolve, or as in port Scheduler.
+            SchedulerUnavailable: If the user name does not resolve, or as port Scheduler describes.
         """
         self._check(submission)
         user = self._accounts.user(submission.user.address)
@@ -120,7 +120,7 @@ class Agent:
     def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of the Slurm jobs with these names.
 
-        This is not the method of port Accounting, because a request contains only the names.
+        The method differs from that of port Accounting, because a request contains only job names.
 
         Raises:
             InvalidInput: If there are too many names, or the time is negative.
@@ -157,8 +157,8 @@ class Agent:
     def _reassociate(self, address: str) -> None:
         """Make slurmctld read its associations again, at most once a minute.
 
-        If slurmctld starts while slurmdbd is down, it reads the associations from a file, and it
-        never reads them from slurmdbd later.
+        A slurmctld that starts while slurmdbd is down reads the associations from a file. Later it
+        never reads them from slurmdbd by itself.
         """
         with self._lock:
             now = self._clock.now()
@@ -171,7 +171,7 @@ class Agent:
         self._accounts.reassociate(address)
 
     def _find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
-        """Return the live Slurm job with this id and job key. Returns None if there is none."""
+        """Return the live Slurm job with this id and job key. Returns None if no job has both."""
         attempt = self._slurm.find(slurm_job_id)
         if attempt is None or not attempt.is_alive or attempt.job_key != job_key:
             return None

@@ -157,7 +157,7 @@ def _printf(format_text: str, *values: Value) -> str:
 
 def _equals_any(first: Value, *others: Value) -> bool:
     def is_equal(other: Value) -> bool:
-        # In Python, True equals 1.
+        # In Python, True equals 1. In a template, a boolean never equals a number.
         if isinstance(first, bool) != isinstance(other, bool):
             return False
         return bool(first == other)

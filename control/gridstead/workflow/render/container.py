@@ -29,7 +29,7 @@ def containers(workflow: Workflow) -> tuple[ContainerRun, ...]:
 def registry_secrets(workflow: Workflow) -> Mapping[str, str]:
     """Return the logins at registries, as variables of the job's environment.
 
-    A value has the user name on the first line and the password on the second line.
+    The value of a variable has the user name on the first line and the password on the second.
     """
     secrets = {}
     for login, number in login_numbers(containers(workflow)).items():
@@ -49,7 +49,7 @@ def login_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, 
 
 
 def prepare(container: ContainerRun, context: RenderContext) -> str:
-    """Return the line of the script that selects the container runtime and the image of a step."""
+    """Return the script's line that selects the container runtime and the image for a step."""
     runtime = "apptainer" if container.apptainer or container.deepsquare_hosted else "any"
     if container.deepsquare_hosted:
         path = posixpath.normpath(f"/{container.registry or DOCKER_HUB}/{container.image}")

@@ -15,7 +15,7 @@ from gridstead.workflow.schema.run import HOST
 SIGINT = 2
 # pmix selects the PMIx version of the node. All versions of PMIx are compatible.
 MPI = {"none": "none", "pmi2": "pmi2", "pmix_v4": "pmix"}
-# The name of the file contains the process id of this shell, which starts srun.
+# The name of the file contains the process id of the shell that starts srun.
 _RECORD_STEP = '  set -- /bin/sh -c "$record_step" "$storage/.step-$BASHPID" "$@"\n'
 # $0 is the directory, and $@ is the command.
 _ENTER_DIRECTORY = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
@@ -79,21 +79,21 @@ def _options(run: StepRun, context: RenderContext) -> Iterable[str]:
     if run.disable_cpu_binding:
         yield "--cpu-bind=none"
     if SIGINT in context.signals:
-        # By default, srun only prints the states of its tasks at the first interrupt.
+        # By default, srun does not end at the first interrupt. It prints the states of its tasks.
         yield "--quit-on-interrupt"
 
 
 def _enter(directory: str) -> str:
-    """Return the words before a command that run it in a directory.
+    """Return words that run the command after them in a directory.
 
-    Each task creates and enters the directory, which may be on the node's local disk. The option
-    --chdir of srun checks the directory before the task's private /tmp is mounted.
+    Each task creates and enters the directory, because it may be on the node's local disk. Option
+    --chdir of srun is not used: srun checks its directory before the private /tmp is mounted.
     """
     return f"/bin/sh -c {quote(_ENTER_DIRECTORY)} {quote(directory)} "
 
 
 def _map_user(run: StepRun) -> str:
-    """Return the words before a command that run it as another user in a user namespace."""
+    """Return words that run the command after them as another user in a user namespace."""
     options = []
     if run.map_uid is not None:
         options.append(f"--map-user={run.map_uid}")

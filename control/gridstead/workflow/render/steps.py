@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Renders each step as one or more shell functions. Function ``step_NUMBER`` runs the whole step.
 
-This function calls the functions of nested steps, and returns the exit code of the step. No
+Function ``step_NUMBER`` calls the functions of nested steps, and returns the step's exit code. No
 function depends on ``set -e``. The functions in ``templates/control.sh`` and the other templates
 run lists of steps.
 """
@@ -28,7 +28,8 @@ RETRY_S = {
     # All calls of srun together. A step may have to wait for resources that other steps use.
     "patience": 60,
     # All calls of srun together, if slurmctld has restarted. A node may be unable to report that
-    # another step has ended. It reports again after a minute, and then the resources are released.
+    # another step has ended. The node reports the end again after a minute. Then the resources of
+    # that step are released.
     "most": 180,
 }
 
@@ -98,7 +99,7 @@ def _needed_templates(workflow: Workflow) -> set[str]:
 
 
 def _needed_by_step(step: Step) -> set[str]:
-    """Return the templates that a step needs, without those of its nested steps."""
+    """Return the templates that a step needs, without the templates for its nested steps."""
     needed = set()
     if step.run:
         needed.add("start.sh")
@@ -130,7 +131,7 @@ def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Steps
     for number, step in enumerate(steps, 1):
         step_context = list_context.step(number, *names)
         functions += _step(step, step_context)
-        # A small workflow can produce a huge script, so the size is checked before the next step.
+        # A small workflow can have a huge script, so the size is checked before the next step.
         if len(functions) > MAX_SCRIPT_BYTES:
             raise too_large("the script has", len(functions), MAX_SCRIPT_BYTES)
         calls.append(f"step_{step_context.number}")
@@ -149,7 +150,7 @@ def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Steps
 def _step(step: Step, context: RenderContext) -> str:
     """Return a step's functions: its body, its handlers, its launch, and its conditions.
 
-    The outermost function has the name ``step_NUMBER``. ``inner`` is the function that it calls.
+    The outermost function has the name ``step_NUMBER``, and it calls function ``inner``.
     """
     function = f"step_{context.number}"
     is_handled = bool(step.catch or step.finally_)
@@ -283,7 +284,7 @@ def _loop_context(
 ) -> RenderContext:
     """Return the context of the steps in a loop.
 
-    Steps in a parallel loop cannot wait for launched steps outside the loop.
+    Steps in a parallel loop cannot wait for launched steps outside the loop (``handles``).
     """
     return replace(
         context,

@@ -29,7 +29,7 @@ from gridstead.errors import UnexpectedOutput
 
 
 def host_finished(host, name, outcome=TaskOutcome.CHANGED, *, is_handler=False, **fields):
-    """Return the event of the end of a task on a host."""
+    """Return the event that reports the end of a task on a host."""
     task = Task(name=name, role="slurm", is_handler=is_handler)
     return HostFinished(host=host, task=task, outcome=outcome, **fields)
 
@@ -196,7 +196,7 @@ def test_text_of_a_task_without_a_role_is_its_name():
         ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
     ],
 )
-def test_host_list_is_expanded_as_slurm_does(text, names):
+def test_host_list_is_expanded_as_slurm_expands_it(text, names):
     assert expand(text) == names
 
 

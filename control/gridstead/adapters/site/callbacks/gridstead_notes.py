@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An Ansible callback plugin that writes notes on a run, and stops a run between two tasks.
 
-The notes contain what the events of ansible-runner do not: whether a task with ``no_log`` changed
-something, and why a handler was skipped. Without the plugin, Ansible could stop a run only in the
-middle of a task.
+The notes contain what the events of ansible-runner do not contain: whether a task with ``no_log``
+changed something, and why a handler was skipped. A signal to Ansible would stop a run in the middle
+of a task. The plugin stops the run between two tasks instead.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
         task: Any,  # noqa: ANN401, ARG002 - Ansible's
         is_conditional: Any,  # noqa: ANN401, ARG002 - Ansible's
     ) -> None:
-        """Stop the run if requested. All hosts have finished the previous task."""
+        """Stop the run if this was requested. All hosts have finished the previous task."""
         if Path(os.environ[STOP_VARIABLE]).exists():
             raise KeyboardInterrupt
 
@@ -47,7 +47,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
         """Do not stop before a handler, because the settings of its daemon have already changed."""
 
     def v2_runner_on_ok(self, result: Any) -> None:  # noqa: ANN401 - Ansible's
-        """Note that a task changed something, and the handlers that it notified."""
+        """Note that a task changed something, and which handlers the task notified."""
         if result.is_changed():
             handlers = ",".join(map(str, result.task.notify or ()))
             self._note(kind="changed", waits=handlers, **_location(result))
@@ -71,6 +71,6 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
 
 
 def _location(result: Any) -> dict[str, str]:  # noqa: ANN401 - Ansible's
-    """Return the host of a result, and the id of its task in the events of ansible-runner."""
+    """Return the host of a result, and the task's id in the events of ansible-runner."""
     task_id = str(result.task._uuid)  # noqa: SLF001 - there is no public id
     return {"host": result.host.get_name(), "task": task_id}
