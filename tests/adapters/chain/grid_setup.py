@@ -145,7 +145,7 @@ class GridServices:
         return self.ledger.waiting_provider(self.grid.provider, at_block=head) is not None
 
     def by_hand(self, act, *arguments, **fields):
-        """Call ``act`` and return the result. Each transaction is mined as soon as it is sent."""
+        """Call ``act`` and return the result. Each transaction is mined immediately."""
         self.anvil.rpc("evm_setAutomine", True)
         try:
             return act(*arguments, **fields)
