@@ -2,7 +2,7 @@
 """The settings of all tests: the order of tests, the examples of hypothesis, gRPC's fork support.
 
 Tests run in random order, except in the folders of FOLDERS_IN_FILE_ORDER. The seed is printed at
-the end of a run. ``--random-order-seed=SEED`` repeats that order.
+the end of a run. Option ``--random-order-seed=SEED`` repeats the order of that run. Option
 ``--random-order-bucket=none`` runs the tests in the order of the files.
 
 Hypothesis generates the same examples in every run, so a failure can be repeated.
@@ -21,13 +21,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # gRPC reads it when it is imported.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # must be set before gRPC is imported
 
 settings.register_profile("repeat", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
-# The hosts of a lab retain their state, so a test starts with the state of the previous test.
+# Tests in these folders use the hosts of a lab. The hosts retain their state between tests, so each
+# test starts with the state that the previous test left.
 FOLDERS_IN_FILE_ORDER = tuple(Path(__file__).parent / folder for folder in ("e2e", "lab"))
 
 
@@ -38,13 +39,13 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if any(item.path.is_relative_to(folder) for folder in FOLDERS_IN_FILE_ORDER):
             positions[item] = len(positions)
-    result = yield  # The random order is set here.
+    result = yield  # here, other plugins put the tests in random order
     # The sort is stable, so the other tests retain their random order.
     items.sort(key=lambda item: positions.get(item, -1))
     return result
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Print the seed. A quiet run does not print the header of pytest, which contains the seed."""
+    """Print the seed at the end. pytest's header contains the seed, but a quiet run omits it."""
     seed = config.getoption("random_order_seed").removeprefix("default:")
     terminalreporter.write_line(f"order of the tests: --random-order-seed={seed}")

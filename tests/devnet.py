@@ -26,7 +26,7 @@ ANVIL = Path(os.environ.get("GRIDSTEAD_ANVIL", INSTALLED_ANVIL))
 
 
 def wallet(number: int) -> Wallet:
-    """Return the test wallet with this number. The number is its private key."""
+    """Return the test wallet whose private key is this number."""
     return wallet_of(number.to_bytes(32))
 
 
@@ -74,7 +74,7 @@ class Anvil:
         self.rpc("anvil_reorg", depth, [])
 
     def fund(self, address: str, coins: int = 1000) -> None:
-        """Set the balance of a wallet, which pays for gas."""
+        """Set the balance from which a wallet pays for gas."""
         self.rpc("anvil_setBalance", address, hex(coins * COIN))
 
     def kill(self) -> None:

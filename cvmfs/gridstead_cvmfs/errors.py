@@ -7,7 +7,7 @@ from gridstead.errors import Rejected, Transient
 
 
 class RepositoryUntrusted(Rejected):
-    """The data of a CVMFS server does not match its signature or hash. The data is discarded."""
+    """Data from a CVMFS server does not match the signature or the hash, and is discarded."""
 
     code = "repository-untrusted"
 
@@ -28,7 +28,7 @@ class RepositoryUnavailable(Transient):
 
 
 class ReplicaBusy(Transient):
-    """Another process has locked this replica."""
+    """Another process has locked the replica, the local copy of a CVMFS repository."""
 
     code = "replica-busy"
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the CVMFS tests: a publisher, its web server, and replicas in a temporary folder.
 
-The web server of the publisher is the Stratum 0. A *replica* is a copy of its repository. A *pull*
-copies the newest revision to the replica.
+A publisher signs a CVMFS repository. The web server of the publisher is the *Stratum 0*. A
+*replica* is a copy of the repository. A *pull* copies the newest revision to the replica.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ManualClock:
 
 @dataclass
 class ReplicaSetup:
-    """A Stratum 0 and the folder of its replica. ``key`` is the file of the public master key."""
+    """A Stratum 0 and a folder for the replica. ``key`` is the file of the public master key."""
 
     publisher: Publisher
     stratum0: Stratum0
@@ -59,7 +59,7 @@ class ReplicaSetup:
     def replica(
         self, *, key=None, name="", timeout_s=5.0, catalog_bytes=2**22, min_free=0, workers=4
     ):
-        """Return a new replica object, as in a new process."""
+        """Return a new object for the replica, as a new process would create."""
         limits = FetchLimits(timeout_s=timeout_s, object_bytes=2**20, connections=workers + 1)
         upstream = HttpUpstream(self.stratum0.url, limits, tls=TLS, wait=lambda _: None)
         self.closing.append(upstream.close)
@@ -98,7 +98,7 @@ class ReplicaSetup:
 
 @pytest.fixture(scope="session")
 def keys():
-    """Two keys, which all tests share because creating them is slow."""
+    """Two keys. All tests share these keys, because the creation of a key is slow."""
     return new_key(), new_key()
 
 
@@ -145,7 +145,7 @@ def replica_setup(new_setup) -> ReplicaSetup:
 
 @pytest.fixture
 def readers(replica_setup) -> Iterator[Readers]:
-    """Creates clients of a published revision. All clients have the same cache folder."""
+    """An object that creates CVMFS clients. All these clients use one cache folder."""
     clients = Readers(replica_setup, TLS)
     yield clients
     for servers in clients.closing:

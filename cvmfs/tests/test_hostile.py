@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Harmful or invalid content that a publisher signs with valid keys."""
+"""Pulls of harmful or invalid content that a publisher has signed with valid keys."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ INVALID_HASHES = ["../../../etc/passwd", "0" * 41, ""]
 
 @pytest.fixture(autouse=True)
 def check_written_paths(folder):
-    """Check that nothing was written outside the replica."""
+    """Check, after each test, that the pull wrote nothing outside the replica."""
     yield
-    # Paths are setup-NUMBER/replicas/NAME/... with the name of a repository.
+    # A path is setup-NUMBER/replicas/NAME/..., where NAME is the name of the repository.
     for path in folder.rglob("replicas/**/*"):
         assert path.relative_to(folder).parts[2] in {".state", "software.example.org"}
 
 
 def publish_catalog(replica_setup, *statements, script=SCHEMA):
-    """Publish a revision whose root catalog is the database after these SQL statements."""
+    """Publish a revision. These SQL statements create the database that is its root catalog."""
     database = sqlite3.connect(":memory:")
     database.executescript(script)
     for statement, values in statements:
@@ -37,13 +37,13 @@ def publish_catalog(replica_setup, *statements, script=SCHEMA):
 
 
 def publish_raw(replica_setup, raw):
-    """Publish a revision whose root catalog has these bytes."""
+    """Publish a revision whose root catalog consists of the bytes ``raw``."""
     replica_setup.publisher.revision += 1
     replica_setup.publisher.write_manifest(C=replica_setup.publisher.store(raw, "C"))
 
 
 def check_refusal(replica_setup, message, **replica_options):
-    """Check that a pull is refused with this message and that nothing is served."""
+    """Check that a pull fails with this message and that the replica serves no revision."""
     with pytest.raises(RepositoryUntrusted, match=message):
         replica_setup.replica(**replica_options).snapshot()
     assert replica_setup.served_file() is None
@@ -83,7 +83,7 @@ def test_a_row_without_a_valid_hash_is_refused(replica_setup, digest):
     )
     publish_catalog(replica_setup, (row, (digest,)))
     if digest == b"../../../../../../ab":
-        # These 20 bytes are a valid hash. Therefore the server gets an object of this name.
+        # These 20 bytes are a valid hash, so the publisher must have an object with this name.
         replica_setup.publisher.path(digest.hex()).parent.mkdir(exist_ok=True)
         replica_setup.publisher.path(digest.hex()).write_bytes(b"anything")
 
@@ -92,7 +92,7 @@ def test_a_row_without_a_valid_hash_is_refused(replica_setup, digest):
 
 def test_an_unknown_hash_algorithm_is_refused(replica_setup):
     row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags) VALUES (1, 1, ?, ?)"
-    # Flag 4 is a file. Bits 8 to 10 are the hash algorithm.
+    # Flag 4 means that the row is a file. Bits 8 to 10 are the number of the hash algorithm.
     publish_catalog(replica_setup, (row, (b"x" * 20, 4 | 7 << 8)))
 
     check_refusal(replica_setup, "algorithm 7")
@@ -100,7 +100,8 @@ def test_an_unknown_hash_algorithm_is_refused(replica_setup):
 
 def test_an_external_file_is_not_fetched(replica_setup):
     row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags) VALUES (1, 1, ?, ?)"
-    # Flag 4 is a file. Flag 128 means that its content is on another server.
+    # Flag 4 means that the row is a file. Flag 128 means that the content of the file is on another
+    # server.
     publish_catalog(replica_setup, (row, (b"x" * 20, 4 | 128)))
 
     replica_setup.replica().snapshot()
@@ -136,7 +137,7 @@ def test_a_catalog_that_takes_too_long_to_read_is_refused(replica_setup, monkeyp
     check_refusal(replica_setup, "cannot be read")
 
 
-def test_a_catalog_that_is_too_large_is_refused_before_it_fills_the_disk(replica_setup):
+def test_a_catalog_whose_unpacked_size_is_too_large_is_refused(replica_setup):
     publish_raw(replica_setup, bytes(50 * 2**20))
 
     check_refusal(replica_setup, "unpacked", catalog_bytes=2**20)

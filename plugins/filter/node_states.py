@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-STATE = re.compile("[a-z_]+")  # other characters are flags, for example * in ``down*``
+STATE = re.compile("[a-z_]+")  # does not match flags, such as * in ``down*``
 STATES_WITHOUT_ANSWER = ("down", "not_responding", "unknown")
 
 
@@ -40,10 +40,10 @@ def nodes_with_state(states_by_node: Mapping[str, str], *states: str) -> list[st
 
 
 def loss_of_nodes(result: Mapping[str, Any], before: Mapping[str, str]) -> str:
-    """Return a clause that names the nodes which stopped answering; empty if there are none.
+    """Return a clause that names the nodes which stopped answering. Return "" if all answer.
 
-    A node that sinfo no longer lists has stopped answering. If sinfo failed, the clause reports
-    that slurmctld does not answer.
+    A node that sinfo no longer lists counts as a node that stopped answering. If sinfo failed, the
+    clause reports that slurmctld does not answer.
 
     Args:
         result: The result of the task that ran sinfo.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters for the report of verify.yml.
 
-Each role has an entry point ``verify``, which registers its result on each host. The filters read
-these results.
+The playbook verify.yml runs the file tasks/verify.yml of each role. Each of these files registers a
+result on each host. The filters read the results.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ OPERATOR = "operator"
 def checks_of(role: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the checks of a role on a host.
 
-    The key ``looks`` of the result contains the list of checks. A result without this key, for
-    example of a failed task, counts as one check.
+    The key ``looks`` of the result contains the list of checks. If the result does not have this
+    key, for example because the task failed, the result counts as one check.
     """
     if "looks" in result:
         return list(result["looks"])
@@ -30,7 +30,7 @@ def checks_of(role: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def failed_check(what: str, fault: str) -> dict[str, Any]:
-    """Return a failed check for the operator.
+    """Return a failed check about which the operator must do something.
 
     Args:
         what: What was checked, as a clause.
@@ -64,7 +64,7 @@ def site_report(hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return all checks by host, and a list of the checks that failed.
 
     Args:
-        hostvars: Ansible's variable of this name. Only hosts with ``__site_answered`` are included.
+        hostvars: Ansible's variable ``hostvars``. Hosts without ``__site_answered`` are left out.
 
     Returns:
         A dictionary with three keys. ``hosts`` has the checks by host and role. ``findings`` is the
@@ -94,7 +94,7 @@ def _failed_checks(
 
 
 def site_findings(report: Mapping[str, Any]) -> str:
-    """Return the failed checks of a report as text; empty if none failed."""
+    """Return the failed checks of a report as text. Return "" if no check failed."""
     findings = report["findings"]
     if not findings:
         return ""

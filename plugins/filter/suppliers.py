@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters for the suppliers of a directory, which are servers that replicate to each other.
 
-They compute the uid range of each supplier, which supplier sends its entries to the other, and the
-faults that prevent replication. The argument ``replicas`` contains the results of module
-``directory_replica_info`` by server. Example: if ``ldap2`` is a new server,
+The filters compute the uid range of each supplier, choose the supplier whose entries are copied to
+the others, and find the faults that prevent replication. The argument ``replicas`` contains the
+results of module ``directory_replica_info`` by server. Example: if ``ldap2`` is a new server,
 ``{{ replicas | gridstead.site.supplier_source(['ldap1', 'ldap2']) }}`` is ``ldap1``.
 """
 
@@ -18,12 +18,12 @@ Replica = Mapping[str, Any]
 def supplier_looks(
     hostvars: Mapping[str, Mapping[str, Any]], suppliers: Sequence[str], result: str
 ) -> dict[str, Replica]:
-    """Return the states that the suppliers registered, by host. Hosts without a state are left out.
+    """Return the replication state of each supplier, by host. Hosts without a state are left out.
 
     Args:
-        hostvars: Ansible's variable of this name.
+        hostvars: Ansible's variable ``hostvars``.
         suppliers: The hosts of the suppliers.
-        result: The variable in which each host registered the result of the module.
+        result: The variable in which each host registered the result of directory_replica_info.
     """
     replicas = {}
     for name in suppliers:
@@ -55,7 +55,7 @@ def supplier_numbers(first: int, last: int, index: int, count: int) -> dict[str,
 def supplier_problem(
     replicas: Mapping[str, Replica], suppliers: Sequence[str], first: int, last: int
 ) -> str:
-    """Return the reason why the servers cannot be suppliers in this order; empty if they can.
+    """Return why the servers cannot be suppliers in this order. Return "" if they can.
 
     Args:
         replicas: The states of the servers by name.
@@ -110,10 +110,10 @@ def supplier_alike(replicas: Mapping[str, Replica], suppliers: Sequence[str]) ->
 
 
 def supplier_source(replicas: Mapping[str, Replica], suppliers: Sequence[str]) -> str:
-    """Return the first supplier that has all entries of the others; empty if there is none.
+    """Return a supplier that has all entries of the others. Return "" if no supplier has them.
 
-    Stuck suppliers come first. Such a supplier receives the changes of the others, but they do not
-    receive its changes.
+    A stuck supplier takes precedence, because it receives the changes of the others, but the others
+    do not receive the changes of the stuck supplier.
     """
     all_entries = set()
     for name in suppliers:
@@ -135,8 +135,8 @@ def supplier_next(
         source: The supplier that sends all its entries.
         name: The supplier that receives the entries.
         share: The first and last uid of the receiving supplier.
-        skip: Number of uids to leave unused. The receiving supplier may have assigned them to users
-            that the source never received.
+        skip: Number of uids to leave unused, because the receiving supplier may have assigned
+            these uids to users that the source never received.
     """
     first, last = share["first"], share["last"]
     used_uids = [uid for uid in replicas[source]["numbers"] if first <= uid <= last]

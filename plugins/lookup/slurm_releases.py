@@ -36,7 +36,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]
     """The lookup plugin. Ansible requires this class name."""
 
     def run(self, terms: list[str], **_: object) -> list[dict[str, Any]]:
-        """Return for each term the content of its files by release."""
+        """Return a map for each term: by release, the content of the release's file on the term."""
         return [self._read(term) for term in terms]
 
     def _read(self, subject: str) -> dict[str, Any]:

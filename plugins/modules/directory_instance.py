@@ -76,7 +76,8 @@ changes:
 CONFIGURATION = Path("/etc/dirsrv")
 SERVER_NICKNAME = "Server-Cert"
 CA_NICKNAME = "Gridstead CA"
-# The setting in dse.ldif of a server that was started without the drop-in of its unit.
+# A setting in dse.ldif with which the server may lose the record of its changes (see
+# ``stores_update_vector``). The drop-in of the server's systemd unit sets it to 0.
 UNSAFE_SETTING = re.compile(r"^nsslapd-backend-opt-level: (?!0$)", re.MULTILINE)
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
@@ -104,7 +105,7 @@ sample_entries = no
 
 
 def first_certificate(text: str) -> str:
-    """Return the body of the first certificate in PEM text, without white space; empty if none."""
+    """Return the Base64 text of the first certificate in PEM text. Return "" if there is none."""
     if BEGIN not in text or END not in text:
         return ""
     return "".join(text.split(BEGIN, 1)[1].split(END, 1)[0].split())
@@ -135,18 +136,18 @@ class Instance:
             self._module.run_command(["dscreate", "from-file", file.name], check_rc=True)
 
     def has_certificate(self, nickname: str, path: str) -> bool:
-        """Return whether the key store has exactly the file's certificate under the nickname."""
+        """Return whether the certificate ``nickname`` in the key store equals that in a file."""
         _, out, _ = self._module.run_command(
             ["certutil", "-L", "-d", str(self._folder), "-n", nickname, "-a"]
         )
         return first_certificate(out) == first_certificate(Path(path).read_text(encoding="ascii"))
 
     def import_authority(self, path: str) -> None:
-        """Replace the authority in the key store by the authority in a file."""
+        """Replace the CA certificate in the key store by the CA certificate in a file."""
         self.note_change()
         folder = str(self._folder)
         store = ["-d", folder, "-n", CA_NICKNAME, "-f", f"{folder}/pwdfile.txt"]
-        # In the first run this command fails, because there is no authority to delete.
+        # In the first run, this command fails because the key store has no CA certificate yet.
         self._module.run_command(["certutil", "-D", *store])
         add = ["certutil", "-A", *store, "-t", "CT,,", "-a", "-i", path]
         self._module.run_command(add, check_rc=True)
@@ -160,12 +161,16 @@ class Instance:
     def stores_update_vector(self) -> bool:
         """Return whether the server stores its replica update vector with each change.
 
-        If it does not, a killed server no longer knows which changes it has.
+        The vector records which changes the server has. A server that stores the vector later can
+        lose this record when it is killed.
         """
         return not UNSAFE_SETTING.search((self._folder / "dse.ldif").read_text(encoding="utf-8"))
 
     def note_change(self) -> None:
-        """Create the note that the server must restart. A handler removes it after the restart."""
+        """Create the file that says that the server must restart.
+
+        A handler of the role removes the file after the restart.
+        """
         self._note.parent.mkdir(parents=True, exist_ok=True)
         self._note.touch()
 

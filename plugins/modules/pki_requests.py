@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates the private keys of a host, and signing requests for its missing certificates.
 
-One call of the module handles all certificates of a host, so it costs one round trip. The module
-does not sign, because the key of the authority is never copied to a host.
+One call of the module handles all certificates of a host, so that only one connection to the host
+is needed. The module does not sign, because the key of the authority is never copied to a host.
 """
 
 from __future__ import annotations
@@ -103,12 +103,12 @@ def reason_to_renew(
     names: list[str],
     end: dt.datetime,
 ) -> str:
-    """Return why a certificate must be signed again; empty if it is valid.
+    """Return why a certificate must be signed again. Return "" if the certificate is valid.
 
     Args:
         pem: The certificate.
         key: The private key of the certificate.
-        authority: The authority that must have signed it.
+        authority: The certificate of the authority that must have signed the certificate.
         names: The alternative names of the host, in any order.
         end: Time until which the certificate must be valid. Aware, UTC.
     """
@@ -157,7 +157,7 @@ def set_access(module: AnsibleModule, path: Path, owner: str, group: str, mode: 
 def ensure_key(
     module: AnsibleModule, path: Path, owner: str, group: str
 ) -> tuple[ec.EllipticCurvePrivateKey, bool]:
-    """Return the private key in a file, and whether anything changed. Creates a missing key."""
+    """Return the private key in a file, and whether anything changed. Create a missing key."""
     if path.exists():
         content = path.read_bytes()
         key = serialization.load_pem_private_key(content, password=None)
@@ -187,8 +187,8 @@ def ensure_certificate(
     access_changed = set_access(module, path, owner, group, CERTIFICATE_MODE)
     names = options["subject_alt_names"]
     if options["new_keys"]:
-        # The certificate is always requested, without a check of the existing one. An interrupted
-        # run may have installed the certificate of the new key but not the key.
+        # The certificate is requested even if a valid one exists. An interrupted run may have
+        # installed the certificate of the new key but not the new key.
         reason = "its key is new"
     elif path.exists():
         end = dt.datetime.now(dt.UTC) + dt.timedelta(days=options["renew_before_days"])

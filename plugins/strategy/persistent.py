@@ -12,9 +12,9 @@ try:
     from ansible_mitogen import affinity
     from ansible_mitogen.strategy import StrategyMixin
 
-    # By default Mitogen binds each of its processes to one processor. The programs that tasks start
-    # on this machine inherit the binding. With two processors, nearly all programs would run on the
-    # same processor.
+    # Disable Mitogen's default, which binds each process of Mitogen to one processor. The programs
+    # that tasks start on this machine inherit the binding. On a machine with two processors, nearly
+    # all programs would run on one of them.
     affinity.policy = affinity.Policy()
 except ImportError:  # without Mitogen, runs are only slower
 
@@ -42,8 +42,8 @@ class StrategyModule(StrategyMixin, _Linear):  # type: ignore[misc]
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Run the play, with existing objects excluded from garbage collection.
 
-        Ansible forks for each task and host. A garbage collection in a fork writes to all loaded
-        objects, so the kernel would copy their memory.
+        Ansible forks a process for each task and host. A garbage collection in the forked process
+        writes to all loaded objects, so the kernel would copy the memory of these objects.
         """
         gc.freeze()
         return super().run(*arguments, **named)

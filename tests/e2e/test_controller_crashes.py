@@ -5,8 +5,8 @@ The tests check these guarantees:
 
 - Each job runs to its end at least once.
 - Each job is settled once, as finished.
-- The billed time is at most the duration of one run, measured by the job, plus the time that the
-  run waited for slurmctld to create its step.
+- The billed time is at most the duration of one run plus the time that the run waited until
+  slurmctld created the run's job step. The job itself measures the duration.
 - No node is drained.
 
 A job may run more than once, because slurmctld writes its state with a delay of some seconds. After
@@ -24,12 +24,12 @@ from tests import billing_oracle
 from tests.e2e.conftest import wait_until
 
 DOWNTIME_S = 8
-ROUNDING_S = 2  # Slurm rounds both times to seconds and starts a job shortly before its script
+ROUNDING_S = 2  # Slurm rounds start and end to seconds, and starts a job shortly before its script
 
 
 @dataclass(frozen=True)
 class JobRun:
-    """A grid job, with the name of the file in the customer's home for its start and end times."""
+    """A grid job that writes its start and end times to ``times_file`` in the customer's home."""
 
     number: int
     times_file: str
@@ -107,7 +107,7 @@ class Controller:
         ).stdout.split()
 
     def times(self, run):
-        """Return the words and Unix times in a job's file, oldest first."""
+        """Return the pairs ("start" or "end", Unix time) of a job's file, oldest first."""
         text = self.lab.run("infra", "cat", f"{self.home}/{run.times_file}", check=False).stdout
         times = []
         for line in text.splitlines():
@@ -116,7 +116,7 @@ class Controller:
         return times
 
     def durations(self, run):
-        """Return the durations of the runs that reached their end, in seconds."""
+        """Return the durations, in seconds, of those runs of a job that reached their end."""
         start_s, durations = None, []
         for word, time_s in self.times(run):
             if word == "start":
@@ -126,9 +126,9 @@ class Controller:
         return durations
 
     def longest_wait_for_step(self, run):
-        """Return the longest time between a start of the job and the start of its step.
+        """Return the longest time between a start of the job and the start of the job's step.
 
-        The step waits while slurmctld is down, because slurmctld creates it.
+        slurmctld creates the step, so the job waits for the step while slurmctld is down.
         """
         options = f"-a -n -D --parsable2 -S now-1days --name={run.name} -o jobid,start"
         listing = self.lab.sh("controller", f"SLURM_TIME_FORMAT=%s sacct {options}")
@@ -146,7 +146,7 @@ class Controller:
         return max(delays)
 
     def check_job(self, run):
-        """Assert the guarantees for a job. Return its accounting records with state COMPLETED."""
+        """Assert the guarantees for a job. Return the job's COMPLETED accounting records."""
         job = self.grid.wait(self.customer, run.number, "FINISHED", timeout=180)
         history = self.grid.history(self.customer, run.number)
         events = [event["event"] for event in history]
@@ -164,8 +164,8 @@ class Controller:
                 completed_records.append(record)
                 seconds = self.lab.billed_seconds(record)
                 costs.append(billing_oracle.cost(seconds, job["price_per_min_wei"]))
-        # If slurmctld does not know that a run has ended, it cancels the run after the payment. No
-        # record is then COMPLETED.
+        # If slurmctld does not know that a run has ended, the run is cancelled after the payment.
+        # Then no record is COMPLETED.
         if completed_records:
             assert job["cost_wei"] in costs
         return completed_records
@@ -179,7 +179,7 @@ def controller(lab, grid):
 def test_jobs_survive_a_kill_of_slurmctld_after_their_submission(controller):
     runs = [controller.submit(seconds) for seconds in (4, DOWNTIME_S)]
     controller.wait_until_listed(runs)
-    time.sleep(1)  # kill slurmctld 1 s after it lists the jobs
+    time.sleep(1)  # slurmctld is killed 1 s after it has listed the jobs
     controller.kill_slurmctld()
 
     for run in runs:
@@ -187,7 +187,7 @@ def test_jobs_survive_a_kill_of_slurmctld_after_their_submission(controller):
     assert controller.drained_nodes() == []
 
 
-def test_time_without_slurmctld_after_the_end_is_not_billed(controller):
+def test_downtime_of_slurmctld_after_the_end_of_a_job_is_not_billed(controller):
     run = controller.submit(5)
     controller.wait_until_started(run)
     with controller.slurmctld_stopped():
@@ -199,7 +199,7 @@ def test_time_without_slurmctld_after_the_end_is_not_billed(controller):
     assert int(record["elapsedraw"]) > duration + ROUNDING_S, "slurmctld knew the right end"
 
 
-def test_a_kill_of_slurmctld_at_the_end_does_not_increase_the_bill(controller):
+def test_a_kill_of_slurmctld_before_the_end_of_a_job_does_not_increase_the_bill(controller):
     run = controller.submit(12)
     controller.wait_until_started(run)
     time.sleep(7)  # after this time, slurmctld has saved the state of the running job
@@ -212,7 +212,7 @@ def test_a_kill_of_slurmctld_at_the_end_does_not_increase_the_bill(controller):
     assert controller.drained_nodes() == []
 
 
-def test_a_customer_missing_in_slurmctld_is_added_again(lab, grid, controller):
+def test_a_customer_whom_slurmctld_lost_is_added_to_slurm_again(lab, grid, controller):
     state = "/var/lib/slurm/slurmctld/assoc_mgr_state"
     lab.run("controller", "cp", "--preserve", state, f"{state}.earlier")
     customer = grid.customer("forgotten")
@@ -221,7 +221,7 @@ def test_a_customer_missing_in_slurmctld_is_added_again(lab, grid, controller):
 
     with controller.slurmdbd_stopped():
         lab.run("controller", "systemctl", "stop", "slurmctld")
-        # A power cut can restore a version of this file that is up to five minutes old.
+        # After a power cut, this file may have the content of up to five minutes before.
         lab.run("controller", "mv", f"{state}.earlier", state)
         lab.run("controller", "systemctl", "start", "slurmctld")
 

@@ -21,10 +21,10 @@ LAB_SLURM_SETTINGS = {
     "DefMemPerCPU": 32,
     "HealthCheckInterval": 10,
     "SlurmdParameters": "config_overrides",
-}  # the settings of the lab's inventory
+}  # the settings in the lab's inventory
 UNKNOWN_JOB = 99_999_999  # a job id that Slurm never used
 HOSTNAME_STEP = {"run": {"command": "hostname", "resources": {"tasks": 2}}}
-# Applies the controller's part of the role.
+# A playbook that runs role slurm on the controller, only for component controller.
 CONTROLLER_PLAY = """\
 - hosts: slurm_controller
   gather_facts: false
@@ -62,7 +62,7 @@ def run_playbook(*arguments, check=True, **variables):
 
 @pytest.fixture(scope="module")
 def configure(tmp_path_factory):
-    """Return a function that configures the controller. Its arguments replace role variables."""
+    """A function that configures the controller. The function's arguments set role variables."""
     file = tmp_path_factory.mktemp("play") / "controller.yml"
     file.write_text(CONTROLLER_PLAY)
     return lambda **changes: run_playbook(str(file), "--tags", "slurm_configure", **changes)
@@ -70,7 +70,7 @@ def configure(tmp_path_factory):
 
 def hosts_of(output):
     """Return the hosts on which a playbook ran tasks."""
-    # Lines of the recap, such as "login : ok=12 changed=0 ...".
+    # The recap has lines such as "login : ok=12 changed=0 ...".
     return set(re.findall(r"^(\S+) +: ok=", output.partition("PLAY RECAP")[2], re.MULTILINE))
 
 
@@ -81,7 +81,7 @@ class Daemons:
         self.lab = lab
 
     def invocation_ids(self):
-        """Return the invocation id of each daemon's unit. Only a restart changes the id."""
+        """Return the invocation id of each daemon's systemd unit. A restart changes the id."""
         units = [("controller", "slurmctld"), ("login", "sackd")]
         units += itertools.product(OLD_NODES, ["slurmd"])
         show = "systemctl show --property InvocationID --value"
@@ -123,9 +123,9 @@ def jobs(lab, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def running_job(lab, jobs):
-    """Start a job on the old nodes that runs until a file exists.
+    """A job on the old nodes that runs until the file ``enough`` exists.
 
-    Its output has a line for each start of a task.
+    Each task of the job prints a line when it starts.
     """
     command = 'echo $$ "$(hostname)"; until test -e "$HOME/enough"; do sleep 0.5; done; echo end'
     lab.run("infra", "rm", "-f", f"{jobs.home}/enough")
@@ -166,7 +166,7 @@ def test_a_changed_comment_causes_no_reconfigure(lab, daemons, running_job, conf
     assert daemons.invocation_ids() == before
 
 
-def test_parameters_limits_and_nodes_need_a_reconfigure(lab, daemons, running_job, configure):
+def test_changes_that_need_no_restart_reconfigure_slurm(lab, daemons, running_job, configure):
     before = daemons.invocation_ids()
     node = {"CPUs": 64, "RealMemory": 2400, "Gres": "gpu:2"}
     main = {"Nodes": "ALL", "Default": "YES", "State": "UP"}
@@ -186,7 +186,7 @@ def test_parameters_limits_and_nodes_need_a_reconfigure(lab, daemons, running_jo
     assert daemons.invocation_ids() == before
 
 
-def test_other_parameters_restart_only_slurmctld(daemons, running_job, configure):
+def test_a_parameter_that_needs_a_restart_restarts_only_slurmctld(daemons, running_job, configure):
     before = daemons.invocation_ids()
 
     configure(
@@ -254,7 +254,7 @@ def test_a_node_drained_for_an_unkillable_job_resumes_after_the_job(lab, daemons
         lab.sh("compute2", f"rm -f {notes_folder}/*")
 
 
-def test_a_new_node_joins_without_changes_on_the_other_nodes(daemons, running_job, jobs, new_node):
+def test_a_new_node_is_added_without_tasks_on_old_nodes(daemons, running_job, jobs, new_node):
     before = daemons.invocation_ids()
     start_s = time.monotonic()
 
@@ -310,7 +310,8 @@ def test_a_drain_that_times_out_does_not_restart_the_running_job(lab, daemons, j
 
     result = jobs.wait(running_job)
     assert result.code == 0
-    # Each start of a task has printed its process id and its host. At its end, a task prints "end".
+    # A task prints a process id and its host when it starts, and "end" when it ends. A restarted
+    # job would have printed more hosts.
     hosts = []
     for line in result.output.splitlines():
         hosts += line.split()[1:]

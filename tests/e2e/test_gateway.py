@@ -25,7 +25,9 @@ HOST = "control"
 DOMAIN = "gridstead.internal"
 HTTPS, GRPC, LDAPS, METRICS = 443, 9443, 636, 8082
 TRAEFIK_API = 8081  # open only to the host itself
-MAX_EXPOSURE = 2.0  # of `systemd-analyze security`; 10 is an unrestricted service
+# The highest exposure level that `systemd-analyze security` may report. An unrestricted service has
+# level 10.
+MAX_EXPOSURE = 2.0
 
 # These programs run on a host of the site with the services' Python. WHO_AM_I_PROGRAM prints the
 # DN as which the directory authenticates the client. FETCH_KEYS_PROGRAM prints the authorized keys
@@ -61,7 +63,7 @@ class GatewayClient:
         self.ca = lab.secrets / "pki/ca.crt"
 
     def open_tls(self, port, name):
-        """Return a TLS connection to a port of the gateway, with a server name."""
+        """Return a TLS connection to a port of the gateway, with ``name`` as server name (SNI)."""
         plain = socket.create_connection((self.address, port), timeout=10)
         try:
             return ssl.create_default_context(cafile=self.ca).wrap_socket(
@@ -72,7 +74,7 @@ class GatewayClient:
             raise
 
     def request(self, method, name, path, body=None, *, port=HTTPS):
-        """Return status and text of an HTTP response."""
+        """Send an HTTPS request, and return the status and the text of the response."""
         connection = http.client.HTTPSConnection(name)
         with contextlib.closing(connection):
             connection.sock = self.open_tls(port, name)
@@ -81,7 +83,7 @@ class GatewayClient:
             return answer.status, answer.read().decode()
 
     def channel(self, name):
-        """Return a gRPC channel to a name."""
+        """Return a gRPC channel to the gateway, with ``name`` as server name."""
         credentials = grpc.ssl_channel_credentials(self.ca.read_bytes())
         options = [("grpc.ssl_target_name_override", name), ("grpc.default_authority", name)]
         return grpc.secure_channel(f"{self.address}:{GRPC}", credentials, options)
@@ -119,7 +121,7 @@ def test_the_logger_refuses_a_reader_without_a_signature(gateway):
     }
 
 
-def test_the_queue_is_public(gateway):
+def test_the_queue_of_pending_jobs_is_public(gateway):
     status, text = gateway.request("GET", f"queue.{DOMAIN}", "/pending")
 
     assert status == 200
@@ -160,7 +162,7 @@ def test_an_unknown_server_name_is_refused(gateway, port):
         gateway.open_tls(port, f"other.{DOMAIN}")
 
 
-def test_an_address_outside_the_site_cannot_use_the_directory_keys_and_metrics(gateway):
+def test_a_client_outside_the_site_cannot_use_directory_ssh_keys_or_metrics(gateway):
     with pytest.raises(OSError, match=r"EOF|reset"):
         gateway.open_tls(LDAPS, f"ldap.{DOMAIN}")
     with (

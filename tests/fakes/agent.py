@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """In-memory fakes of the cluster agent's ports.
 
-A port is an interface of the domain; each fake implements the port that its docstring names.
+A port is an interface between the services and the adapters. The docstring of each fake names the
+port that the fake implements.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from gridstead.errors import AssociationUnknown, NotAllowed
 
 
 class FakeSlurm:
-    """Port Slurm on a FakeScheduler, without permission checks.
+    """Port Slurm. It passes calls to a FakeScheduler and does not check permissions.
 
     Attributes:
-        knows_associations: While it is false, every submission raises AssociationUnknown.
-        limits: The Slurm job id and the new time limit in minutes of each extension.
+        knows_associations: If it is false, every submission raises AssociationUnknown.
+        limits: For each extension, the Slurm job id and the new time limit in minutes.
     """
 
     def __init__(self, scheduler: FakeScheduler) -> None:
@@ -133,7 +134,7 @@ class FakeSpool:
 
 
 class FakeMunge:
-    """Port MungeOpener. A valid credential is ``uid lifetime payload``, lifetime in seconds."""
+    """Port MungeOpener. A valid credential is ``uid lifetime payload`` (lifetime in seconds)."""
 
     def open(self, credential: bytes) -> MungeCredential:
         uid, _, rest = credential.partition(b" ")

@@ -5,9 +5,10 @@ A test starts and ends jobs with the methods ``start`` and ``end``, and moves th
 copies these properties of Slurm:
 
 - slurmctld forgets an ended job after MinJobAge.
-- slurmdbd receives a change ``dbd_delay_s`` later, and the AdminComment only at the end of the job.
-- A crash loses the last seconds of slurmctld's state. slurmdbd keeps the rows of the lost jobs, and
-  slurmctld assigns the ids of the lost jobs again.
+- slurmdbd receives each change of a job ``dbd_delay_s`` seconds after slurmctld. It receives the
+  AdminComment only when the job ends.
+- After a crash, slurmctld does not have the changes of the last seconds before. It has lost the
+  jobs that were submitted in these seconds and assigns their ids again. slurmdbd keeps their rows.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ class FakeScheduler:
     Attributes:
         submissions: The queued submissions, in order.
         dbd_delay_s: Seconds until slurmdbd receives a change.
-        down: While it is true, every call raises SchedulerUnavailable and has no effect.
-        reject: The reason with which every submission is rejected. If empty, none is rejected.
+        down: While ``down`` is true, every call raises SchedulerUnavailable and has no effect.
+        reject: The reason with which every submission is rejected. If it is empty, no submission
+            is rejected.
         reject_leaves_record: Whether a rejected job has a FAILED record without a start time. Slurm
             writes such a record if no node can ever run the job.
         lose_answers: How many of the following submissions are queued but raise
@@ -62,7 +64,7 @@ class FakeScheduler:
             gpus_per_node=(0, 0), cpus_per_node=(64, 64), memory_per_node_mb=(4096, 4096)
         )
         self._history: dict[int, History] = {}
-        # The changes that slurmdbd receives, each with the time at which it receives them.
+        # For each change: the time at which slurmdbd receives it, and the job after the change.
         self._dbd: list[tuple[int, Attempt]] = []
         self._next_id = 1
         self.submissions: list[Submission] = []
@@ -122,7 +124,7 @@ class FakeScheduler:
         return self.list_records_by_name([job_id.slurm_name for job_id in job_ids], since=since)
 
     def list_records_by_name(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of the jobs with these names, as port Slurm does."""
+        """Return slurmdbd's records of the jobs with these names, like the method of port Slurm."""
         self._raise_if_down()
         now = self._clock.now()
         job_names = set(names)
@@ -167,7 +169,10 @@ class FakeScheduler:
         exit_code: int = 0,
         suspended_s: int = 0,
     ) -> None:
-        """End a job now in an end state of Slurm. A queued job ends without a start time."""
+        """End a job now. ``state`` must be an end state of Slurm.
+
+        A queued job ends without a start time.
+        """
         assert check_state(state, source="test") in END_STATES
         ended_attempt = replace(self.attempt(slurm_job_id), state=state, ended_at=self._clock.now())
         self._change(replace(ended_attempt, exit_code=exit_code, suspended_s=suspended_s))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SPANK plugin without Slurm: unit tests of its modules, and runs in a fake slurmstepd."""
+"""The SPANK plugin without Slurm: unit tests of the plugin's C modules, and runs of the plugin.
+
+The plugin runs in a fake slurmstepd.
+"""
 
 import re
 import shutil
@@ -19,7 +22,9 @@ VALGRIND = ["--quiet", "--error-exitcode=99", "--leak-check=full", "--show-leak-
 
 @dataclass(frozen=True)
 class Run:
-    """The result of the fake slurmstepd: return values, duration and exits of child processes."""
+    """A run of the fake slurmstepd: its duration, the plugin's return values, and how the child
+    processes ended.
+    """
 
     return_values: list[str]
     duration_ms: int
@@ -28,7 +33,7 @@ class Run:
 
 @pytest.fixture
 def agent():
-    """A UDP socket in place of the agent, which receives the reports."""
+    """A UDP socket that receives the reports in place of the agent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
         receiver.settimeout(5)
@@ -39,7 +44,7 @@ def agent():
 def stepd(spank_programs, spank_plugin):
     """A function that runs the fake slurmstepd with the plugin.
 
-    With ``linked``, the plugin is linked into the program, and sanitizers check both.
+    With ``linked``, the plugin is linked into the program, and sanitizers check both of them.
     """
 
     def run(*options, context="remote", step=BATCH, munge="ok", wrapper=(), linked=False):
@@ -69,12 +74,12 @@ def stepd(spank_programs, spank_plugin):
 
 
 def address(receiver):
-    """Return the plugin's option with the address of this socket as that of the agent."""
+    """Return the option that tells the plugin that the agent has the address of ``receiver``."""
     return "agent={}:{}".format(*receiver.getsockname())
 
 
 def receive(receiver, count):
-    """Return the next datagrams, sorted by their text."""
+    """Return the texts of the next ``count`` datagrams, sorted."""
     return sorted(receiver.recv(65536).decode() for _ in range(count))
 
 
@@ -146,7 +151,7 @@ def test_the_plugin_does_nothing_outside_slurmstepd(stepd, agent):
 
 
 @pytest.mark.parametrize("step", [0, 7, 4294967290])
-def test_ordinary_steps_are_not_reported(stepd, agent, step):
+def test_only_batch_and_extern_steps_are_reported(stepd, agent, step):
     run = stepd(address(agent), step=step)
 
     assert run.child_exits == []
@@ -159,7 +164,7 @@ def test_start_and_end_reports_are_credentials_valid_for_one_minute(stepd, agent
     stepd(address(agent), step=step)
 
     end, start = receive(agent, 2)
-    # Two times follow the name of the node: the start, and the time of the report.
+    # Two times follow the node's name: when slurmstepd loaded the plugin, and the event's time.
     pattern = rf"CREDENTIAL:60:gridstead1 {{}} 4711 200001 {word} {re.escape(node)} (\d+) (\d+)"
     start_match = re.fullmatch(pattern.format("start"), start)
     end_match = re.fullmatch(pattern.format("end"), end)
@@ -233,7 +238,7 @@ def test_plugin_is_hardened(tool, spank_plugin):
     assert re.search(r"GNU_STACK.* RW ", result.stdout)  # the stack is not executable
 
 
-def test_a_second_build_changes_nothing(tool, spank_plugin):
+def test_make_does_nothing_if_the_plugin_is_up_to_date(tool, spank_plugin):
     sources = spank_plugin.parent.parent / "spank"
     result = subprocess.run(
         [tool("make"), "--question", "-C", sources, "install", f"PREFIX={spank_plugin.parent}"],
@@ -244,7 +249,10 @@ def test_a_second_build_changes_nothing(tool, spank_plugin):
 
 
 def test_a_downgraded_host_gets_the_plugin_of_the_older_slurm(tool, tmp_path):
-    """Slurm does not load a plugin of a newer Slurm, so make must not only compare file times."""
+    """Slurm loads no plugin that was built for a newer Slurm.
+
+    So make must build the plugin again even if the file of the plugin is newer than the sources.
+    """
     sources, install_folder = tmp_path / "spank", tmp_path / "installed"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
 

@@ -17,7 +17,7 @@ JOB = "12 of ada on gpu1 until 2026-01-02T03:04:05"
 
 
 class Cluster:
-    """A controller on this machine with one node, gpu1. The playbook's pauses take no time."""
+    """A fake controller on this machine, with one node, gpu1. Pauses of drain.yml take no time."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -43,7 +43,7 @@ class Cluster:
         path.chmod(0o755)
 
     def add_job(self, queries):
-        """Add a job that ends when squeue has run this number of times."""
+        """Add a job that ends when squeue has been called ``queries`` times."""
         count = f"{self.folder}/queries"
         print_job = f'[ $(wc -l <{count}) -gt {queries} ] || echo "{JOB}"'
         self.set_script("squeue", f"echo >>{count}; {print_job}")
@@ -118,7 +118,7 @@ def test_a_failing_squeue_ends_the_wait(cluster):
         ("resume", "gpu1", "Would resume: no node"),
     ],
 )
-def test_check_mode_reports_nodes_and_changes_none(state, nodes, report, cluster):
+def test_check_mode_reports_nodes_but_does_not_change_them(state, nodes, report, cluster):
     cluster.set_script(
         "scontrol", f'[ "$1" = show ] && echo "$3" | tr , "\\n" || touch {cluster.folder}/updated'
     )
@@ -128,7 +128,7 @@ def test_check_mode_reports_nodes_and_changes_none(state, nodes, report, cluster
 
     assert code == 0, output[-2000:]
     assert f"{report}\n" in output.replace("'", "")
-    # Check mode predicts a change unless the report names no node.
+    # In check mode, Ansible reports a change, except if the report contains no node.
     assert ("changed=0" in output) is report.endswith("no node")
     assert not (cluster.folder / "updated").exists()
 
@@ -174,7 +174,7 @@ def test_documented_extra_vars_are_parsed_correctly():
 
 
 def extra_vars(command_line):
-    """Return the variables of each option -e of a command, as Ansible parses them."""
+    """Return, for each option -e of a command, the variables that Ansible parses from it."""
     if " -e " not in command_line:
         return []
     words = shlex.split(command_line)
@@ -182,7 +182,7 @@ def extra_vars(command_line):
 
 
 def test_no_file_of_tasks_includes_itself():
-    """Each inclusion is one more level of nesting. Ansible stops at about 246 levels."""
+    """Each repetition by inclusion adds a level of nesting. Ansible fails at about 246 levels."""
     files = [
         *PLAYBOOKS.glob("tasks/*.yml"),
         *ROOT.glob("roles/*/tasks/**/*.yml"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The certificate of the grid's CA: its inventory check, and its file on the hosts."""
+"""The certificate of the grid's CA: the check of the inventory, and the file on the hosts."""
 
 import datetime as dt
 import subprocess
@@ -98,7 +98,7 @@ def test_every_host_gets_the_ca_file(site):
         assert templar.template(templar.available_variables["pki_grid_authority"]) == "PEM"
 
 
-def test_verification_reports_a_missing_or_expiring_ca(site):
+def test_verification_checks_the_ca_file_only_if_a_certificate_is_set(site):
     (task,) = yaml.safe_load((PKI.path / "tasks/verify.yml").read_text())
     for text, checked_files in (("", []), ("PEM", [CA_FILE])):
         templar = site.templar(PKI, "control", pki_grid_authority=text)
@@ -110,7 +110,7 @@ def test_verification_reports_a_missing_or_expiring_ca(site):
 
 @pytest.fixture
 def inventory(tmp_path):
-    """The example inventory with an operator's values, without the grid's CA."""
+    """The example inventory with the values of a grid's operator, but without the grid's CA."""
     loader = DataLoader()
     loader.set_basedir(str(ROOT / "playbooks"))
     inventory = read_inventory(loader, "example", tmp_path / "secrets")
@@ -136,14 +136,14 @@ def test_a_valid_ca_certificate_is_accepted(inventory):
         ("", "not a certificate: "),
     ],
 )
-def test_an_invalid_ca_certificate_has_one_message(text, message, inventory):
+def test_an_invalid_ca_certificate_is_reported_in_one_message(text, message, inventory):
     inventory.set_grid(ca_certificates=text)
 
     (line,) = inventory.problems()
     assert line.startswith(f"gridstead_grid.ca_certificates: {message}")
 
 
-def test_the_grids_ca_is_set_only_once(inventory):
+def test_an_inventory_must_set_exactly_one_of_ca_certificates_and_ca_file(inventory):
     (message_without_ca,) = inventory.problems()
     inventory.set_grid(ca_certificates=certificate(), ca_file="/etc/ssl/certs/ca-certificates.crt")
     (message_with_two,) = inventory.problems()

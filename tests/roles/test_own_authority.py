@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role pki with a CA of the operator: runs do not change the CA, and report an unusable CA."""
+"""Role pki with a CA that the operator created.
+
+The role does not change this CA. The check of the inventory reports an unusable CA.
+"""
 
 import datetime as dt
 import itertools
@@ -31,8 +34,8 @@ def name(text):
 class AuthorityFolder:
     """A root CA, and an intermediate CA in the folder that role pki uses.
 
-    The operator has created both. ``key`` and ``certificate`` belong to the intermediate CA, which
-    signs the certificates of services.
+    The operator has created both CAs. ``key`` and ``certificate`` are those of the intermediate CA,
+    which signs the certificates of services.
     """
 
     def __init__(self, folder: Path):
@@ -47,7 +50,7 @@ class AuthorityFolder:
     def sign(
         self, subject, key, *, ca=True, may_sign=True, ends=NOW + 3000 * DAY, begins=NOW - DAY
     ):
-        """Return a certificate for a key, signed by the root."""
+        """Return a certificate for a key. The root CA signs the certificate."""
         builder = x509.CertificateBuilder(
             name("Root"), subject, key.public_key(), x509.random_serial_number(), begins, ends
         )
@@ -78,7 +81,7 @@ class AuthorityFolder:
         (self.folder / f"{file}.key").chmod(0o600)
 
     def replace_certificate(self, **properties):
-        """Write another certificate of the intermediate CA, with the options of ``sign``."""
+        """Replace the intermediate CA's certificate. ``properties`` are arguments of ``sign``."""
         self.write(self.sign(name("Cluster"), self.key, **properties), self.root)
 
     def files(self):
@@ -186,7 +189,7 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
         .subject_name(name("agent"))
         .sign(key, hashes.SHA256())
     )
-    # The tasks of the role on a host that requests one certificate.
+    # The tasks that the role runs on a host that requests one certificate.
     tasks = yaml.safe_load((Role("pki").path / "tasks/configure.yml").read_text())
     sign = named("Sign the missing certificates", tasks)
     install = named("Install the signed certificates", tasks)

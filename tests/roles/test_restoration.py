@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of a restoration before it changes hosts, and their messages."""
+"""Tests of the checks that restore.yml makes before it changes a host.
+
+An archive is a backup of a site. Each role that has data stores a part in the archive.
+"""
 
 import json
 import subprocess
@@ -30,11 +33,9 @@ def archive(tmp_path):
 
 
 def restore(folder, **variables):
-    """Run restore.yml on the example inventory with the archives of a folder.
+    """Run restore.yml on the example inventory with an archive in ``folder``.
 
-    Return Ansible's output.
-
-    The playbook fails before it reaches any host.
+    Return Ansible's output. The playbook must fail before it connects to any host.
     """
     (folder / "backup-key").touch()
     variables |= {
@@ -57,13 +58,13 @@ def restore(folder, **variables):
     return " ".join(result.stdout.split())
 
 
-def test_a_missing_archive_is_reported_before_any_host(tmp_path):
-    """The control machine knows the site's name, although it is not in the inventory."""
+def test_a_missing_archive_is_reported_before_any_host_is_contacted(tmp_path):
+    """The control machine gets the site's name, although it is no host of the inventory."""
     assert "is not an archive: it has no manifest.json" in restore(tmp_path)
 
 
-def test_missing_parts_are_reported_before_any_host(archive):
-    """A part is missing, for example, if a host was renamed after the creation of the archive."""
+def test_missing_parts_are_reported_before_any_host_is_contacted(archive):
+    """A part is missing if, for example, a host was renamed after the archive was created."""
     output = restore(archive.parent, archive_site="mysite")
 
     assert (
@@ -101,7 +102,7 @@ def test_an_archive_without_a_required_part_is_refused(archive, required, missin
         manifest.check_parts(archive, content, required)
 
 
-def test_the_required_parts_match_the_plays():
+def test_the_list_of_required_parts_matches_the_parts_that_the_plays_restore():
     hosts_by_part = {"secrets": ["localhost"]}
     for play in PLAYS:
         hosts = f"{{{{ query('ansible.builtin.inventory_hostnames', '{play.get('hosts')}') }}}}"
@@ -115,7 +116,7 @@ def test_the_required_parts_match_the_plays():
 
 
 def restored_part(role_name):
-    """Return the name of the part that entry point restore of a role restores."""
+    """Return the name of the archive's part that a role restores in tasks/restore.yml."""
     folder = ROOT / "roles" / role_name.removeprefix(COLLECTION)
     tasks = yaml.safe_load((folder / "tasks/restore.yml").read_text())
     (block,) = tasks_with("block", tasks)
@@ -124,18 +125,18 @@ def restored_part(role_name):
 
 
 def test_every_host_is_checked_before_any_host_changes():
-    """Entry point vacant checks that the restoration replaces no data of the host."""
+    """tasks/vacant.yml of a role checks that the host has no data that would be replaced."""
     steps = [step_of(play) for play in PLAYS[:-1]]
 
     assert steps[:9] == ["import", "check", "import", *["vacant"] * 5, "secrets"]
-    # Data on the shared storage is checked after the mount.
+    # The data on the shared storage can be checked only after the storage has been mounted.
     assert steps[9:].count("vacant") == 1
     mount = PLAYS.index(named("Run the shared storage", PLAYS))
     assert steps[mount + 1] == "vacant"
 
 
 def step_of(play):
-    """Return ``import`` for an imported playbook, or the entry point of the play's first task."""
+    """Return "import" for an imported playbook, else ``tasks_from`` of the play's first role."""
     if "ansible.builtin.import_playbook" in play:
         return "import"
     return play["tasks"][0]["ansible.builtin.import_role"].get("tasks_from")

@@ -33,13 +33,13 @@ FIREWALL_RULES = "etc/gridstead/storage.nft.j2"
 
 
 def lines(render, template, host, **variables):
-    """Return the lines of a rendered template without comments. The back end is MooseFS."""
+    """Return the lines of a rendered template without comments, by default for MooseFS."""
     text = render(ROLE, ROLE.path / "templates" / template, host, **(MOOSEFS | variables))
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def moosefs_exports(render, **variables):
-    """Return the options of each export by its client's address."""
+    """Return the options of each export, by the address of the client."""
     options_by_address = {}
     for line in lines(render, EXPORTS, SERVER, **variables):
         address, path, options = line.split()
@@ -50,7 +50,7 @@ def moosefs_exports(render, **variables):
 
 
 def addresses_with(option, options_by_address):
-    """Return the addresses whose export has an option."""
+    """Return the addresses of the clients whose export has an option."""
     return {address for address, options in options_by_address.items() if option in options}
 
 
@@ -74,7 +74,7 @@ def test_exports_to_controllers_with_shared_state_do_not_map_root(render):
     assert addresses_with("maproot=0:0", exports) == {"192.0.2.10", SERVER_ADDRESS, "192.0.2.15"}
 
 
-def test_only_slurmctld_on_the_controllers_waits_for_the_mount_of_its_state(render):
+def test_slurmctld_waits_for_the_mount_that_contains_its_state(render):
     state = {"slurm_state_directory": "/srv/shared/slurm"}
 
     for host in HOSTS:
@@ -82,7 +82,7 @@ def test_only_slurmctld_on_the_controllers_waits_for_the_mount_of_its_state(rend
         assert ("slurmctld.service" in unit) is host.startswith("controller")
 
 
-def test_clients_share_a_password_and_the_admin_export_has_another(render):
+def test_the_password_of_the_admin_export_differs_from_that_of_all_clients(render):
     passwords = passwords_of_exports(render)
 
     assert set(map(len, passwords.values())) == {40}
@@ -92,7 +92,7 @@ def test_clients_share_a_password_and_the_admin_export_has_another(render):
 
 
 def passwords_of_exports(render):
-    """Return the password of each export by its client's address."""
+    """Return the password of each export, by the address of the client."""
     passwords = {}
     for address, options in moosefs_exports(render).items():
         (passwords[address],) = values_of("password", options)
@@ -124,7 +124,7 @@ def test_only_root_may_connect_to_the_proxy_of_the_mount(render):
     assert f"ip daddr {proxy} meta skuid != root counter reject" in rules
 
 
-def test_the_server_accepts_connections_from_clients_only(render):
+def test_the_server_accepts_connections_only_from_clients(render):
     rules = lines(render, FIREWALL_RULES, SERVER)
 
     (rule,) = lines_with("ip saddr", rules)
@@ -141,14 +141,14 @@ def created_directories(unit):
     return lines_with("install --directory", unit)
 
 
-def test_only_the_admin_creates_the_top_directories(render):
+def test_the_top_directories_are_created_by_the_server_and_by_no_client(render):
     assert len(created_directories(lines(render, MOUNT_UNIT, SERVER))) == 5
     assert created_directories(lines(render, MOUNT_UNIT, CLIENT)) == []
 
 
 @pytest.mark.parametrize(("backend", "count"), [("moosefs", 1), ("nfs", 1), ("external", 0)])
 def test_the_root_of_an_external_file_system_keeps_its_mode(render, backend, count):
-    """Sites use modes such as 1777 and 2775. With an external back end, no command changes them."""
+    """On an external file system, the root may have a mode such as 1777 or 2775."""
     variables = {"shared_storage_backend": backend, "shared_storage_external": EXTERNAL}
 
     unit = lines(render, MOUNT_UNIT, SERVER, **variables)
@@ -228,8 +228,8 @@ def test_an_external_file_system_is_mounted_with_its_options(render):
         (None, None),
     ],
 )
-def test_a_secret_mount_option_is_refused_by_name_and_not_shown(options, refused_names, site):
-    """Every user can read the unit and the arguments of mount(8)."""
+def test_the_refusal_of_a_secret_mount_option_hides_its_value(options, refused_names, site):
+    """The option is refused because all users can read the unit and the arguments of mount(8)."""
     external = {"source": "a:/", "type": "ceph", "options": options}
     templar = site.templar(
         ROLE, CLIENT, shared_storage_backend="external", shared_storage_external=external
@@ -248,7 +248,7 @@ def test_a_secret_mount_option_is_refused_by_name_and_not_shown(options, refused
         assert "AQB" not in message
 
 
-def test_a_teardown_removes_only_data_of_its_own_back_end(site):
+def test_a_teardown_removes_only_data_of_the_configured_back_end(site):
     def data(backend):
         templar = site.templar(ROLE, SERVER, shared_storage_backend=backend)
         return templar.template(templar.available_variables["__shared_storage_footprint"])["data"]
@@ -259,12 +259,12 @@ def test_a_teardown_removes_only_data_of_its_own_back_end(site):
     assert {"/srv/moosefs", "/var/lib/mfs/metadata.mfs"} <= set(data("moosefs"))
 
 
-def test_nfs_is_the_default_back_end_and_that_of_the_example(site):
+def test_nfs_is_the_back_end_by_default_and_in_the_example(site):
     assert ROLE.defaults["shared_storage_backend"] == "nfs"
     assert site.templar(ROLE, SERVER).available_variables["shared_storage_backend"] == "nfs"
 
 
-def test_a_storage_host_accepts_nfs_from_its_clients_only(render):
+def test_a_storage_host_accepts_nfs_only_from_its_clients(render):
     base = Role("base")
     rules = render(base, base.path / "templates/etc/gridstead/firewall.nft.j2", SERVER).splitlines()
 

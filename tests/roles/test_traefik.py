@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of a real Traefik with the configuration of role traefik.
+"""Tests with clients of a real Traefik that has the configuration of role traefik.
 
-The tests show which clients reach which service, and which TLS versions and names are accepted.
+The tests check which clients can reach which services, and which TLS versions and server names are
+accepted.
 """
 
 import contextlib
@@ -43,7 +44,7 @@ class EchoHandler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def folder_and_ca(tmp_path_factory):
-    """A folder with the gateway's certificate, and the site's CA."""
+    """The pair (folder with the gateway's certificate, CA of the site)."""
     folder = tmp_path_factory.mktemp("gateway")
     authority = Authority(folder)
     install(folder, authority.issue("gateway", "http.test", "grpc.test", "closed.test"))

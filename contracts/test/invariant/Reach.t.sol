@@ -4,9 +4,10 @@ pragma solidity 0.8.37;
 import {Base} from "../Base.sol";
 import {Ending} from "./Ending.sol";
 
-/// @notice A campaign that reaches few states detects few faults. This campaign has the size of a
-/// campaign in CI and draws the same actions at random. It must make every legal transition and
-/// every attack, and reach every situation in the list `situations`.
+/// @notice A campaign is a series of runs with random actions. A campaign that reaches few states
+/// detects few faults. The campaign in this test is as large as a campaign in CI and draws from the
+/// same actions. It must make every legal transition and every attack, and reach every situation in
+/// the list `situations`.
 contract ReachTest is Base {
     uint256 private constant RUNS = 64;
     uint256 private constant DEPTH = 32;

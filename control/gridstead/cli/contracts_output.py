@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # The import takes a second.
 Columns = tuple[str, ...]
 Rows = list[tuple[object, ...]]
 
-_MAX_PRINTED_BYTES = 1000  # of the data of a transaction
+_MAX_PRINTED_BYTES = 1000  # If a transaction has more data, only the size of the data is printed.
 _MAX_AMOUNT_IN_WEI = 10**6  # Larger amounts are printed in credits.
 _CONSTANTS = {constant.name: constant for constant in CONSTANTS}
 
@@ -84,7 +84,10 @@ def emit_plan(steps: Sequence[TransactionStep], *, as_json: bool) -> None:
 def emit_outcome(
     outcome: AdministrationResult, *, dry_run: bool, constant: Constant | None, as_json: bool
 ) -> None:
-    """Print the transactions that were sent, or would be, and the constant that they change."""
+    """Print the transactions that were sent, and the old and new value of ``constant``.
+
+    In a dry run, the transactions are those that would be sent.
+    """
     if as_json:
         emit_json(_outcome_json(outcome, dry_run=dry_run, constant=constant))
         return
@@ -128,7 +131,7 @@ def _sent_json(sent: SentStep) -> dict[str, object]:
 def _constant_values(
     outcome: AdministrationResult, constant: Constant | None
 ) -> tuple[int | None, int | None]:
-    """Return the old and the new value of a constant. None if there is no such value."""
+    """Return the old and the new value of a constant. An unknown value is None."""
     if constant is None:
         return None, None
     return outcome.before.constants.get(constant.name), outcome.after.constants.get(constant.name)
@@ -146,7 +149,7 @@ def _call_text(step: TransactionStep) -> str:
 
 
 def _summary(state: GridState) -> dict[str, object]:
-    """Return the lines above the tables, by their labels."""
+    """Return the texts of the lines above the tables, by label."""
     fees = "not counted" if state.fees is None else f"{credits_text(state.fees)} credits"
     summary: dict[str, object] = {
         "chain": state.chain_id,

@@ -27,14 +27,14 @@ class Ledger(Protocol):
         ...
 
     def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> Mapping[JobId, Job]:
-        """Return the jobs that exist at a block. Unknown and foreign jobs are omitted."""
+        """Return those of the jobs that exist at a block and belong to the grid."""
         ...
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
-        """Return the grid's events from a height up to a block, in the order of the chain.
+        """Return the grid's events from height ``first`` to block ``end``, in the chain's order.
 
-        Both ends are included. All events are on the fork of the end block. A ledger may be limited
-        to the claims of one provider; it may then omit all other events.
+        Both blocks are included. All events are on the fork of the end block. A ledger that is
+        limited to the claims of one provider may omit all other events.
         """
         ...
 
@@ -47,7 +47,7 @@ class Ledger(Protocol):
         ...
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
-        """Return the record of a provider that waits for approval, None if it does not wait."""
+        """Return the record of a provider that waits for approval. Returns None if it does not."""
         ...
 
     def timeouts(self, *, at_block: Block) -> Timeouts:
@@ -68,25 +68,25 @@ class Account(Protocol):
         ...
 
     def fees(self) -> Fees:
-        """Return the fees with which a transaction should get into one of the next blocks."""
+        """Return fees that are high enough for one of the next blocks."""
         ...
 
     def receipts(self, hashes: Iterable[str]) -> Mapping[str, Receipt]:
-        """Return the receipts of those transactions that are in a canonical block, by hash."""
+        """Return the receipts by hash. Transactions in no canonical block are omitted."""
         ...
 
     def gas(
         self, batches: Sequence[Sequence[Call]], *, available_gas: int
     ) -> tuple[int | TransactionReverted, ...]:
-        """Return the gas limit of the transaction of each batch.
+        """Return, for each batch, the gas limit of a transaction with the batch's calls.
 
-        Returns the revert instead if the contract would refuse the whole batch. A batch without
-        calls is never refused.
+        If the contract would refuse the whole batch, the result contains the revert instead. A
+        batch without calls is never refused.
 
         Args:
             batches: Batches of calls of one type. A batch may be empty.
-            available_gas: The gas limit of a block. An estimated gas limit is never higher. A claim
-                takes as many jobs as this gas allows.
+            available_gas: The gas limit of a block. No result is higher. A transaction that claims
+                jobs claims as many as this gas allows.
         """
         ...
 
@@ -95,8 +95,8 @@ class Account(Protocol):
     ) -> Transaction:
         """Return a signed transaction with these calls.
 
-        Without calls the transaction only uses its nonce. A claim takes as many jobs as ``gas``
-        allows.
+        A transaction without calls has no effect but to use the nonce. A transaction that claims
+        jobs claims as many as ``gas`` allows.
         """
         ...
 
@@ -107,10 +107,13 @@ class Account(Protocol):
     def gas_of(self, call: Call) -> int:
         """Return the maximum gas that a call adds to a batch.
 
-        Returns 0 if the call is never in a batch with others.
+        Returns 0 if the call is never in a batch with other calls.
         """
         ...
 
     def send(self, transactions: Sequence[Transaction]) -> tuple[Reply, ...]:
-        """Send transactions to the node in this order, and return its answers. Safe to repeat."""
+        """Send transactions to the node in this order, and return the answers of the node.
+
+        It is safe to send a transaction again.
+        """
         ...

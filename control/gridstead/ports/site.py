@@ -13,11 +13,11 @@ from gridstead.domain.site.run_record import RunRecord
 
 @dataclass(slots=True)
 class Stop:
-    """Requests of the user to stop a run. A signal handler counts them.
+    """The number of times that the user requested to stop a run. A signal handler counts them.
 
     Attributes:
-        requests: The number of requests. After the first request the run stops when the current
-            task has ended. The second request interrupts the task.
+        requests: The number of requests. After the first request, the run stops when the current
+            task has ended. The second request interrupts the current task.
     """
 
     requests: int = 0
@@ -37,9 +37,9 @@ class Playbooks(Protocol):
 
         Args:
             request: The playbook and its options.
-            notify: Called with each event when it happens. These events do not show whether a task
-                with ``no_log`` changed something. The events of the result show it.
-            stop: The requests to stop. They are checked several times a second.
+            notify: Called with each event when it happens. An event passed to ``notify`` does not
+                show whether a task with ``no_log`` changed something. The events in the result do.
+            stop: The requests to stop. The adapter reads ``stop`` several times a second.
 
         Guarantee: after return, no process of the run is running, and the run has left no files on
         this machine. If a process cannot be killed, ``notify`` is called with its pid.

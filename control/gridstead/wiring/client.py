@@ -11,7 +11,7 @@ from gridstead.wiring.chain import open_chain
 
 
 def open_customer(settings: ClientSettings) -> tuple[Wallet, Customer, ChainLedger]:
-    """Return the user's wallet, the sender of its calls, and the reader of the contracts."""
+    """Return the user's wallet, the sender of the user's calls, and the reader of the contracts."""
     wallet = lazy_wallet(settings.wallet.keystore_file, settings.wallet.password_file)
     chain = open_chain(settings.chain)
     customer = Customer(chain.node, chain.contracts, wallet, first_block=chain.first_block)

@@ -75,8 +75,9 @@ def check_succession(
 ) -> None:
     """Reject a rollback.
 
-    A rollback is an older revision, other content under the same revision number, or an older
-    whitelist. An older whitelist may contain signers that are no longer trusted.
+    The new files are a rollback if the revision is older, if the revision number is equal but the
+    content differs, or if the whitelist is older. An older whitelist may contain signers that are
+    no longer trusted.
 
     Args:
         stored: The stored manifest and whitelist.

@@ -17,7 +17,7 @@ LOCK_COUNT = 64  # also the maximum number of simultaneous fetches
 
 
 class Fetcher:
-    """Fetches objects into a cache. Several threads may call any method.
+    """Fetches objects into a cache. All methods are thread-safe.
 
     Args:
         upstream: The servers.

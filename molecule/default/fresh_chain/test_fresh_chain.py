@@ -43,9 +43,10 @@ def fresh_chain(lab, run_playbook):
 
 
 def split_records(lab, name, job):
-    """Return the records of this job, and the records of all other jobs with its name.
+    """Return the accounting records of ``job``, and the records of other jobs with the same name.
 
-    A record belongs to the job if its AdminComment ends with the hash of the job's batch location.
+    A record belongs to ``job`` if the record's AdminComment ends with the job's
+    batch_location_hash.
     """
     ours, others = [], []
     for record in lab.sacct(name):
@@ -89,9 +90,9 @@ def test_jobs_of_an_old_chain_are_not_adopted_on_a_new_chain(grid, lab, fresh_ch
         assert earned > 0
         assert new_grid.balance(new_grid.provider) == earned
 
-    # The job still runs on the old chain. The supervisor cancelled its Slurm job because the new
-    # chain has no claim for it. This cancellation does not end the job: the supervisor submits it
-    # again.
+    # On the old chain, job ``running`` still has state RUNNING. The supervisor cancelled its Slurm
+    # job because the new chain has no claim for the job. Now that the old chain is back, the
+    # supervisor submits the job again.
     customer = grid.customer("pioneer")
     wait_until(lambda: lab.sacct(old_job["id"])[-1]["state"] == "RUNNING", timeout=180)
     customer.run("job", "cancel", str(running))

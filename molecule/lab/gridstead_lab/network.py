@@ -25,9 +25,9 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
     """Return a /24 that overlaps no network in use. The same arguments yield the same /24.
 
     Args:
-        seed: The lab's prefix. The search starts at its hex digits.
-        used: The networks and addresses that the machine has or routes to. Default routes are
-            ignored.
+        seed: The lab's prefix. Its last four hex digits determine where the search starts.
+        used: The machine's addresses, and the networks to which the machine has routes. Default
+            routes are ignored.
 
     Raises:
         LabError: If every /24 of the pools overlaps a network in use.
@@ -47,12 +47,12 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
 
 
 def address(network: str, octet: int) -> str:
-    """Return the address in a network with this last octet."""
+    """Return the address in a /24 network whose last octet is ``octet``."""
     return str(ipaddress.IPv4Network(network).network_address + octet)
 
 
 def subnet_of_added_hosts(network: str) -> str:
-    """Return the part of a network for hosts that are added to a lab."""
+    """Return the part of a lab's network that is reserved for hosts added to a running lab."""
     return f"{address(network, FIRST_ADDED)}/28"
 
 
@@ -116,7 +116,7 @@ def disconnect(names: Names, octet: int) -> None:
 
 
 def set_cable(names: Names, octet: int, *, plugged: bool) -> None:
-    """Set the machine's end of a host's veth pair up or down."""
+    """Set the end of a host's veth pair that is in the machine up or down."""
     commands.run(["ip", "link", "set", names.veth(octet), "up" if plugged else "down"])
 
 
@@ -154,5 +154,5 @@ def remove(prefix: str) -> None:
 def _network(text: str) -> ipaddress.IPv4Network | None:
     try:
         return ipaddress.IPv4Network(text, strict=False)
-    except ValueError:  # the text is no IPv4 address, but "default", an IPv6 address or a name
+    except ValueError:  # the text is not an IPv4 network: "default", an IPv6 address or a name
         return None

@@ -3,8 +3,8 @@
 
 A topology file is a JSON object with these keys:
 
-- ``hosts``: the groups, memory_mb, cores and job_cgroups of each host, by name
-- ``groups``: the child groups of each group, by name
+- ``hosts``: by host name, an object with the keys groups, memory_mb, cores and job_cgroups
+- ``groups``: by group name, a list of the group's child groups
 - ``network`` (optional): an IPv4 /24
 - ``image`` (optional): ``prepared`` or ``plain``
 
@@ -36,7 +36,7 @@ class Host:
     Attributes:
         memory_mb: The memory limit in MiB.
         cores: The CPU limit in seconds of CPU time per second. Fractions are allowed.
-        job_cgroups: Whether the host is a Slurm compute node, which limits its own jobs.
+        job_cgroups: Whether the host may create cgroups, with which a Slurm node limits its jobs.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The hosts in the order of their addresses, the child groups of groups, and the image.
+    """The hosts in the order of their addresses, the groups with their child groups, and the image.
 
     A ``prepared`` image contains the packages that the roles install. A ``plain`` image is a bare
     Debian.
@@ -60,7 +60,7 @@ class Topology:
     image: str = IMAGES[0]
 
     def names(self) -> tuple[str, ...]:
-        """Return the host names in order."""
+        """Return the host names in the order of the addresses."""
         return tuple(host.name for host in self.hosts)
 
     def digest(self) -> str:
@@ -106,7 +106,7 @@ def parse(text: str) -> Topology:
 
 
 def subset(topology: Topology, names: Iterable[str]) -> Topology:
-    """Return the topology with only the named hosts. It retains all groups, even empty groups.
+    """Return a copy of the topology with only the named hosts, but with all groups.
 
     Raises:
         InvalidTopology: If ``names`` is empty or contains an unknown name.

@@ -13,11 +13,11 @@ from .diagnostic import Diagnostic
 from .inventory import Host, Inventory, to_int
 
 LOCAL_STATE = "/var/lib/slurm/slurmctld"  # the default StateSaveLocation of Debian's slurmctld
-FIRST_FREE_ID = 65536  # the system reserves the ids below
+FIRST_FREE_ID = 65536  # the system reserves all lower ids
 
 _RANGE = re.compile(r"\[([0-9,-]+)\]")  # such as [1-3,7] in a host list
 _GRES = re.compile(r"gres/([a-z0-9_]+)", re.IGNORECASE)  # such as gres/gpu=2
-# For each required parameter of a node: its unit, and the command that prints its value.
+# The required parameters of a node: name, unit, and the command that prints the value.
 _REQUIRED = (("CPUs", "", "lscpu"), ("RealMemory", " of MB", "free --mebi"))
 
 
@@ -67,7 +67,7 @@ def _check_cores(where: str, node: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def state_directories(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find controllers that do not share one StateSaveLocation."""
+    """Find controllers whose StateSaveLocation differs from that of another controller."""
     if not inventory.members("slurm_backup_controller"):
         return
     directories, descriptions = set(), []
@@ -87,7 +87,7 @@ def state_directories(inventory: Inventory) -> Iterator[Diagnostic]:
 
 
 def devices(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find devices (Gres) that slurm_node and slurm_gres do not both contain."""
+    """Find devices (Gres) that are in only one of the variables slurm_node and slurm_gres."""
     controllers = inventory.members("slurm_controller")
     if not controllers:
         return
@@ -117,7 +117,7 @@ def devices(inventory: Inventory) -> Iterator[Diagnostic]:
 def _check_gres(host: Host, types: str, described_devices: set[str]) -> Iterator[Diagnostic]:
     where = f"host {host.name}, slurm_node.Gres"
     for name in sorted(gres(host)):
-        # The value is a text such as "gpu,mps" or the text of a list, "['gpu', 'mps']".
+        # ``types`` is a text such as "gpu,mps", or a list as text, such as "['gpu', 'mps']".
         if name not in re.split(r"[, \[\]']+", types):
             allowed = f"a device in GresTypes of slurm_config_site, which is {types}"
             yield Diagnostic(where=where, fault=f'unknown device "{name}"', allowed=allowed)
@@ -155,7 +155,7 @@ def gres(host: Host) -> set[str]:
 
 
 def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find partitions with unknown nodes or devices, and more than one default partition."""
+    """Find partitions with unknown nodes or devices. Find a second default partition."""
     controllers = inventory.members("slurm_controller")
     table = controllers[0].value("slurm_partitions") if controllers else None
     if not isinstance(table, Mapping):
@@ -220,7 +220,7 @@ def expand_host_list(hosts: str) -> list[str]:
     names: list[str] = []
     # Split at commas that are not in brackets.
     for part in re.split(r",(?![^\[]*\])", hosts):
-        # The split returns the texts in brackets at odd indexes.
+        # _RANGE.split returns the texts inside brackets at odd indexes.
         choices = []
         for index, piece in enumerate(_RANGE.split(part)):
             is_range = index % 2 == 1
@@ -251,7 +251,7 @@ def _devices(partition: Mapping[str, Any]) -> set[str]:
 
 
 def wallet_ids(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find uids and gids of wallets that the system reserves, or that overlap."""
+    """Find uids and gids of wallets that the system reserves, and a gid that may equal a uid."""
     host = inventory.first()
     names = ("gridstead_wallet_gid", "gridstead_wallet_uid_min", "gridstead_wallet_uid_max")
     affected_names = frozenset(names)

@@ -2,7 +2,7 @@
 """Checks variables against the requirements of the roles.
 
 The requirements are the types and choices in ``meta/argument_specs.yml``, and the assertions in
-``tasks/validate.yml``. Also finds misspelled variables.
+``tasks/validate.yml``. This module also finds misspelled variables.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Role:
     """A role of this checkout.
 
     Args:
-        name: Its name.
-        patterns: The host patterns of the plays that use it.
+        name: The name of the role.
+        patterns: The host patterns of the plays that use the role.
         wiring: The variables of ``group_vars/all/00-wiring`` before templating.
-        loader: The loader that reads its files.
+        loader: The loader that reads the role's files.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Role:
 
     @functools.cached_property
     def constants(self) -> dict[str, Any]:
-        """Its internal variables, which an inventory must not replace."""
+        """The role's internal variables, which an inventory must not replace."""
         return {**self.read("vars/main.yml"), "role_path": str(CHECKOUT / "roles" / self.name)}
 
     def is_set_by_inventory(self, host: Host, name: str) -> bool:
@@ -144,7 +144,7 @@ def _roles_of(play: Mapping[str, Any]) -> Iterator[str]:
 
 
 def misspelled_variables(inventory: Inventory, roles: Iterable[Role]) -> Iterator[Diagnostic]:
-    """Find variables that nothing reads and whose names are similar to known variables."""
+    """Find variables that nothing reads and whose names are similar to names of known variables."""
     known_names: set[str] = set()
     for role in roles:
         known_names.update(role.options)
@@ -174,7 +174,8 @@ def rejected_values(
     Args:
         inventory: The inventory.
         roles: The roles to check.
-        faulty_names: Variables with a reported mistake. Values that need one of them are skipped.
+        faulty_names: The names of variables with a reported mistake. Values that need such a
+            variable are skipped.
     """
     for role in roles:
         hosts = role.hosts(inventory)
@@ -232,7 +233,7 @@ def _value_faults(host: Host, role: Role, name: str, faulty_names: frozenset[str
 def _assertion_faults(
     host: Host, task: dict[str, Any], needed_names: frozenset[str], faulty_names: frozenset[str]
 ) -> list[str]:
-    """Return the message of an assertion that fails, for the first item of its loop that fails."""
+    """Return the message of an assertion for the first item of its loop for which it fails."""
     if faulty_names & needed_names:
         return []
     loop_variable = task.get("loop_control", {}).get("loop_var", "item")

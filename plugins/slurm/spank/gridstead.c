@@ -2,9 +2,9 @@
 /*
  * gridstead.so: report the start and the end of a job on this node to the cluster agent.
  *
- * Rules: act only in slurmstepd, and only for the batch and extern steps. Always return
- * success. Never wait, and never print. A report is a hint: if all reports are lost,
- * jobs are settled from the accounting database.
+ * Rules for the plugin: act only in slurmstepd, and only for the batch and extern steps.
+ * Always return success. Never wait, and never print. A report is a hint: if all reports
+ * are lost, jobs are settled from the accounting database.
  */
 #include <limits.h>
 #include <string.h>
@@ -69,14 +69,14 @@ static void step_report(spank_t spank, enum report_event event, int ac, char **a
 	sender_dispatch(&options, &record);
 }
 
-/* Slurm calls this as root in slurmstepd, before slurmstepd changes to the user's identity. */
+/* Slurm calls this function as root, before slurmstepd changes to the identity of the user. */
 int slurm_spank_init_post_opt(spank_t spank, int ac, char **av)
 {
 	step_report(spank, REPORT_START, ac, av);
 	return ESPANK_SUCCESS;
 }
 
-/* Slurm calls this as root in slurmstepd after all tasks of the step have ended. */
+/* Slurm calls this function as root in slurmstepd, after all tasks of the step have ended. */
 int slurm_spank_exit(spank_t spank, int ac, char **av)
 {
 	step_report(spank, REPORT_END, ac, av);

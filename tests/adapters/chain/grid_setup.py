@@ -70,13 +70,16 @@ class GridServices:
         return wallet_sender
 
     def _read_slack_min(self, devnet):
-        """Return the minutes that DeepSquare 1.2 may bill in addition to the elapsed time."""
+        """Return the minutes that DeepSquare 1.2 may bill beyond the elapsed time.
+
+        Returns None for Gridstead's contracts.
+        """
         if devnet.contracts.has_batches:
             return None
         return devnet.as_admin._value(devnet.contracts.constants.slack_minutes())
 
     def start(self):
-        """Start the supervisor as a new process does, with the same cursor, journal and outbox."""
+        """Start a new supervisor with the cursor, journal and outbox of the previous supervisor."""
         devnet = self.grid.devnet
         claims = ChainLedger(devnet.node, devnet.contracts, claims_of=self.grid.provider)
         ports = SupervisorPorts(
@@ -125,7 +128,7 @@ class GridServices:
         self.clock.seconds = self.ledger.head().timestamp
 
     def until(self, condition, max_steps=60):
-        """Step until the condition holds; fail after ``max_steps``."""
+        """Call ``step`` until the condition holds. Fail after ``max_steps`` steps."""
         for _ in range(max_steps):
             if condition():
                 return
@@ -133,7 +136,7 @@ class GridServices:
         raise AssertionError(list(map(str, self.provider.outbox.entries())))
 
     def join(self):
-        """Step until the provider has registered, and approve it."""
+        """Call ``step`` until the provider has registered, then approve the provider."""
         self.until(self._is_registered)
         self.by_hand(self.grid.approve)
 
@@ -142,7 +145,7 @@ class GridServices:
         return self.ledger.waiting_provider(self.grid.provider, at_block=head) is not None
 
     def by_hand(self, act, *arguments, **fields):
-        """Call ``act`` while each transaction is mined at once, and return the result."""
+        """Call ``act`` and return the result. Each transaction is mined immediately."""
         self.anvil.rpc("evm_setAutomine", True)
         try:
             return act(*arguments, **fields)
@@ -166,19 +169,19 @@ class GridServices:
         return self.slurm.attempts(where=lambda attempt: attempt.job_key == job_key)
 
     def submit(self, number):
-        """Step until a job is in Slurm, and return its Slurm job id."""
+        """Call ``step`` until a job is in Slurm. Return the Slurm job id."""
         self.until(lambda: self._attempts(number))
         return self.attempt(number).slurm_job_id
 
     def start_job(self, number):
-        """Step until a job runs in Slurm and its start is on the chain; return its Slurm job id."""
+        """Let a job run in Slurm until its start is on the chain. Return the Slurm job id."""
         slurm_job_id = self.submit(number)
         self.slurm.start(slurm_job_id)
         self.until(lambda: self.job(number).state is JobState.RUNNING)
         return slurm_job_id
 
     def settle(self, number):
-        """Step until a job is settled and all calls of the provider are final; return the job."""
+        """Call ``step`` until a job is settled and the provider's calls are final. Return it."""
         self.until(lambda: self._is_settled(number))
         return self.job(number)
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line on the contracts of DeepSquare 1.2. The lab tests run it on our contracts."""
+"""The command line on a chain with the contracts of DeepSquare 1.2.
+
+The tests in the lab run the command line on a chain with Gridstead's contracts.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ ADMINISTRATOR = 1  # number of the wallet that deployed the contracts
 
 @pytest.fixture
 def generation():
-    """Run all tests of this module on the contracts of DeepSquare 1.2."""
+    """The contracts on the chain of all tests of this module: those of DeepSquare 1.2."""
     return "1.2"
 
 
 def run_json(user, *arguments):
-    """Run a command that succeeds, and return the JSON that it prints."""
+    """Run a command, assert that it succeeds, and return the JSON that the command prints."""
     command = [COMMAND, *arguments, "--json", "--config", str(user.folder / "settings.toml")]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert (result.returncode, result.stderr) == (0, "")

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last step of a deployment, which seals the set: when it is sent, and when it is skipped.
+"""Tests of the last step of a deployment, which seals the set of contracts.
 
-The administrator renounces the admin role of JobRepository. This is final.
+In this step, the administrator renounces the admin role of JobRepository. Nobody can then change
+the roles of JobRepository any more. The deployment omits the step if a wrong account has or had a
+role.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from gridstead.domain.contracts.checks import check_contracts
 from gridstead.domain.contracts.deployment import SEALED
 from gridstead.domain.diagnostic import Severity
 
-# A wallet with a role in JobRepository that no wallet should have.
+# The address of a wallet to which tests grant a role that no wallet should have in JobRepository.
 IMPOSTOR = wallet(68).address
 # The diagnostic of a set that is not sealed: severity, contract and hint.
 UNSEALED_NOTE = (Severity.NOTE, ("JobRepository",), "Run `gridstead contracts seal`.")
@@ -34,7 +36,7 @@ class UnsealedDeployment:
         self._contracts = find_contracts(site.chain.node, self.addresses["MetaScheduler"])
 
     def change(self, function, role, account):
-        """Change a role in JobRepository as the administrator."""
+        """Grant or revoke a role in JobRepository, with a transaction of the administrator."""
         data = self._contracts.jobs.data(function, role_id(role), account)
         DirectSender(self.site.chain.node, ADMIN).transact(
             self._contracts.jobs.address, data, name=function
@@ -88,7 +90,7 @@ def test_set_with_a_former_impostor_is_not_sealed(unsealed_deployment):
 
 
 def test_set_with_a_second_admin_is_not_sealed(unsealed_deployment):
-    """The first admin would lose its role in the seal, while the second admin would remain."""
+    """The seal would take the role from the first admin only. The second admin would retain it."""
     unsealed_deployment.change("grantRole", "DEFAULT_ADMIN_ROLE", IMPOSTOR)
 
     assert unsealed_deployment.site.plan_steps() == ()
@@ -107,7 +109,7 @@ def test_set_with_a_second_admin_is_not_sealed(unsealed_deployment):
 )
 def test_set_is_not_sealed_if_the_node_hides_events(unsealed_deployment, hide_events):
     class NodeWithoutEvents(Node):
-        """A node whose answers to searches for events are changed by ``hide_events``."""
+        """A node whose answers to eth_getLogs are changed by ``hide_events``."""
 
         def batch(self, requests):
             answers = super().batch(requests)
@@ -135,7 +137,7 @@ def test_unsealed_set_of_an_earlier_release_is_sealed(unsealed_deployment):
 def test_roles_of_a_new_operator_are_granted_before_a_recorded_seal(
     unsealed_deployment, monkeypatch
 ):
-    """The grants use the nonce that was recorded for the seal. The seal gets a later nonce."""
+    """A grant uses the nonce that was recorded for the seal. The seal gets a later nonce."""
     monkeypatch.setattr("gridstead.adapters.contracts.deploy.TIMEOUT_S", 5.0)
     site = unsealed_deployment.site
 

@@ -18,7 +18,7 @@ from gridstead.errors import ConfigError
 
 @pytest.fixture
 def grid(chain):
-    """The grid, whose provider has joined. Blocks are mined only on request."""
+    """A grid with an approved provider. Blocks are mined only on request."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -28,7 +28,7 @@ def grid(chain):
 
 @pytest.fixture
 def wallet_sender(grid, tmp_path):
-    """The provider's sender."""
+    """The program that sends the provider's transactions."""
     sender = WalletSender(grid.devnet, grid.devnet.provider, tmp_path)
     yield sender
     sender.close()
@@ -44,7 +44,7 @@ def twin(grid, tmp_path):
 
 
 def known_to_node(wallet_sender):
-    """Return for each stored transaction whether the node has it."""
+    """Return, for each stored transaction, whether the node has the transaction."""
     results = []
     for tx_hash in wallet_sender.hashes():
         transaction = wallet_sender.chain.anvil.rpc("eth_getTransactionByHash", tx_hash)
@@ -52,7 +52,7 @@ def known_to_node(wallet_sender):
     return results
 
 
-def test_stored_transaction_is_sent_by_the_next_process(grid, wallet_sender):
+def test_transaction_stored_before_a_crash_is_sent_by_the_next_process(grid, wallet_sender):
     (number,) = claim_jobs(grid, 1)
     wallet_sender.put_running(grid, number)
 
@@ -67,7 +67,7 @@ def test_stored_transaction_is_sent_by_the_next_process(grid, wallet_sender):
     assert job_states(grid, [number]) == {JobState.RUNNING}
 
 
-def test_stored_transactions_are_sent_by_the_next_process(grid, wallet_sender):
+def test_all_transactions_stored_before_a_crash_are_sent_by_the_next_process(grid, wallet_sender):
     numbers = claim_jobs(grid, 30)
     wallet_sender.policy = DispatchPolicy(confirmations=2, batch=1)
     wallet_sender.restart()
@@ -105,7 +105,9 @@ def test_transaction_dropped_in_a_reorg_is_sent_again(grid, wallet_sender, is_re
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["the same process", "another process"])
-def test_nonce_used_by_another_program_loses_no_call(grid, wallet_sender, twin, is_restarted):
+def test_call_is_sent_again_if_another_program_used_its_nonce(
+    grid, wallet_sender, twin, is_restarted
+):
     first, second = claim_jobs(grid, 2)
     wallet_sender.put_running(grid, first)
     wallet_sender.tick()
@@ -119,7 +121,7 @@ def test_nonce_used_by_another_program_loses_no_call(grid, wallet_sender, twin, 
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL]
-    # The call was sent again in a second transaction, with the next nonce.
+    # The sender sent the call again, in a second transaction with the next nonce.
     assert known_to_node(wallet_sender) == [False, True]
     assert job_states(grid, [first, second]) == {JobState.RUNNING}
 
@@ -141,12 +143,12 @@ def test_two_programs_with_one_wallet_lose_no_call(grid, wallet_sender, twin):
     assert job_states(grid, numbers) == {JobState.RUNNING}
 
 
-def test_replacement_survives_a_crash_before_it_is_sent(grid, wallet_sender):
+def test_replacement_stored_before_a_crash_is_sent_after_the_crash(grid, wallet_sender):
     (number,) = claim_jobs(grid, 1)
     wallet_sender.put_running(grid, number)
     wallet_sender.tick()
     for _ in range(2):
-        # The sent transaction pays too little for the next block, so the sender replaces it.
+        # The first transaction pays too little for the next block, so the sender replaces it.
         grid.devnet.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(500 * 10**9))
         grid.devnet.anvil.mine()
         wallet_sender.clock.advance(40)

@@ -57,7 +57,7 @@ class TestLimits:
             assert status_for("198.51.100.7") == 429
         server.stop()
 
-    def test_full_store_is_reported_to_the_caller(self, server_tls, ca):
+    def test_caller_is_told_that_the_store_is_full(self, server_tls, ca):
         def submit(*_):
             raise TooMuch(
                 "cannot store the workflow now", detail="too many wait", hint="Try again later."
@@ -98,7 +98,7 @@ class TestLimits:
 class TestSlowModules:
     @pytest.fixture
     def release_modules(self, monkeypatch):
-        """Return an event for which each fetch of a module waits, at most 30 s."""
+        """Return an event. Each fetch of a module waits for this event, at most 30 s."""
         event = threading.Event()
 
         def module(_):
@@ -145,7 +145,7 @@ class TestSlowModules:
 class TestMonitoring:
     @pytest.fixture
     def get(self, server_tls, ca):
-        """Return a function that starts a server, sends one GET request and returns the answer."""
+        """A function that starts a server, sends one GET request and returns the answer."""
 
         def get(path, **fields):
             server = new_graphql_server(server_tls, lambda *_: "x", **fields)
@@ -158,10 +158,10 @@ class TestMonitoring:
 
         return get
 
-    def test_ready_is_200_if_all_required_services_answer(self, get):
+    def test_ready_has_status_200_if_all_required_services_answer(self, get):
         assert get("/ready").status_code == 200
 
-    def test_ready_is_503_if_a_required_service_does_not_answer(self, get):
+    def test_ready_has_status_503_if_a_required_service_does_not_answer(self, get):
         def check():
             raise Transient("could not reach the state store", detail="its secret address")
 
@@ -202,7 +202,7 @@ class TestMonitoring:
         assert ready == "ok"
         assert health == "ok"
 
-    def test_metrics_are_served_to_the_configured_networks_only(self, get):
+    def test_metrics_are_served_only_to_the_configured_networks(self, get):
         answer = get("/metrics", metrics_for=(IPv4Network("127.0.0.0/8"), IPv6Network("::1/128")))
 
         assert answer.status_code == 200
@@ -210,7 +210,7 @@ class TestMonitoring:
         assert answer.headers["content-type"].startswith("application/openmetrics-text")
         assert get("/metrics", metrics_for=(IPv4Network("192.0.2.0/24"),)).status_code == 403
 
-    def test_metrics_are_503_if_they_cannot_be_read(self, get):
+    def test_status_is_503_if_the_metrics_cannot_be_read(self, get):
         def metrics():
             raise Transient("could not reach the chain")
 

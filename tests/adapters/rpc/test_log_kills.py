@@ -19,7 +19,7 @@ from gridstead.adapters.logs.client import LoggerClient, LogQuery
 from gridstead.domain.logs.log import Stream
 
 ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
-LOGGER_ROUND = 5  # the logger is killed in every fifth round, and the writer in the others
+LOGGER_ROUND = 5  # every fifth round kills the logger, and each other round the writer
 LINE_INTERVAL_S = 0.001
 TIMEOUT_S = 30
 # Restarts a writer that was killed, as the script of a job does. $0 is Python, $1 the file with the
@@ -90,7 +90,7 @@ def kill_at_random(logger, job):
 
 
 def read_log(client, log, owner):
-    """Return (line number, stream) of each line that the logger has."""
+    """Return (line number, stream) of each line in the logger's copy of the log."""
     query = LogQuery(
         owner=log.owner, log_name=log.name, log_identity=log.log_identity, until_now=True
     )
@@ -101,7 +101,7 @@ def read_log(client, log, owner):
 
 
 def wait_for_last_lines(logger, log, owner, job):
-    """Wait until the log has the job's last two lines, or for the timeout; return all lines."""
+    """Wait until the log has the job's last two lines, but at most TIMEOUT_S. Return all lines."""
     client = LoggerClient(logger.peer)
     deadline = time.monotonic() + TIMEOUT_S
     lines = read_log(client, log, owner)
@@ -116,7 +116,10 @@ def wait_for_last_lines(logger, log, owner, job):
 
 
 def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
-    """The writer acknowledges a line by copying it. On a cluster, it copies to Slurm's output."""
+    """The log writer acknowledges a line by writing it to a copy of the job's output.
+
+    On a cluster, the copy is Slurm's output file.
+    """
     logger = LoggerProcess(tmp_path)
     logger.start()
     logger.wait()
@@ -134,10 +137,10 @@ def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
 
     copied_numbers = {int(line) for line in copy.read_bytes().split(b"\n") if line.isdigit()}
     assert len(copied_numbers) > ROUNDS
-    assert copied_numbers - dict(lines).keys() == set()  # none is lost
+    assert copied_numbers - dict(lines).keys() == set()  # no line is lost
     for stream in STREAMS:
         numbers = [number for number, line_stream in lines if line_stream is stream]
-        assert numbers == sorted(set(numbers))  # in order, and none is repeated
+        assert numbers == sorted(set(numbers))  # in order, and no line is repeated
     for number, stream in lines:
         assert stream is STREAMS[number % 2]
     assert job.line_count in dict(lines)

@@ -63,7 +63,7 @@ class Proxy:
 
 
 def follow(client, owner, clock):
-    """Return a stream of the lines of the owner's log. The stream waits for new lines."""
+    """Return a stream of the lines of the owner's log. It does not end, but waits for new lines."""
     return client.read(
         LogQuery(owner=owner.address, log_name=LOG_NAME), now=clock.now(), sign=owner.sign
     )
@@ -126,7 +126,7 @@ def test_streams_per_owner_are_limited(  # noqa: PLR0917 # fixtures
     with pytest.raises(LoggerUnavailable, match="too many readers"):
         next(follow(client, owner, clock))
 
-    # The logger notices the end of a stream after a short time.
+    # The logger needs a short time to notice that the client has closed a stream.
     first.close()
     wait_until(lambda: is_accepted(follow(client, owner, clock)))
     second.close()

@@ -50,7 +50,7 @@ SUBMISSION = Submission(
 
 
 class AgentConnection:
-    """A running server of an agent whose ports are fakes, and methods that make clients of it."""
+    """A running server of an agent whose ports are fakes, and methods that create clients."""
 
     def __init__(self, authority):
         self.authority = authority
@@ -83,7 +83,7 @@ class AgentConnection:
         self.channels = []
 
     def client(self, certificate=None):
-        """Return a client with this certificate, or without a certificate if None."""
+        """Return a client that uses ``certificate``, or one that has no certificate."""
         peer = GrpcPeer(
             address=f"localhost:{self.server.port}",
             ca=self.authority.certificate,
@@ -147,7 +147,7 @@ def test_an_agent_without_a_client_ca_does_not_start(connection):
         )
 
 
-def test_a_rejected_submission_keeps_its_reason(connection):
+def test_the_client_gets_the_reason_of_a_rejected_submission(connection):
     connection.scheduler.reject = "no such partition"
 
     with pytest.raises(SubmitRejected, match="no such partition"):
@@ -180,7 +180,7 @@ def test_malformed_job_key_is_refused(connection, job_key):
 
 
 @pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_name, "--help"]])
-def test_accounting_query_for_other_names_than_grid_jobs_is_refused(connection, names):
+def test_accounting_query_for_names_that_are_not_names_of_grid_jobs_is_refused(connection, names):
     client = connection.supervisor()
 
     with pytest.raises(grpc.RpcError) as raised:
@@ -262,7 +262,7 @@ def test_datagram_is_received_with_its_source_address():
     assert received_datagrams == [(b"hello", "127.0.0.1")]
 
 
-def test_check_fails_if_the_receiver_does_not_run():
+def test_check_of_a_datagram_receiver_fails_if_it_does_not_run():
     receiver = DatagramReceiver("127.0.0.1:0", lambda *_: None)
 
     with pytest.raises(RuntimeError):

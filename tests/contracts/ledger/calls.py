@@ -133,7 +133,7 @@ class Call:
 
     Attributes:
         wait: Seconds between the previous block and the block of this call.
-        blocks: Blocks between the previous call and this one, at least 1.
+        blocks: The number of this call's block minus that of the previous call's, at least 1.
     """
 
     sender: str
@@ -150,9 +150,10 @@ class Call:
         return f"{delay}: {self.sender} {self.contract}.{self.function}{describe(self.arguments)}"
 
     def play(self, model: ContractModel) -> tuple[str, tuple[str, ...]] | None:
-        """Advance the time of the model and execute the call on it.
+        """Advance the time of the model and execute the call on the model.
 
-        Returns the error of a refused call, else None. A refused call changes only the time.
+        Returns the error if the model refuses the call, else None. A refused call changes nothing
+        but the time.
         """
         model.now += self.wait
         model.block += self.blocks
@@ -163,7 +164,7 @@ class Call:
         return None if refused is None else refused.reason
 
     def data(self) -> str:
-        """Return the data of the transaction in hexadecimal digits with 0x."""
+        """Return the data of the transaction as 0x and hexadecimal digits."""
         return artifact(self.contract).functions[self.function].encode(*self.arguments)
 
 

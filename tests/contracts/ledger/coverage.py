@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The required coverage of a campaign, from the contracts' ABIs and the table of transitions."""
+"""What a campaign, a large number of random calls, must cover.
+
+The entries are the functions, events and errors in the contracts' ABIs, and the transitions of a
+job's state.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +79,7 @@ def _has_text_with_prefix(texts: Iterable[str], prefix: str) -> bool:
 
 @cache
 def _entries(kind: str) -> frozenset[tuple[str, str]]:
-    """Return the contract and the name of each entry of this kind in the ABIs, except views."""
+    """Return (contract, name) of each entry of this kind in the ABIs. Views are left out."""
     entries: set[tuple[str, str]] = set()
     for contract in MODEL_FUNCTIONS:
         abi = json.loads((files("gridstead") / "abi" / f"{contract}.json").read_text())["abi"]

@@ -17,7 +17,10 @@ MAX_MEMORY_PRICE = 2**56 - 1
 
 
 def standing(model: ContractModel, provider: str) -> Standing:
-    """Return the standing of a provider. An unknown account has the default standing."""
+    """Return whether a provider is approved, banned or draining, as a Standing.
+
+    An account that never was a provider has the default Standing.
+    """
     return model.state.standings.get(provider, Standing())
 
 
@@ -52,7 +55,10 @@ def register(model: ContractModel, hardware: tuple, prices: tuple, labels: tuple
 
 
 def set_prices(model: ContractModel, prices: tuple) -> None:
-    """Change the caller's prices for later matches, and the prices in its waiting request."""
+    """Change the caller's prices for later matches.
+
+    If the caller has a request that waits for approval, the prices in the request change too.
+    """
     if not is_joined(model, model.sender):
         raise Refused("NoProvider")
     new_prices = _check_prices(prices)
@@ -64,7 +70,7 @@ def set_prices(model: ContractModel, prices: tuple) -> None:
 
 
 def set_draining(model: ContractModel, draining: bool) -> None:  # noqa: FBT001
-    """Stop or resume matches to the caller."""
+    """Stop matching jobs with the caller, or resume it."""
     if not is_joined(model, model.sender):
         raise Refused("NoProvider")
     _set_standing(model, model.sender, draining=draining)
@@ -72,7 +78,7 @@ def set_draining(model: ContractModel, draining: bool) -> None:  # noqa: FBT001
 
 
 def approve(model: ContractModel, provider: str) -> None:
-    """Approve a provider: its waiting record becomes the active record."""
+    """Approve a provider. The provider's waiting record becomes the active record."""
     _require_operator(model)
     current = standing(model, provider)
     if current.banned:
@@ -88,7 +94,7 @@ def approve(model: ContractModel, provider: str) -> None:
 
 
 def remove(model: ContractModel, provider: str) -> None:
-    """Remove a provider from the list. A ban and a waiting request remain."""
+    """Remove a provider from the list. A ban or a waiting request of the provider remains."""
     _require_operator(model)
     if not standing(model, provider).approved:
         raise Refused("NoProvider")
@@ -143,7 +149,7 @@ def _check_prices(prices: tuple) -> Prices:
 
 
 def _append_to_list(model: ContractModel, provider: str) -> None:
-    """Append to the linked list of approved providers, and emit the changes of its links."""
+    """Append a provider to the linked list of approved providers. Emit the changes of links."""
     last_id = model.state.listed[-1][0] if model.state.listed else 0
     model.state.listed_ever += 1
     new_id = model.state.listed_ever
@@ -157,7 +163,7 @@ def _append_to_list(model: ContractModel, provider: str) -> None:
 
 
 def _remove_from_list(model: ContractModel, provider: str) -> None:
-    """Remove from the linked list of approved providers, and emit the changes of its links."""
+    """Remove a provider from the linked list of approved providers. Emit the changes of links."""
     ids, addresses = zip(*model.state.listed, strict=True)
     index = addresses.index(provider)
     removed_id = ids[index]

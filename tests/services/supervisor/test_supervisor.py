@@ -15,7 +15,7 @@ def grid():
 
 
 def cost_of(job, seconds):
-    """Return the expected cost of a run of some seconds."""
+    """Return the expected cost of a run that takes this many seconds."""
     return billing_oracle.cost(seconds, job.price_per_min)
 
 
@@ -64,7 +64,7 @@ def test_a_call_that_cannot_be_stored_does_not_delay_other_calls(grid, monkeypat
     assert grid.state_of(numbers[1]) is JobState.RUNNING
 
 
-def test_a_job_is_submitted_only_after_its_gate_opens(grid):
+def test_a_job_is_submitted_only_after_the_check_of_its_customer_passes(grid):
     grid.slurm.missing[CUSTOMER] = ("no home",)
     grid.request_job()
     grid.run_steps(3)
@@ -91,7 +91,7 @@ def test_a_job_that_slurm_keeps_rejecting_is_refused(grid, leaves_record):
 
 
 @pytest.mark.parametrize("leaves_record", [False, True])
-def test_a_job_that_slurm_rejects_for_a_while_runs_later(grid, leaves_record):
+def test_a_job_that_slurm_rejects_temporarily_runs_later(grid, leaves_record):
     grid.slurm.reject = "an unknown error"
     grid.slurm.reject_leaves_record = leaves_record
     number = grid.request_job()
@@ -115,7 +115,7 @@ def test_a_job_without_a_script_fails_with_a_full_refund(grid):
     assert grid.ledger.balance(CUSTOMER) == job.escrow
 
 
-def test_a_submission_whose_answer_was_lost_is_adopted(grid):
+def test_a_job_whose_submission_got_no_answer_is_found_in_slurm(grid):
     """The supervisor finds the Slurm job by its job key and does not submit the job again."""
     grid.slurm.lose_answers = 1
     grid.request_job()
@@ -215,7 +215,7 @@ def test_a_run_whose_end_slurmctld_lost_is_settled_and_cancelled(grid, has_repor
 
 
 def test_slurmdbd_is_queried_for_all_jobs_after_the_clock_was_set_back(grid, monkeypatch):
-    """Without this query, a run whose end slurmctld lost would be billed late."""
+    """Without this query, the supervisor would learn the end of a run late if slurmctld lost it."""
     number, _ = grid.request_running_job()
     list_records = grid.slurm.list_records
     queried_ids = []
@@ -276,8 +276,8 @@ def test_nothing_is_settled_while_slurm_does_not_answer(grid):
     assert grid.state_of(number) is JobState.FINISHED
 
 
-def test_a_bill_waits_for_the_last_of_many_reports(grid):
-    """A restarted supervisor reads the reports of a day. The last of them may lower a bill."""
+def test_a_job_is_settled_after_the_last_of_many_reports_was_read(grid):
+    """After a restart, the nodes' reports of a day are read. The last report may lower a bill."""
     number, slurm_job_id = grid.request_running_job()
     attempt = grid.slurm.attempt(slurm_job_id)
     for other_job_id in range(900, 905):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of a job on the terminal, also if the connection to the logger is lost."""
+"""The output of a job on the terminal, with and without a lost connection to the logger."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ LOG_LINES = [b"a", b"b", b"c", b"d", b"e"]
 def lines(first, *data):
     """Return an answer of the logger. ``first`` is the number of the first line.
 
-    A later request continues after line ``resume``, which is the last line of the answer.
+    ``resume`` is the number of the answer's last line. The next request continues after that line.
     """
     return Lines(
         lines=data, timestamp_ns=0, stream=Stream.STDOUT, first=first, resume=first + len(data) - 1
@@ -38,9 +38,9 @@ def lines(first, *data):
 
 @pytest.fixture
 def connections(monkeypatch):
-    """Replace the logger with one that records each request and returns a prepared answer.
+    """Replace the logger with a fake that records requests and returns prepared answers in order.
 
-    An answer is a list of lines and errors. A request without a prepared answer fails.
+    An answer is a list of lines and errors. A request fails if no prepared answer is left.
     """
     monkeypatch.setattr(job_output, "RETRY_S", 0.001)
     monkeypatch.setattr(job_output, "POLL_S", 0.001)
@@ -82,8 +82,8 @@ def test_broken_stream_is_resumed(connections):
 
     assert printed == [(1, b"a"), (2, b"b"), (3, b"c")]
     assert output.error is None
-    # A request is the number of the last line that was read, and whether the answer must end at the
-    # current end of the log.
+    # A request contains the number of the last line that was read, and whether the answer must end
+    # at the current end of the log.
     assert connections.requests == [(0, True), (2, True), (2, True)]
 
 
@@ -95,7 +95,7 @@ def test_repeated_lines_are_printed_once(connections):
     assert printed == [(1, b"a"), (2, b"b"), (3, b"c")]
 
 
-def test_line_read_by_start_and_drain_is_printed_once(connections, monkeypatch):
+def test_line_that_both_start_and_drain_read_is_printed_once(connections, monkeypatch):
     """``start`` follows the log in a thread. ``drain`` reads the log up to its end."""
     reached_line_3 = threading.Event()
 
@@ -159,7 +159,7 @@ class TestShow:
 
     @pytest.mark.parametrize("print_line", [print_escaped, print_raw])
     @pytest.mark.parametrize("stream", [Stream.STDERR, Stream.GRID])
-    def test_stderr_and_grid_messages_go_to_stderr(self, capfdbinary, print_line, stream):
+    def test_stderr_and_grid_messages_are_printed_to_stderr(self, capfdbinary, print_line, stream):
         print_line(self.line(b"bad", stream))
 
         assert capfdbinary.readouterr() == (b"", b"bad\n")
@@ -168,14 +168,14 @@ class TestShow:
         ("selected", "hidden"),
         [(JobStream.STDOUT, Stream.STDERR), (JobStream.STDERR, Stream.STDOUT)],
     )
-    def test_selected_stream_hides_only_the_other_stream(self, selected, hidden):
+    def test_selection_of_stdout_or_stderr_hides_the_other_of_the_two(self, selected, hidden):
         printed = []
         for stream in Stream:
             filter_stream(selected, printed.append)(self.line(b"", stream))
 
         assert {line.stream for line in printed} == set(Stream) - {hidden}
 
-    def test_json_has_number_and_stream(self, capsys):
+    def test_json_of_a_line_contains_line_number_and_stream(self, capsys):
         print_as_json(self.line(b"\xff\x1b", Stream.STDERR))
 
         out = capsys.readouterr().out

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of options: a dataclass whose fields are options of a command.
+"""Groups of options. A group is a dataclass whose fields become options of a command.
 
-The command receives all options of a group as one value.
+The function of the command receives all options of a group as one object of the dataclass.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run(command, *arguments):
     return CliRunner().invoke(app, arguments)
 
 
-def test_options_of_a_group_are_passed_as_one_value():
+def test_options_of_a_group_are_passed_as_one_object():
     received_options = []
 
     @expanded()
@@ -61,7 +61,7 @@ def test_options_without_a_default_come_first():
     assert list(inspect.signature(command).parameters) == ["host", "key", "port", "count"]
 
 
-def test_excluded_option_is_refused_and_has_its_default():
+def test_excluded_option_is_refused_and_its_field_has_the_default():
     received_options = []
 
     @expanded(without={"port"})

@@ -23,7 +23,7 @@ STEP_LINE = re.compile(r"^( *)- `([\w/]+\.py)` `([\w.]+)`:", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Step:
-    """A line of the page. ``depth`` is its indentation: the number of callers above it."""
+    """A step. ``depth`` is the indentation: the number of direct and indirect callers."""
 
     depth: int
     module: str
@@ -43,7 +43,7 @@ def steps(text):
 
 
 def calls(text):
-    """Return each call as a pair: the calling step and the called step."""
+    """Return each call in a part of the page as a pair: the calling step and the called step."""
     pairs = []
     callers = []
     for step in steps(text):
@@ -69,7 +69,7 @@ def layer_positions():
 
 
 def defined_names(source):
-    """Return the names of the functions of a module, and of its methods as ``Class.method``."""
+    """Return the names of a module's functions, and the module's methods as ``Class.method``."""
     names = set()
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
@@ -81,8 +81,9 @@ def defined_names(source):
     return names
 
 
-# A tick is one pass of a service's loop. The page lists the steps of the ticks. Below the heading
-# "Helpers" it lists functions that these steps call, but that do not pass the job on.
+# A tick is one pass of a service's loop. The part of the page before the heading "Helpers" lists
+# the steps of the ticks. The part below lists functions that these steps call, but that do not pass
+# the job on.
 TICKS, HELPERS = WALK.split("## Helpers")
 
 
@@ -114,7 +115,7 @@ def test_function_of_a_step_exists(step):
 
 
 @pytest.mark.parametrize(("caller", "step"), calls(TICKS))
-def test_module_of_a_caller_names_the_called_function(caller, step):
+def test_module_of_a_caller_contains_the_name_of_the_called_function(caller, step):
     function = step.name.rpartition(".")[2]
 
     assert re.search(rf"\b{function}\b", caller.module_source)

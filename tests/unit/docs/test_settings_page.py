@@ -41,7 +41,7 @@ ROW = re.compile(
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the page that describes a key. Rows that describe a table are not read."""
+    """A row of the page that describes a key of a settings file, not a whole table."""
 
     service: str
     key: str
@@ -50,7 +50,7 @@ class Row:
     example: str
 
     def find_in(self, document):
-        """Return the table of a document that contains the key, and the key's name in the table."""
+        """Return the table in ``document`` that contains the key, and the key's name there."""
         *table_names, key_name = self.key.split(".")
         table = document
         for table_name in table_names:
@@ -69,7 +69,7 @@ def sections():
 
 
 def rows():
-    """Return the rows of the page that describe a key."""
+    """Return those rows of the page that describe a key."""
     rows_on_page = []
     for service, text in sections().items():
         for key, value_type, default, _description, example in ROW.findall(text):
@@ -189,7 +189,7 @@ def test_value_has_the_type_of_the_page(row):
 
 
 def limits():
-    """Return each limit of a number as test parameters: its row, its words and the limit."""
+    """Return the test parameters for each limit of a number: the row, the words and the limit."""
     cases = []
     for row in rows():
         if not row.type.startswith(("integer", "float")):

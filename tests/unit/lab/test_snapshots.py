@@ -3,7 +3,7 @@
 
 from gridstead_lab import snapshots
 
-# A snapshot has the state of each object, by the kind and the name of the object.
+# A snapshot maps the kind of an object, then the name of the object, to the object's state.
 BEFORE = {"file": {"/etc/a": "1", "/etc/b": "1", "/etc/c": "1"}, "unit": {"a.service": "enabled"}}
 AFTER = {"file": {"/etc/a": "1", "/etc/b": "2", "/etc/d": "1"}, "unit": {"a.service": "disabled"}}
 DIFFERENCES = [
@@ -19,13 +19,13 @@ def test_added_removed_and_changed_objects_are_reported():
 
 
 def test_declared_objects_are_not_reported():
-    # "seen" contains the patterns of the names of objects that may change, by kind.
+    # "seen" contains, by kind, patterns for the names of objects that may change.
     declared = [{"seen": {"file": ["/etc/[cd]"]}}, {"seen": {"unit": ["a[.]service"]}}]
 
     assert snapshots.unexpected_differences(BEFORE, AFTER, declared) == DIFFERENCES[:1]
 
 
-def test_a_pattern_matches_whole_names_of_its_kind():
+def test_a_pattern_matches_only_whole_names_of_objects_of_its_kind():
     declared = [{"seen": {"file": ["/etc/", "a[.]service"], "unit": ["/etc/b"]}}]
 
     assert snapshots.unexpected_differences(BEFORE, AFTER, declared) == DIFFERENCES

@@ -17,8 +17,9 @@ NETWORKS = [
     {"name": "b", "gatewayAddress": "10.10.0.1/16"},
 ]
 
-# Records the arguments and its process id. Then creates the interface net0 in the network namespace
-# of the process $pid, and runs until it is killed.
+# The common part of slirp4netns and pasta. The program records its arguments and its own process
+# id. Then it creates the interface net0 in the network namespace of process $pid, and runs until it
+# is killed.
 _INTERFACE = r"""
 mkdir -p "$HOME/calls" && printf '%s\0' "$@" >"$HOME/calls/@NAME@.$$"
 echo "$$" >>"$HOME/helpers"
@@ -28,7 +29,7 @@ inside=(nsenter --target "$pid" --user --net --preserve-credentials)
   ip route add default via 169.254.254.2'
 exec sleep 1000
 """
-# The process id is the last argument but one of slirp4netns, and the last argument of pasta.
+# $pid is the last argument but one of slirp4netns, and the last argument of pasta.
 SLIRP4NETNS = "#!/bin/bash\npid=${@: -2:1}" + _INTERFACE.replace("@NAME@", "slirp4netns")
 PASTA = "#!/bin/bash\npid=${!#}" + _INTERFACE.replace("@NAME@", "pasta")
 
@@ -46,7 +47,8 @@ for each in ${addresses//,/ }; do ip address add "$each" dev "$name"; done
 eval "$(sed -n 's/^PostUp = //p' "$2")"
 """
 
-# The subcommands genkey and pubkey of wg. The keys have the correct format, but no other meaning.
+# The subcommands genkey and pubkey of wg. The printed keys have the format of keys, but are random
+# bytes and hashes.
 WG = r"""#!/bin/bash
 case $1 in
 genkey) head -c 32 /dev/urandom | base64 ;;
@@ -104,7 +106,7 @@ def tunnels(node):
 
 
 def helper_pids(node):
-    """Return the process ids of simulated programs. They must end with the job."""
+    """Return the process ids of the simulated programs, which must end with the job."""
     file = node.home / "helpers"
     if not file.exists():
         return []

@@ -58,7 +58,7 @@ VALUES = {
         ('{{ .Step.If | default "d" }}{{ default "d" 5 }}', "d5"),
         ('{{ mul .Job.Resources.Tasks (add 1 2) | printf "%d of %v%%" }}', "12 of %"),
         ('{{ printf "%s-%q" "a" "b" }}', 'a-"b"'),
-        # There is no function fail. The call would be an error if it were evaluated.
+        # There is no function "fail". Its calls are no errors here, because they are not evaluated.
         ('{{ and 1 0 (fail) }}{{ or 0 "x" (fail) }}', "0x"),
         ('{{ not (eq 1 true) }}{{ eq 3 1 2 3 }}{{ le "a" "b" }}', "truetruetrue"),
         ("{{ div -7 2 }} {{ mod -7 2 }} {{ max 1 3 2 }}", "-3 -1 3"),
@@ -74,7 +74,7 @@ def test_a_template_is_expanded(template, expected):
     assert expand(template, VALUES) == expected
 
 
-def test_a_module_inserts_the_steps_of_its_user():
+def test_a_module_inserts_the_steps_of_the_workflow_that_uses_it():
     template = """\
 steps:
   - name: my step
@@ -141,7 +141,7 @@ def test_functions_with_side_effects_are_not_available(name):
 @pytest.mark.parametrize(
     "value", [".Job", ".Step.Name", "$.Step.Use.Steps", "1", "(list 1)", "(dict)"]
 )
-def test_python_attributes_are_not_available(value, name):
+def test_attributes_of_python_objects_are_not_available(value, name):
     template = f"{{{{ with {value} }}}}{{{{ .{name} }}}}{{{{ end }}}}{{{{ {value}.{name} }}}}"
 
     assert problems_of(expand, template, VALUES)
@@ -195,7 +195,7 @@ def test_a_text_that_would_be_too_large_is_not_created(function, argument_count,
     "call",
     ["toYaml $", "toJson $", "eq $ $", "len (toYaml $)", "quote $.Text", "contains $.Text $.Text"],
 )
-def test_reading_a_large_value_counts_as_work(call):
+def test_reading_a_large_value_counts_towards_the_limit_of_work(call):
     """Each call reads a large value and returns a small one."""
     values = {"List": [{"name": "", "value": None}] * 1000, "Text": "x" * 100_000}
     template = f"{{{{ range 30000 }}}}{{{{ $x := {call} }}}}{{{{ end }}}}"

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launched steps in the rendered script."""
+"""Launched steps in the rendered script.
+
+A ``launch`` of a workflow contains steps that run in the background. By default, these launched
+steps get a signal when the list of steps that contains the ``launch`` ends.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +53,7 @@ class TestLaunch:
         assert node.run(job) == (6, "6\n6\n")
 
     @pytest.mark.parametrize("signal_number", [1, 2, 3, 9, 15])
-    def test_a_launched_step_receives_its_signal_at_the_end_of_its_list(self, node, signal_number):
+    def test_a_launched_step_is_signalled_when_the_steps_beside_it_end(self, node, signal_number):
         can_be_trapped = signal_number != 9
         trapped_number = signal_number if can_be_trapped else 15
         body = (
@@ -77,7 +81,9 @@ class TestLaunch:
 
     @pytest.mark.parametrize("container", [False, True])
     def test_the_signal_of_a_launch_is_sent_to_its_slurm_step(self, node, container):
-        """The script calls scancel. srun would kill its tasks, and their traps would not run."""
+        """The script calls scancel. If srun got the signal, srun would kill the step's tasks, and
+        the traps in the tasks would not run.
+        """
         node.add_program(
             "scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n'
         )
@@ -96,7 +102,7 @@ class TestLaunch:
         assert (code, output) == (0, "")
         assert (node.home / "scancel").read_text() == "--signal=15 42.7\n"
 
-    def test_srun_quits_on_the_first_interrupt_of_a_launch(self):
+    def test_srun_quits_on_the_first_interrupt_in_a_launch_that_sigint_ends(self):
         loop = {"for": {"parallel": False, "items": ["a"], "steps": steps("true")}}
         interrupted = {"launch": {"signalOnParentStepExit": 2, "steps": steps(loop, "true")}}
 
@@ -106,7 +112,7 @@ class TestLaunch:
         assert text.count("\n  start --job-name=") == 4
         assert text.count(" --quit-on-interrupt ") == 2
 
-    def test_a_launched_step_without_a_signal_is_awaited(self, node):
+    def test_the_script_waits_for_a_launched_step_that_gets_no_signal(self, node):
         launch = {
             "launch": {"signalOnParentStepExit": 0, "steps": steps("sleep 0.3; echo launched")}
         }
@@ -131,7 +137,7 @@ class TestLaunch:
         assert "never" not in output
         assert node.leftover_files == []
 
-    def test_the_handlers_of_a_launched_step_run_after_a_failure_or_a_signal(self, node):
+    def test_catch_runs_after_a_failed_launch_and_finally_after_a_signalled_launch(self, node):
         failing = {
             "launch": {"handleName": "a", "steps": steps("exit 5")},
             "catch": steps("echo $DEEPSQUARE_ERROR_CODE"),
@@ -149,7 +155,7 @@ class TestLaunch:
 
         assert node.run(job) == (0, "5\nhere\nlast\n")
 
-    def test_a_later_step_of_an_iteration_can_wait_for_its_launch(self, node):
+    def test_a_step_can_wait_for_the_launch_of_its_own_iteration(self, node):
         launch = {"launch": {"handleName": "a", "steps": steps('echo "l$item"')}}
         loop = {
             "for": {
@@ -169,7 +175,7 @@ class TestLaunch:
 
         assert node.run(job) == (0, "yes\n")
 
-    def test_a_nested_launch_ends_with_the_outer_launch(self, node):
+    def test_a_nested_launch_is_signalled_when_the_outer_launch_ends(self, node):
         body = "trap 'echo inner; exit' TERM; touch on; while true; do sleep 0.02; done"
         run = {"run": {"shell": "/bin/bash", "command": body}}
         inner = {"launch": {"steps": steps(run)}}
@@ -182,7 +188,7 @@ class TestLaunch:
 
     @pytest.mark.parametrize("has_waiting_step", [False, True])
     def test_a_cancelled_job_signals_all_launched_steps_at_once(self, node, has_waiting_step):
-        """Each launched step waits until all have received the signal."""
+        """Each launched step waits until all launched steps have received the signal."""
         wait_for_others = (
             "for _ in {1..200}; do [ -e got0 -a -e got1 -a -e got2 ] && echo met && break;"
             " sleep 0.05; done"
@@ -224,7 +230,7 @@ class TestLaunch:
         running_job = node.start(workflow(launch, loop, "echo never", enableLogging=logging))
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/[abc]"))) == 3)
 
-        os.kill(running_job.pid, signal.SIGTERM)  # only to the script, which signals the others
+        os.kill(running_job.pid, signal.SIGTERM)  # only the script gets the signal of the test
         output, _ = running_job.communicate(timeout=15)
 
         assert running_job.returncode == 143

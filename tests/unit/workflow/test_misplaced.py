@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Misplaced fields have no effect. They cause warnings, because published workflows have them."""
+"""Tests of misplaced fields: valid fields of the workflow language at a wrong place.
+
+A misplaced field has no effect and causes only a warning, because published workflows contain
+misplaced fields.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +104,7 @@ def test_a_misplaced_field_is_a_warning_with_its_line_and_its_valid_places(case)
 
 
 @pytest.mark.parametrize("case", MISPLACED)
-def test_a_misplaced_field_is_an_error_with_strict(case):
+def test_a_misplaced_field_is_an_error_if_the_check_is_strict(case):
     text, location, valid_paths = MISPLACED[case]
 
     (problem,) = problems_of(lambda: check_workflow(text, strict=True))
@@ -109,7 +113,7 @@ def test_a_misplaced_field_is_an_error_with_strict(case):
     assert valid_paths in problem.hint
 
 
-def test_a_misplaced_field_is_reported_with_other_errors_only_with_strict():
+def test_errors_include_misplaced_fields_only_if_the_check_is_strict():
     text = VALID + "network: x\nextra: 1\n"
 
     assert len(problems_of(check_workflow, text)) == 1
@@ -117,7 +121,9 @@ def test_a_misplaced_field_is_reported_with_other_errors_only_with_strict():
 
 
 def with_all_misplaced_fields(mapping):
-    """Return a copy with all misplaced fields in one mapping of each model."""
+    """Return a copy of a workflow. One mapping of each model gets all fields that are misplaced in
+    it.
+    """
     changed = copy.deepcopy(mapping)
     changed_models = set()
     for path, model, _ in mappings_in(mapping):
@@ -141,6 +147,6 @@ def test_each_misplaced_field_in_each_mapping_is_reported(mapping):
         assert warning.line
         assert warning.hint.startswith("It belongs in ")
     problems = problems_of(lambda: check_workflow(text, strict=True))
-    # 100 problems, and one line about the others.
+    # 100 problems, and one line that counts the further problems.
     assert len(problems) == 101
     assert problems[-1].reason == f"breaks {len(checked.warnings) - 100} more rules"

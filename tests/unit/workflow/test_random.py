@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thousands of random workflows: their fields, their round trip through YAML, and their scripts.
+"""Thousands of random workflows: fields, conversion to YAML and back, and rendered scripts.
 
-shellcheck takes half a second per script, so only ``make hostile`` checks all scripts with it.
+shellcheck takes half a second per script, so all scripts are checked with shellcheck only in
+``make hostile``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from gridstead.workflow.render import render, secrets_of
 from gridstead.workflow.schema import Module
 
 CHECKOUT = Path(__file__).parents[3]
-COUNT = 2000 // DIVISOR  # of workflows and of modules
+COUNT = 2000 // DIVISOR  # the number of workflows, and also the number of modules
 STEPS_PER_SCRIPT = 100
 SHELLCHECK_COUNT = COUNT if os.environ.get("GRIDSTEAD_HOSTILE") else COUNT // 100
 
@@ -47,7 +48,7 @@ def modules():
 
 
 def test_every_field_of_the_language_is_generated(mappings, modules):
-    """A new field in the schema must be added to random_workflows.py."""
+    """If this test fails after a field was added to the schema, extend random_workflows.py."""
     generated_fields = set()
     for mapping in mappings[:200]:
         generated_fields |= field_keys(mappings_in(mapping))
@@ -58,14 +59,14 @@ def test_every_field_of_the_language_is_generated(mappings, modules):
 
 
 def field_keys(inner_mappings):
-    """Return (name of a mapping, name of a field) of each field in these mappings."""
+    """Return the pairs (name of the model, name of the field) of all fields in the mappings."""
     keys = set()
     for _, model, mapping in inner_mappings:
         keys.update((name_of(model), name) for name in mapping)
     return keys
 
 
-def test_a_written_workflow_is_parsed_to_the_same_workflow(mappings):
+def test_a_workflow_is_unchanged_after_it_is_written_and_parsed(mappings):
     for mapping in mappings:
         workflow = from_graphql(mapping)
 
@@ -73,7 +74,7 @@ def test_a_written_workflow_is_parsed_to_the_same_workflow(mappings):
         assert parse_workflow(to_yaml(workflow.to_graphql())) == workflow
 
 
-def test_a_written_module_is_parsed_to_the_same_module(modules):
+def test_a_module_is_unchanged_after_it_is_written_and_parsed(modules):
     for mapping in modules:
         module = check_module(mapping)
 
@@ -81,12 +82,13 @@ def test_a_written_module_is_parsed_to_the_same_module(modules):
 
 
 def test_scripts_have_no_errors(mappings, modules, tmp_path):
-    """bash checks all scripts, and shellcheck a few."""
+    """All scripts are checked with bash. Some scripts are also checked with shellcheck."""
     scripts = [tmp_path / f"{seed}.sh" for seed in range(COUNT)]
     for seed, script in enumerate(scripts):
         text = module_text(modules[seed])
         workflow = from_graphql(mappings[seed], modules=lambda _, text=text: text)
-        # Every second workflow is rendered without its secrets, unless it needs them.
+        # Half of the workflows without secrets are rendered for a job whose environment does not
+        # contain the secrets of the job.
         with_secrets = bool(secrets_of(workflow)) or seed % 2 == 0
         script.write_text(render(workflow, secrets_beside=with_secrets))
 
@@ -95,7 +97,7 @@ def test_scripts_have_no_errors(mappings, modules, tmp_path):
 
 
 def test_scripts_with_many_steps_have_no_errors(tmp_path):
-    """One script with many steps is checked faster than many scripts, which repeat the helpers."""
+    """Each script contains the same helper functions. So few long scripts are checked faster."""
     resources = {"tasks": HUGE, "cpusPerTask": 4, "memPerCpu": 64}
     scripts = []
     for first_seed in range(0, COUNT, STEPS_PER_SCRIPT):

@@ -29,8 +29,8 @@ class Payload:
         to: The contract's address; empty to create a contract.
         data: 0x and hexadecimal digits.
         gas: The gas limit; None if the node must estimate it.
-        value: Coins to transfer, wei.
-        min_gas: The minimum gas limit if the node's estimate is lower.
+        value: The coins to transfer, in wei.
+        min_gas: The gas limit to use if the node's estimate is lower.
     """
 
     to: str
@@ -58,10 +58,10 @@ class Contract:
         return artifact(self.name).functions[function].encode(*arguments)
 
     def decode(self, function: str, answer: bytes) -> Any:  # noqa: ANN401
-        """Return a view's return value; a tuple if there are several.
+        """Return the decoded result of a view. It is a tuple if the view returns several values.
 
         Raises:
-            ChainUnavailable: If there is no contract at the address, as on a new chain.
+            ChainUnavailable: If the address has no contract, for example because the chain is new.
         """
         if not answer:
             raise ChainUnavailable(
@@ -76,7 +76,7 @@ class Contract:
         function: str,
         *arguments: Any,  # noqa: ANN401
     ) -> ViewCall[T]:
-        """Return a call of a view. ``convert`` converts its result."""
+        """Return a call of a view. ``convert`` converts the view's result."""
         return ViewCall(
             contract=self, function=function, read=self.read(function, *arguments), convert=convert
         )
@@ -93,7 +93,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewCall(Generic[T]):
-    """A call of a view, and the function that converts its result."""
+    """A call of a view, and the function that converts the view's result."""
 
     contract: Contract
     function: str
@@ -101,14 +101,14 @@ class ViewCall(Generic[T]):
     convert: Callable[[Any], T]
 
     def value(self, answer: bytes) -> T:
-        """Return the converted result."""
+        """Decode the node's answer and return the converted result."""
         return self.convert(self.contract.decode(self.function, answer))
 
 
 def ask(node: Node, views: Sequence[ViewCall[T]], *, at_block: Block) -> list[T]:
-    """Return the results of views at a block, in order.
+    """Return the results of views at a block, in the order of ``views``.
 
-    Use it only for views that never revert at a block that the node has.
+    Call this function only with views that never revert at a block that the node has.
 
     Raises:
         ChainUnavailable: If a view reverts, the node does not answer, or the block is no longer in

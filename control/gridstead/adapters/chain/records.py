@@ -16,7 +16,7 @@ NO_ADDRESS = "0x" + "00" * 20
 
 
 def to_address(value: str) -> str:
-    """Return an address in lower case; empty for the zero address."""
+    """Return an address in lower case. Return "" for the zero address."""
     address = value.lower()
     return "" if address == NO_ADDRESS else address
 
@@ -28,9 +28,9 @@ def to_name(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChainJobRecord:
-    """The decoded struct ``Job``. It is the same in Gridstead's and in DeepSquare's contracts.
+    """The decoded struct ``Job``. Gridstead's and DeepSquare's contracts have the same struct.
 
-    Addresses are lower case, and empty instead of the zero address.
+    Addresses are lower case. A zero address in the struct becomes "".
     """
 
     number: int
@@ -65,7 +65,8 @@ class ChainJobRecord:
 
         Args:
             job_id: The id of the job with this number.
-            price_per_min: The price of the whole job, wei; it is not in the struct.
+            price_per_min: The price of one minute of the whole job in wei, which is not in the
+                struct.
         """
         _, _, _, _, definition, _, time, name, cancel, last_error, exit_code = self.fields
         *_, script, _, uses, affinity = definition
@@ -104,7 +105,7 @@ class ProviderRecord:
 
     @classmethod
     def of(cls, struct: tuple[Any, ...]) -> Self:
-        """Return the record of a decoded struct; labels are sorted by key."""
+        """Return the record of a decoded struct. The labels are sorted by key."""
         address, (_, gpus, cpus, memory), (gpu_price, cpu_price, memory_price), labels, _ = struct
         return cls(
             address=to_address(address),
@@ -120,7 +121,7 @@ class ProviderRecord:
         )
 
     def to_provider(self, *, is_joined: bool, is_waiting: bool, is_banned: bool) -> Provider | None:
-        """Return the provider, None if the record is empty."""
+        """Return the provider. Returns None if the record is empty."""
         if not self.address:
             return None
         return Provider(

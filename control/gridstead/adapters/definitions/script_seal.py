@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seals stored scripts: encrypts and authenticates them with AES-256-GCM.
 
-Each script has its own key, which is derived from a storage key and the script id. The seal covers
-the id too, so a record that was altered or stored under another id cannot be opened. There may be
-several storage keys: the newest one seals, and each of them can open. A sealed record has the name
-of its key, which is the start of a hash of the key.
+Each script has its own key, which is derived from a storage key and the script id. The script id is
+authenticated too, so a record that was altered or stored under another id cannot be opened. There
+may be several storage keys. Records are sealed with the newest storage key and can be opened with
+any of them. A sealed record contains the name of its storage key. The name is the start of a hash
+of the storage key.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NAME_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A sealed record: the name of its key, and the sealed bytes."""
+    """A sealed record: the name of the storage key, and the sealed bytes."""
 
     key_name: str
     data: bytes
@@ -57,11 +58,11 @@ class ScriptSeal:
         return f"ScriptSeal({', '.join(self._keys)})"
 
     def has_key(self, key_name: str) -> bool:
-        """Return whether the seal has the key of this name."""
+        """Return whether the seal has the storage key with this name."""
         return key_name in self._keys
 
     def close(self, record: str, *, script_id: str) -> Sealed:
-        """Seal the record of an id with the newest key."""
+        """Seal a script's record with the newest storage key."""
         nonce = os.urandom(_NONCE_BYTES)
         cipher = _cipher(self._keys[self.newest], script_id)
         return Sealed(
@@ -69,7 +70,7 @@ class ScriptSeal:
         )
 
     def open(self, sealed: Sealed, *, script_id: str) -> str:
-        """Return the record of an id.
+        """Return the record of the script with this id.
 
         Raises:
             ConfigError: If the seal does not have the record's key.

@@ -20,8 +20,9 @@ from gridstead.errors import ConfigError, ScriptDamaged, UnexpectedOutput
 
 RECORDS_PER_RESEAL = 200
 
-# The statements of use() and of release(). Both transactions start with an update of the script's
-# row. The lock of the row makes another process wait until the transaction is committed.
+# _USE has the statements of use(), _RELEASE those of release(). Each transaction starts with an
+# update of the script's row. The update locks the row, so that other processes wait until the
+# transaction is committed.
 _USE = (
     """UPDATE definitions SET owner = :customer, ends_at = NULL
     WHERE id = :id AND owner IN ('', :customer)""",
@@ -41,11 +42,11 @@ class Scripts:
 
     Args:
         database: The service's store.
-        seal: Seals and opens records.
-        to_job_id: Returns the job id of a job number. A row contains only the Slurm job name.
+        seal: Encrypts and decrypts records.
+        to_job_id: Returns the job id for a job number.
 
     Raises:
-        ConfigError: If there are records whose key the seal does not have.
+        ConfigError: If the store contains records whose key the seal does not have.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Scripts:
             raise unknown_keys(missing_keys)
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
-        """Store a record under an id."""
+        """Seal a script's record and store it under the script's id."""
         sealed = self._seal.close(record, script_id=batch_location_hash)
         statement = text(
             "INSERT INTO definitions (id, key_name, sealed, owner, ends_at)"
@@ -73,7 +74,7 @@ class Scripts:
             connection.execute(statement, row | {"owner": owner, "ends_at": ends_at})
 
     def get(self, batch_location_hash: str) -> StoredScript | None:
-        """Return the script with this id. Returns None if there is none."""
+        """Return the script with this id. Returns None if no script has the id."""
         query = text("SELECT key_name, sealed, owner FROM definitions WHERE id = :id")
         with self._database.begin() as connection:
             row = connection.execute(query, {"id": batch_location_hash}).one_or_none()
@@ -85,11 +86,11 @@ class Scripts:
         return StoredScript(record=record, owner=row.owner)
 
     def use(self, uses: Iterable[ScriptUse]) -> None:
-        """Store that jobs name scripts."""
+        """Store that these jobs use scripts."""
         self._execute(_USE, map(_to_row, uses))
 
     def uses(self) -> tuple[ScriptUse, ...]:
-        """Return the jobs that name scripts."""
+        """Return the jobs that use scripts."""
         with self._database.begin() as connection:
             rows = connection.execute(
                 text("SELECT job, id, customer FROM definition_jobs ORDER BY job, id")
@@ -97,11 +98,11 @@ class Scripts:
         return tuple(map(self._to_use, rows))
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
-        """Store that these jobs no longer name scripts."""
+        """Store that these jobs no longer use scripts."""
         self._execute(_RELEASE, [_to_row(use) | {"ends_at": ends_at} for use in uses])
 
     def sweep(self, now: int) -> int:
-        """Delete expired scripts and nonces, and return the number of scripts."""
+        """Delete expired scripts and nonces, and return the number of deleted scripts."""
         with self._database.begin() as connection:
             connection.execute(text("DELETE FROM taken_nonces WHERE ends_at < :now"), {"now": now})
             removed = connection.execute(
@@ -110,7 +111,7 @@ class Scripts:
         return removed.rowcount
 
     def reseal(self, *, after: str) -> Resealed:
-        """Seal records that have an older key with the newest key."""
+        """Find records that are sealed with an older key, and seal them with the newest key."""
         query = text(
             "SELECT id, key_name, sealed FROM definitions WHERE key_name <> :newest AND id > :after"
             " ORDER BY id LIMIT :page_size"
@@ -147,7 +148,7 @@ class Scripts:
         return Holdings(scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes))
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Return the mutex between all processes that share the store."""
+        """Return a lock that only one of the processes that share the store can hold."""
         return self._database.lock()
 
     def take(self, nonce: str, *, ends_at: int) -> bool:

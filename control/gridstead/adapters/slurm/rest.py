@@ -2,15 +2,16 @@
 """Access to Slurm on the controller's host: slurmrestd for changes, Slurm's commands for queries.
 
 slurmrestd is called over its unix socket. Paths, fields and error numbers depend on the installed
-release (``release.py``). An upgrade restarts slurmrestd. So the version is read before the first
-request, after each lost connection, and when an answer contains another release.
+release of Slurm (``release.py``). The release may change, because an upgrade restarts slurmrestd.
+So the version is read before the first request, after each lost connection, and after each answer
+that contains another version.
 
-Rule 1: the client is SlurmUser, and every submission has a uid *and* a gid. Without a gid, Slurm
-would use the gid of SlurmUser.
+Rule 1: the client runs as Slurm's user ``SlurmUser``, and every submission has a uid *and* a gid.
+Without a gid, Slurm would use the gid of SlurmUser.
 Rule 2: a response with errors is a failure for every HTTP status. A response without the requested
 value is invalid.
-Rule 3: only an error about the request itself is a rejection. After any other error it is unknown
-whether the request was performed.
+Rule 3: an error is a rejection only if it is about the request itself. After any other error,
+Slurm may have performed the request.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class LocalSlurm:
         self._lock = threading.Lock()
 
     def release(self) -> RestRelease:
-        """Return the interface of the installed release.
+        """Return the paths, fields and error numbers of the installed release of Slurm.
 
         Raises:
             ConfigError: If the installed release is not supported.
@@ -110,7 +111,7 @@ class LocalSlurm:
         return slurm_job_id
 
     def cancel(self, slurm_job_id: int) -> None:
-        """Cancel a job. A job that has ended or is unknown is ignored."""
+        """Cancel a job. Do nothing if the job has ended or is unknown."""
         self._call(
             "DELETE",
             f"/job/{slurm_job_id}",
@@ -119,7 +120,7 @@ class LocalSlurm:
         )
 
     def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
-        """Set a job's time limit. A job that has ended or is unknown is ignored."""
+        """Set a job's time limit. Do nothing if the job has ended or is unknown."""
         body = {self.release().fields["time_limit_min"]: _number_field(time_limit_min)}
         message = f"could not extend {slurm_job_id}"
         self._call(
@@ -131,7 +132,7 @@ class LocalSlurm:
         )
 
     def find(self, slurm_job_id: int) -> Attempt | None:
-        """Return the job with this id. Returns None if slurmctld does not list it."""
+        """Return the job with this id. Returns None if slurmctld does not list the job."""
         return read.find(self._runner, slurm_job_id)
 
     def list_jobs(self) -> LiveSample:
@@ -186,10 +187,12 @@ class LocalSlurm:
         body: Mapping[str, object] | None = None,
         ignored: frozenset[int] = frozenset(),
     ) -> dict[str, Any]:
-        """Return slurmrestd's answer. Returns an empty dictionary after errors in ``ignored``.
+        """Send a request and return slurmrestd's answer.
+
+        Returns an empty dictionary if the answer contains only errors in ``ignored``.
 
         Raises:
-            GridsteadError: If the request failed. ``message`` becomes its message.
+            GridsteadError: If the request failed. The error has the message ``message``.
         """
         release = self.release()
         url = f"{_BASE_URL}/{release.data_parser}{path}"
@@ -245,7 +248,7 @@ class LocalSlurm:
 
 
 def _version(answer: Mapping[str, Any]) -> str | None:
-    """Return the version of Slurm in an answer. Returns None if there is none."""
+    """Return the version of Slurm that an answer contains. Returns None if it contains none."""
     meta = answer.get("meta") or {}
     return (meta.get("slurm") or {}).get("release")
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts calls, job keys and outbox keys to text that every database can store, and back.
 
-A job key ends with a script id that the customer chose. The id may have any characters. Characters
-that are not printable ASCII are percent-encoded, because PostgreSQL cannot store NUL. A text that
-is too long for an index is truncated, and its hash is appended.
+A job key ends with a script id that the customer chose. The id may have any characters, for example
+NUL, which PostgreSQL cannot store. So "%" and all characters that are not printable ASCII are
+percent-encoded. A text that is too long for an index is truncated, and the hash of the whole text
+is appended.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def to_text(call: Call) -> str:
 
 
 def from_text(text: str) -> Call:
-    """Return the call that a text of to_text() contains.
+    """Return the call in a text that ``to_text`` returned.
 
     Raises:
         UnexpectedOutput: If the name is unknown, or the fields are not those of the call.
@@ -59,12 +60,12 @@ def to_key(text: str) -> str:
 
 
 def from_key(key: str) -> str:
-    """Return the text of a key of to_key(). A long text is truncated."""
+    """Return the text in a key that ``to_key`` returned. A long text is truncated."""
     return unquote(key, errors="surrogatepass")
 
 
 def to_job_key(key: str) -> JobKey:
-    """Return the job key that a key of to_key() contains.
+    """Return the job key in a key that ``to_key`` returned.
 
     Raises:
         UnexpectedOutput: If the key has another format.

@@ -26,7 +26,7 @@ TIMEOUT_S = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryAccess:
-    """The address of the directory, and the account that uses it.
+    """The address of the directory, and the service account with which to use the directory.
 
     Attributes:
         url: ``ldaps://host[:port]``.
@@ -48,7 +48,7 @@ class DirectoryAccess:
 
 
 class LdapDirectory:
-    """Implements port ``Directory``. It opens one connection when it is first needed."""
+    """Implements port ``Directory``. The first call that needs a connection opens it."""
 
     def __init__(self, access: DirectoryAccess) -> None:
         self._access = access
@@ -56,7 +56,7 @@ class LdapDirectory:
         self._connection: Any = None
 
     def ensure_users(self, addresses: Iterable[str]) -> tuple[str, ...]:
-        """Create the users that do not exist and return their addresses."""
+        """Create the users that do not exist, and return the addresses of the created users."""
         return tuple(address for address in addresses if self._add(address))
 
     def users(self) -> tuple[GridUser, ...]:

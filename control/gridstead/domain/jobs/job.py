@@ -27,7 +27,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A label of a provider, or one that a job requires."""
+    """A label that a provider has or that a job requires."""
 
     key: str
     value: str
@@ -38,7 +38,7 @@ class Affinity:
     """A condition on a provider's label.
 
     Attributes:
-        key: The key of the label. Its value is the left side of the condition.
+        key: The key of the label. The value of the label is the left side of the condition.
         operator: One of <, <=, ==, >=, >, !=, in.
         value: The right side of the condition.
     """
@@ -50,13 +50,13 @@ class Affinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as of one block. A job is hot until it is settled.
+    """A job as of one block. A job is "hot" until it is settled.
 
     Attributes:
         id: The job id.
         state: The state in the contract.
         customer: The wallet that pays, lower case.
-        provider: The wallet of the matched provider, lower case. Empty if there is none.
+        provider: The wallet of the matched provider, lower case. Empty if no provider is matched.
         resources: The requested resources.
         batch_location_hash: The id of the script at the Job Definition service. An untrusted text
             from the customer.
@@ -71,7 +71,8 @@ class Job:
         ended_at: Unix seconds. 0 while the job is hot.
         state_block: The number of the block of the last transition.
         cancel_requested: Whether the customer requested to cancel the job.
-        cancel_requested_at: When the customer requested this, Unix seconds. 0 if never.
+        cancel_requested_at: When the customer requested to cancel the job, Unix seconds. 0 if the
+            customer did not.
         name: The customer's name of the job. Untrusted text.
         exit_code: The wait status as in Slurm (code << 8 | signal). 0 while the job is hot.
         last_error: The last error that the provider or the grid reported. May be empty.
@@ -106,9 +107,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """The nodes of a provider. Units: memory MB.
+    """The nodes of a provider.
 
-    Shape: each tuple has one entry per node, in the same order.
+    Each tuple has one entry per node. The order of the nodes is the same in all tuples.
     """
 
     gpus_per_node: tuple[int, ...]

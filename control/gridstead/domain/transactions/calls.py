@@ -35,12 +35,12 @@ class ClaimJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimCancelling:
-    """Claim the next entry of the cancelling queue."""
+    """Claim the next job of the cancelling queue, the jobs that their customers cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTopUp:
-    """Claim the next entry of the top-up queue."""
+    """Claim the next job of the top-up queue, the jobs whose customers added credits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ class Settle:
         state: The cold state (``lifecycle.py``) that the job enters. The transition must be legal.
         seconds: The run time to bill.
         exit_code: The wait status: ``code << 8 | signal``.
-        error: The reason for people to read. May be empty.
-        evidence: 32-byte hash of the accounting record, 0x and 64 hexadecimal digits.
+        error: Why the job did not succeed, as a text for people. May be empty.
+        evidence: The 32-byte hash of Slurm's accounting record, as 0x and 64 hexadecimal digits.
     """
 
     job_key: JobKey

@@ -31,7 +31,7 @@ from gridstead.proto.logger_pb2 import (
 )
 
 WATCH_S = 10.0
-MAX_READERS = 3000  # fewer than MAX_STREAMS, so that writers always have streams
+MAX_READERS = 3000  # fewer than MAX_STREAMS, so that some streams remain for writers
 MAX_READERS_PER_OWNER = 100
 
 LogKey: TypeAlias = tuple[str, str]
@@ -51,19 +51,22 @@ class ReadService(Protocol):
     def authorize_read(
         self, address: str, log_name: str, timestamp: int, signature: bytes
     ) -> tuple[str, str]:
-        """Return (owner, log name) of the log that a signed request may read."""
+        """Check the signature of a request. Return (owner, log name) of the log to read."""
         ...
 
     def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
-        """Return the owner whose logs a signed request may list."""
+        """Check the signature of a request. Return the owner whose log names it may list."""
         ...
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
-        """Return the log with this identity; if the identity is empty, the newest one."""
+        """Return the log with this name and identity.
+
+        If the identity is empty, return the newest log with the name.
+        """
         ...
 
     def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
-        """Return the chunks after a position."""
+        """Return the chunks of a log after a position."""
         ...
 
     def names(self, owner: str) -> tuple[str, ...]:
@@ -72,7 +75,7 @@ class ReadService(Protocol):
 
 
 class Readers:
-    """The readers that follow logs. Not thread-safe: used by one event loop."""
+    """The readers that follow logs. Not thread-safe: only one event loop may use an object."""
 
     def __init__(self) -> None:
         self._waiting_readers: defaultdict[LogKey, set[asyncio.Event]] = defaultdict(set)
@@ -113,7 +116,7 @@ class Readers:
 
 
 class LogReader:
-    """Answers readers. Not thread-safe: used by one event loop.
+    """Answers readers. Not thread-safe: only one event loop may use an object.
 
     Args:
         service: The service to call.
@@ -125,7 +128,7 @@ class LogReader:
         self._readers = readers
 
     async def read(self, request: ReadRequest) -> AsyncGenerator[ReadResponse]:
-        """Yield the lines of a log; the stream ends only if the request has ``until_now``."""
+        """Yield the lines of a log, and wait for new lines unless the request has ``until_now``."""
         log_key = self._service.authorize_read(
             request.address, request.log_name, request.timestamp, request.signed_hash
         )
@@ -180,7 +183,7 @@ def _as_lines(stored: StoredChunk) -> Iterable[ReadResponse]:
         for start in range(0, max(len(line), 1), MAX_LINE_BYTES):
             part = line[start : start + MAX_LINE_BYTES]
             is_last_part = is_last and start + MAX_LINE_BYTES >= len(line)
-            # Inside a chunk a reader can resume only at the start of the chunk.
+            # A reader that received only a part of a chunk must resume at the start of the chunk.
             resume = stored.end if is_last_part else stored.start
             yield _response(stored, part, line=number, resume=resume)
 

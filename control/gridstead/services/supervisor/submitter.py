@@ -3,8 +3,10 @@
 
 Rule 1: the journal records a submission before it starts, and its result afterwards.
 Rule 2: a failure of one job does not delay other jobs. The next tick tries failed jobs last.
-Rule 3: if a peer does not answer, the remaining jobs wait for the next tick. So a peer that hangs
-delays a tick by one timeout, not by one timeout per job.
+Rule 3: if Slurm or the source of the scripts does not answer, the remaining jobs wait for the next
+tick. So a service that hangs delays a tick by one timeout, not by one timeout per job.
+
+A customer's gate is open if jobs of the customer can run on the cluster.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Submitter:
         scheduler: Slurm.
         scripts: The source of the scripts.
         write_journal: Stores journal entries before it returns. It is called from several threads.
-        failpoint: Called with the name of each failpoint.
+        failpoint: Called with the name of each point at which a crash test can kill the process.
         threads: How many submissions run in parallel.
     """
 
@@ -65,7 +67,8 @@ class Submitter:
     def submit(self, actions: Sequence[Submit]) -> None:
         """Submit the jobs of the customers whose gate is open.
 
-        A failure is logged. The next tick plans the job again, because the journal has no result.
+        If a submission fails, the failure is logged. The next tick then plans the job again,
+        because the journal has no result of the submission.
         """
         job_keys = {action.job.job_key for action in actions}
         for job_key in self._last_failures.keys() - job_keys:
@@ -86,9 +89,9 @@ class Submitter:
         return self._last_failures.get(action.job.job_key, 0)
 
     def _admit(self, actions: Sequence[Submit]) -> list[tuple[Submit, GridUser]]:
-        """Return the jobs whose gate is open, each with its user.
+        """Return the jobs of the customers whose gate is open, each with the customer's account.
 
-        The loop ends at the first check of a gate that gets no answer.
+        If Slurm does not answer a check, the remaining customers are not checked.
         """
         users: dict[str, GridUser | None] = {}
         admitted = []
@@ -107,9 +110,9 @@ class Submitter:
         return admitted
 
     def _defer(self, actions: Iterable[Submit]) -> None:
-        """Move failed jobs behind all other jobs, so that no job can starve another.
+        """Let these failed jobs wait until all other jobs were tried, so no job starves another.
 
-        Failed jobs are tried in the order of their last failures, oldest first.
+        Jobs that failed are tried in the order of their last failures, oldest first.
         """
         for action in actions:
             self._last_failures[action.job.job_key] = next(self._failure_numbers)
@@ -141,7 +144,10 @@ class Submitter:
         return gate.user
 
     def _submit(self, action: Submit, user: GridUser, stop: threading.Event) -> None:
-        """Fetch the script of a job and submit the job. If a peer does not answer, set ``stop``."""
+        """Fetch the script of a job and submit the job.
+
+        Set ``stop`` if Slurm or the source of the scripts does not answer.
+        """
         if stop.is_set():
             return
         try:

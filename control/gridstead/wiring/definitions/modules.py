@@ -14,5 +14,5 @@ from gridstead.workflow.schema import ModuleSource
 def open_modules(
     hosts: Iterable[str], ca_file: Path | None = None
 ) -> Callable[[ModuleSource], str]:
-    """Return a function that returns the text of a module from one of these hosts."""
+    """Return a function that fetches the text of a module. Modules must be on one of ``hosts``."""
     return GitModules(tuple(hosts), clock=SystemClock(), ca_file=ca_file).text

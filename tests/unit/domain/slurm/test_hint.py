@@ -36,7 +36,7 @@ def completion_line(**changes):
 
 
 @pytest.mark.parametrize("uid", [1, 200_001])
-def test_credential_of_another_user_than_root_is_refused(uid):
+def test_credential_of_a_user_other_than_root_is_refused(uid):
     with pytest.raises(NotAllowed, match=f"uid {uid} "):
         admit(MungeCredential(payload=END_REPORT.encode(), uid=uid, life_s=30))
 
@@ -54,7 +54,7 @@ def test_report_in_a_credential_of_root_is_accepted(life_s):
     assert admit(MungeCredential(payload=END_REPORT.encode(), uid=0, life_s=life_s)) == END_REPORT
 
 
-def test_bytes_of_a_report_that_are_not_ascii_are_replaced():
+def test_non_ascii_bytes_in_a_report_are_replaced():
     text = admit(MungeCredential(payload=b"a\xff", uid=0, life_s=30))
 
     assert text == "a\N{REPLACEMENT CHARACTER}"
@@ -76,7 +76,7 @@ def test_malformed_report_is_refused(text):
 
 
 @pytest.mark.parametrize("step", ["extern", "0", "4294967292"])
-def test_report_of_another_step_than_the_batch_step_is_not_a_hint(step):
+def test_report_of_a_step_other_than_the_batch_step_is_not_a_hint(step):
     assert parse_report(END_REPORT.replace("batch", step)) is None
 
 
