@@ -104,7 +104,7 @@ class Tree:
 def _first_nested_path(
     nested: Mapping[str, ObjectName], names: Sequence[str], depth: int
 ) -> str | None:
-    """Return the shortest path below ``depth`` components at which a nested catalog begins."""
+    """Return the shortest path at which a nested catalog begins. It has over ``depth`` names."""
     if not nested:
         return None
     for end in range(depth + 1, len(names) + 1):

@@ -84,7 +84,7 @@ class Person:
 
 @pytest.fixture
 def person(tmp_path, chain, definitions):
-    """Return a function that creates a person with the wallet of a number."""
+    """Return a function that creates a person with the test wallet of this number."""
 
     def create(number=4):
         return Person(tmp_path, chain, definitions, number)
@@ -93,7 +93,7 @@ def person(tmp_path, chain, definitions):
 
 
 def run_refused(user, *arguments):
-    """Run a command that is refused and changes nothing; return its exit code and stderr."""
+    """Run a command, and check that it sends nothing. Return the exit code and stderr."""
     before = user.transaction_count()
     command = [COMMAND, *arguments, "--config", str(user.folder / "settings.toml")]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)

@@ -40,7 +40,7 @@ YAML_FRAGMENTS = [
 
 
 def mutant(random, mapping):
-    """Return a copy with one to three faults."""
+    """Return a copy of a workflow with one to three faults."""
     changed = copy.deepcopy(mapping)
     for _ in range(random.randint(1, 3)):
         path = random.choice(list(_paths(changed)))
@@ -71,7 +71,7 @@ def _damage(random, parent, key):
 
 
 def mutant_file(random, mapping):
-    """Return a mutant or the valid workflow as YAML, with up to three faults in the text."""
+    """Return a workflow or a mutant of it as YAML, with up to three faults in the text."""
     if random.random() < 0.5:
         mapping = mutant(random, mapping)
     text = to_yaml(_encodable(mapping))
