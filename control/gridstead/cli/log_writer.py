@@ -7,7 +7,8 @@ input, and cannot distinguish them.
 
 FILE contains one value per line: the ``host:port`` of the logger, a CA file or an empty line, the
 owner of the log, the name of the log, and the token for writing the log. Output that the logger
-has not received is spooled in the folder of FILE. A writer that is restarted after a kill continues with the spool.
+has not received is spooled in the folder of FILE. A writer that is restarted after a kill continues
+with the spool.
 
 Errors of the logger do not affect the job: the input is read to its end, and the exit code is 0.
 """

@@ -94,7 +94,7 @@ def _damage_text(random, text):
 
 
 def _paths(value, path=()):
-    """Yield the path of each item in a mapping or a list, also of nested items."""
+    """Yield the path of each item in a mapping or a list, including nested items."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         yield (*path, key)
@@ -103,7 +103,7 @@ def _paths(value, path=()):
 
 
 def _nested(value, levels, key):
-    """Return the value in this number of nested lists. With a key, each list is in a mapping."""
+    """Return the value inside of nested lists. With a key, each list is the item of a mapping."""
     for _ in range(levels):
         value = {key: [value]} if key else [value]
     return value

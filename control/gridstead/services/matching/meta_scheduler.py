@@ -2,8 +2,8 @@
 """The meta-scheduler matches pending jobs to providers and expires jobs that time out.
 
 The meta-scheduler stores only its outbox. At each start it reads all events since the first block.
-The events show the jobs, and the providers that claimed or refused the jobs. ``domain/matching/expiry.py`` defines the
-timeouts.
+The events show the jobs, and the providers that claimed or refused the jobs.
+``domain/matching/expiry.py`` defines the timeouts.
 """
 
 from __future__ import annotations
