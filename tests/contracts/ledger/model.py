@@ -69,7 +69,7 @@ class ContractModel:
         self.events.append(LedgerEvent(contract, name, values))
 
     def attempt(self, action: Callable[[], object]) -> Refused | None:
-        """Run an action. If it is refused, undo its changes and return the refusal, else None."""
+        """Run an action. If the action is refused, undo its changes and return the refusal."""
         state_before, event_count = self.state.copy(), len(self.events)
         try:
             action()
