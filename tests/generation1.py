@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chain with test doubles of the contracts of DeepSquare 1.2.
 
-Gridstead's contracts are derived from these contracts. The tests call them plain contracts, or the
-first generation.
+Gridstead's contracts are derived from these contracts. The tests call the contracts of
+DeepSquare 1.2 plain contracts, or the first generation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILES = {
 
 @cache
 def build_artifacts() -> dict[str, dict]:
-    """Compile the doubles. Return forge's output by the name of the contract that it replaces."""
+    """Compile the doubles. Return forge's output for each double, by the original's name."""
     installed_forges = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
     forge = str(installed_forges[0]) if installed_forges else shutil.which("forge")
     assert forge is not None, "forge is not installed: run make setup"

@@ -20,7 +20,7 @@ import {
 import {Base} from "./Base.sol";
 
 /// @notice Base of tests that need all contracts of a grid. It deploys the contracts, and has two
-/// customers and two approved providers. Its functions call the contracts as these accounts.
+/// customers and two approved providers. Its functions call the contracts with these accounts.
 abstract contract Grid is Base {
     address internal constant ALICE = address(0xA11CE);
     address internal constant BOB = address(0xB0B);

@@ -7,7 +7,7 @@ import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {JobDefinition, JobStatus, ProviderPrices} from "../src/Types.sol";
 
 /// @notice Exposes the library functions to the forge tests, and to the Python tests that compare
-/// them with the Python formulas.
+/// the library functions with the Python formulas.
 contract LibraryCaller {
     function check(JobStatus from, JobStatus to) external pure {
         Lifecycle.check(from, to);

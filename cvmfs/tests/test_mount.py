@@ -164,7 +164,7 @@ def check_contents(mountpoint):
 
 
 def check_permissions(mountpoint):
-    """Check the attributes of files, that the mount is read-only, and that permissions hold."""
+    """Check that files have their attributes, the mount is read-only, and permissions apply."""
     status = (mountpoint / "secret").stat()
     attributes = (oct(status.st_mode), status.st_uid, status.st_gid, status.st_nlink)
     assert attributes == ("0o100400", 7, 8, 1)
@@ -194,7 +194,7 @@ def check_new_revision(replica_setup, mountpoint):
 
 
 def check_altered_object(replica_setup, mounts):
-    """Check that reading an altered object fails with EIO and is logged, and later succeeds."""
+    """Check that the read of an altered object fails with EIO, is logged, and succeeds later."""
     replica_setup.stratum0.fault_for_all = answer_altered
     with pytest.raises(OSError) as failure:  # noqa: PT011 - the number is checked below
         (mounts.mountpoint / "bad").read_bytes()
@@ -236,7 +236,9 @@ def test_open_files_remain_readable_during_a_restart(mounts):
         Path(f"/proc/{other_process.pid}/task/{other_process.pid}/children").read_text().split()
     )
     os.kill(int(server), signal.SIGKILL)
-    assert other_process.wait(DEADLINE_S) == 1  # the failure of its child
+    assert (
+        other_process.wait(DEADLINE_S) == 1
+    )  # the mount command fails because its child was killed
     assert names(mountpoint) == set()
 
 
@@ -252,7 +254,9 @@ def test_a_wrong_mountpoint_is_refused(mounts):
             cvmfs_mount.mount(settings, settings.repositories[0], mountpoint)
 
 
-def test_the_error_for_an_unknown_repository_lists_the_known_ones(mounts, monkeypatch, capsys):
+def test_the_error_for_an_unknown_repository_lists_the_known_repositories(
+    mounts, monkeypatch, capsys
+):
     arguments = [
         "gridstead",
         "cvmfs",

@@ -41,7 +41,7 @@ class SiteState:
         self.grid = grid
 
     def customer(self, name, *, credits_=10_000):
-        """Return a customer after adding credits.
+        """Return a customer, after adding credits to the wallet.
 
         The method copies the wallet to a folder that the loss of the site does not affect, and
         reuses the copy after the loss. The password of the wallet is one of the site's secrets.
@@ -81,7 +81,7 @@ class SiteState:
         return sorted(self.lab.sh(self.lab.controller, "; ".join(commands)).splitlines())
 
     def users(self):
-        """Return the directory's entries of users as sorted lines, by the first line (dn)."""
+        """Return each user's LDAP entry as sorted lines. The key is the first line, with the DN."""
         users = {}
         for entry in self.lab.sh(self.lab.group("directory")[0], SEARCH_USERS).split("\n\n"):
             lines = entry.splitlines()
@@ -98,7 +98,7 @@ class SiteState:
         return rows
 
     def chain_record(self, customer, number):
-        """Return a job and its history on chain."""
+        """Return a job and its history on the chain."""
         return {
             "job": self.grid.job(customer, number),
             "history": self.grid.history(customer, number),

@@ -51,7 +51,7 @@ def sources(
     addresses: Mapping[str, str],
     networks: Mapping[str, Sequence[str]],
 ) -> list[Network] | None:
-    """Return the merged source networks of a flow; None if the flow comes from anyone.
+    """Return the merged source networks of a flow. None if connections from anyone are allowed.
 
     Args:
         flow: A valid flow.
@@ -140,7 +140,7 @@ def input_rules(
     hosts: Iterable[Mapping[str, str]],
     networks: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
-    """Return the nftables rules that accept the flows to a host, in the order of the flows.
+    """Return the nftables rules that accept the flows to one host, in the order of the flows.
 
     Args:
         flows: The table. In a flow, ``what`` is its name, ``to`` lists groups, ``from`` lists

@@ -35,7 +35,7 @@ class Record:
         self._settings = folder / "settings.tar.gz"
 
     def file(self, path: str) -> tuple[tarfile.TarInfo, bytes] | None:
-        """Return the metadata and content of a recorded file; None if the file did not exist.
+        """Return the metadata and content of a recorded file. None if the file did not exist.
 
         The content of a folder is empty.
         """

@@ -89,7 +89,7 @@ def differences(current: Attributes, expected: dict[str, str]) -> dict[str, str]
 
 
 class Supplier:
-    """A connection to the server as its manager."""
+    """A connection to the directory server, with the rights of its manager."""
 
     def __init__(self, uri: str, suffix: str) -> None:
         self._connection = ldap.initialize(uri)
@@ -135,7 +135,7 @@ class Supplier:
 
 
 def decoded(entry: dict[str, list[bytes]]) -> Attributes:
-    """Return the attributes of an entry as text, names in lower case."""
+    """Return the attributes of an entry as text. The names are in lower case."""
     attributes = {}
     for name, values in entry.items():
         attributes[name.lower()] = [value.decode(errors="replace") for value in values]

@@ -50,7 +50,8 @@ packages:
   returned: always
 """
 
-# The site installs packages without recommendations, so a recommendation keeps no package.
+# The site installs packages without the packages that they recommend. So apt must not keep a
+# package because another package recommends it.
 OPTION = "--option=APT::AutoRemove"
 SIMULATE = (
     "apt-get",
@@ -61,7 +62,8 @@ SIMULATE = (
 MANUAL = ("apt-mark", "showmanual")
 STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n")
 # If root has no password, the removal of package sudo fails without SUDO_FORCE_REMOVE. Only a sudo
-# that the site installed is removed, so there is another way to become root.
+# that the site installed is removed. The machine was used without sudo before, so there is another
+# way to become root.
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "SUDO_FORCE_REMOVE": "yes"}
 
 Run = Callable[..., str]

@@ -120,7 +120,7 @@ def states(text: str) -> list[dict[str, str]]:
 
 
 def stop_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
-    """Yield the steps that stop and disable units that did not run before."""
+    """Yield the steps that stop and disable the units that did not run before the role."""
     if not units:
         return
     output = run("systemctl", "show", "--property=ActiveState,UnitFileState", *units)
@@ -142,7 +142,7 @@ def stop_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
 
 
 def enable_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
-    """Yield the steps that enable units again that were enabled before."""
+    """Yield the steps that enable the units again that were enabled before the role."""
     enabled_before = [unit for unit in units if full_name(unit) in before.enabled]
     if not enabled_before:
         return
@@ -178,7 +178,7 @@ def drop_tables(tables: list[str], run: Run) -> Iterator[Step]:
 
 
 def drop_users(users: list[str], before: Record, run: Run) -> Iterator[Step]:
-    """Yield the steps that remove accounts and their groups that did not exist before."""
+    """Yield the steps that remove each account, and its group, that did not exist before."""
     for name in users:
         if name in before.accounts:
             continue
@@ -190,7 +190,7 @@ def drop_users(users: list[str], before: Record, run: Run) -> Iterator[Step]:
 
 
 def existing_paths(patterns: Iterable[str]) -> list[Path]:
-    """Return the existing paths that match, in their order, including broken links."""
+    """Return the existing paths that match the patterns, in order, including broken links."""
     paths: list[Path] = []
     for pattern in patterns:
         # Path.glob skips broken links.
@@ -217,7 +217,7 @@ def restore(path: Path, member: tarfile.TarInfo, content: bytes) -> None:
 
 
 def restore_files(paths: list[str], before: Record) -> Iterator[Step]:
-    """Yield the steps that restore replaced files, and remove those that did not exist before."""
+    """Yield the steps that restore replaced files, and remove files that did not exist before."""
     if not before.exists:
         return
     for path in map(Path, paths):
@@ -243,7 +243,7 @@ def is_same(path: Path, member: tarfile.TarInfo, content: bytes) -> bool:
 
 
 def drop_paths(paths: Iterable[Path], folders: list[str]) -> Iterator[Step]:
-    """Yield the steps that remove paths, and folders that contain nothing else."""
+    """Yield the steps that remove paths, and folders that are empty without these paths."""
     removed_paths = set()
     for path in paths:
         removed_paths.add(path)

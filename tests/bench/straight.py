@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Submit the same job many times to plain Slurm, as SlurmUser on the controller.
 
-The program reads JSON from stdin and prints the Unix time of the first submission. The job_submit
-plugin refuses a wallet's job without a job key. Each job therefore has a job key, with the address
-of a contract that does not exist.
+The program reads JSON from stdin and prints the Unix time of the first submission. Slurm's
+job_submit plugin refuses a job of a wallet's user if the job has no job key. Each job therefore has
+a made-up job key, with the address of a contract that does not exist.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No call uses more gas than in contracts/gas.md, and a whole job stays within the limits.
+"""No call uses more gas than contracts/gas.md lists, and a whole job stays within the limits.
 
 ``make gas`` measures the gas and writes the page (with GRIDSTEAD_GAS=write).
 """
@@ -43,7 +43,7 @@ def test_job_of_a_known_customer_stays_within_the_limit(figures, column):
     assert sum(figures[column].values()) <= LIMITS[column]
 
 
-def test_no_figure_exceeds_the_page(measured_table, contracts_dir):
+def test_no_call_uses_more_gas_than_the_page_lists(measured_table, contracts_dir):
     """If more gas is acceptable, update the page with `make gas`."""
     page_table = parse((contracts_dir / "gas.md").read_text())
 

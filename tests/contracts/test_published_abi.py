@@ -30,7 +30,7 @@ def published_rows():
 
 
 def to_type(parameter):
-    """Return a type as in a signature. A struct is its members, such as ``(uint256,string)``."""
+    """Return a type as in a signature, such as ``(uint256,string)`` for a struct of two members."""
     abi_type = parameter["type"]
     if not abi_type.startswith("tuple"):
         return abi_type
@@ -42,7 +42,7 @@ def to_types(parameters):
 
 
 def to_entry(entry):
-    """Return an entry of an ABI as in the table, or None for a constructor."""
+    """Return an entry of an ABI in the format of the table, or None for a constructor."""
     if entry["type"] == "constructor":
         return None
     signature = entry["name"] + to_types(entry["inputs"])
@@ -63,7 +63,7 @@ def to_entry(entry):
 @pytest.mark.parametrize(
     ("contract", "entry"), [(row[0], list(row[1:])) for row in published_rows()]
 )
-def test_published_entry_exists(read_artifact, contract, entry):
+def test_contract_has_the_published_entry(read_artifact, contract, entry):
     names = CONTRACTS_WITH_ERRORS_OF.get(contract, (contract,))
 
     entries = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A web server and an S3 store for jobs of the lab, in the test process.
 
-Both listen on this machine's address in the lab's network. moto provides the S3 store, which
-refuses requests without the signature of its user. moto keeps its state in global
-variables, so only one store can run at a time.
+The web server and the store listen on this machine's address in the lab's network. The library moto
+provides the S3 store, and refuses requests that are not signed with the store's access key. moto
+keeps its state in global variables, so at most one store can run at a time.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _web(address: str, files: dict[str, bytes]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _s3(address: str) -> Iterator[str]:
-    """Run moto and yield its URL."""
+    """Run moto's S3 server and yield the URL of the server."""
     server = ThreadedMotoServer(address, 0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()

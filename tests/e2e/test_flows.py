@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the firewall of each host allows the flows of the table and rejects all others."""
+"""Tests that the firewalls allow the connections in the table of flows, and no others."""
 
 import itertools
 import json
@@ -149,11 +149,11 @@ def test_machines_outside_reach_only_the_public_ports(lab, table, ports):
     assert not is_listed(lab, table, None, "controller", 6817)
 
 
-def test_rules_that_lock_ansible_out_are_removed(lab):
+def test_firewall_rules_that_lock_ansible_out_are_removed(lab):
     """The new rules keep Ansible's open SSH connection, but reject a second connection.
 
-    Ansible therefore cannot stop the timer, which removes the table of these rules and no other
-    table.
+    Ansible therefore cannot stop the timer that removes the new rules. The timer removes only the
+    table of nftables that contains the new rules.
     """
     lab.sh("db", f"cp -a {RULES_FILE} /run/firewall.nft; nft add table inet somebody")
     lab.run("db", "systemctl", "edit", "--runtime", "--stdin", UNDO_TIMER, input=SHORT_TIMER)
@@ -186,7 +186,7 @@ def test_rules_that_lock_ansible_out_are_removed(lab):
     )
 
 
-def test_the_firewall_is_restored_after_nftables_flushed_the_rules(lab):
+def test_the_firewall_is_restored_after_a_restart_of_nftables(lab):
     list_rules = ("nft", "list", "chain", "inet", "gridstead", "input")
     lab.run("db", "systemctl", "restart", "nftables")
     try:

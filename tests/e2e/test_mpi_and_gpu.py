@@ -2,7 +2,7 @@
 """Tests of paid MPI jobs on two nodes and of paid jobs with GPUs.
 
 The lab's GPUs are GRES without devices. The jobs run at the same time. Each step writes its
-observations to files in its customer's home.
+results to files in the customer's home.
 """
 
 import json
@@ -30,7 +30,8 @@ from mpi4py import MPI
 world = MPI.COMM_WORLD
 print(world.rank, world.size, MPI.Get_processor_name(), world.allreduce(world.rank + 1))
 """
-# The same with MPICH. The numbers are MPICH's values of MPI_COMM_WORLD, MPI_INT and MPI_SUM.
+# The same program with MPICH. The numbers are the values of MPI_COMM_WORLD, MPI_INT and MPI_SUM in
+# MPICH.
 MPICH_PROGRAM = """
 import ctypes, socket
 mpi, world, integer, add = ctypes.CDLL("libmpich.so.12"), 0x44000000, 0x4C000405, 0x58000003

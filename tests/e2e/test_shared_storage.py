@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the lab's shared storage: mounts, access of root, and the firewall against users."""
+"""Tests of the lab's shared storage: its mounts, the rights of root, and its firewall."""
 
 import secrets
 import time

@@ -36,7 +36,7 @@ def use_ssh_transport(lab):
 
 @pytest.fixture(scope="module")
 def wallet_user(grid, lab, customer):
-    """Return the address of a customer who has a user on the login host, because a job has run."""
+    """Return the address of a customer. A job has run, so the login host knows the user."""
     number = grid.submit(customer, "true")
     grid.wait(customer, number, "FINISHED")
     wait_until(
@@ -46,7 +46,7 @@ def wallet_user(grid, lab, customer):
 
 
 def log_in(lab, user, *command):
-    """Log in from the supervisor's host with its key, as the supervisor does."""
+    """Log in from the supervisor's host with the supervisor's key, as the supervisor does."""
     options = ["BatchMode=yes", "IdentitiesOnly=yes", "StrictHostKeyChecking=yes"]
     options += ["UserKnownHostsFile=/etc/gridstead/ssh/known_hosts"]
     argv = ["ssh", "-i", "/etc/gridstead/ssh/supervisor"]
@@ -110,7 +110,7 @@ def test_an_authorized_keys_file_of_a_job_grants_no_access(grid, lab, customer, 
         assert "Permission denied (publickey)" in login.stderr, host
 
 
-def test_the_supervisors_key_does_not_open_root(lab, wallet_user):
+def test_the_supervisors_key_does_not_allow_a_login_as_root(lab, wallet_user):
     result = log_in(lab, "root", "id")
 
     assert result.returncode == 255
@@ -128,7 +128,7 @@ def test_a_login_host_retains_its_keys_while_the_supervisor_is_down(lab, stop_un
         assert log_in(lab, wallet_user, "true").returncode == 0
 
 
-def test_the_timers_service_restores_the_supervisors_key(lab, wallet_user):
+def test_the_service_of_the_timer_restores_a_removed_key_of_the_supervisor(lab, wallet_user):
     expected = lab.run("control", "cat", "/etc/gridstead/ssh/supervisor.pub").stdout
     lab.run("login", "rm", KEYS_FILE)
 

@@ -2,11 +2,11 @@
 """Tests that kill the supervisor at each failpoint in the life of a job.
 
 A failpoint is a named place in the supervisor's code. The supervisor kills itself there if
-$GRIDSTEAD_FAILPOINT has the name.
+$GRIDSTEAD_FAILPOINT contains this name.
 
 Each job must run once, be settled once and have the right cost. A job appends a line to a trace
-file in its customer's home at its start and at its end. Between the two lines it waits for another
-file, which the test creates to end the job.
+file in its customer's home when the job starts, and a second line when the job ends. Between the
+two lines, the job waits for another file. The test creates this file to end the job.
 """
 
 import contextlib
@@ -78,9 +78,9 @@ class CrashBench:
 
     @contextlib.contextmanager
     def killed_at(self, failpoint):
-        """Let the supervisor kill itself at a failpoint. Start it again after the ``with`` block.
+        """Make the supervisor kill itself at a failpoint. Start it again after the ``with`` block.
 
-        During the block, a job must take the supervisor to the failpoint.
+        The block must submit or end a job, so that the supervisor reaches the failpoint.
         """
         drop_in = f"[Service]\nRestart=no\nEnvironment=GRIDSTEAD_FAILPOINT={failpoint}\n"
         self.lab.sh(
@@ -159,13 +159,13 @@ def interrupted_jobs(crashes):
 
 
 @pytest.mark.parametrize("failpoint", FAILPOINTS_BEFORE_START)
-def test_a_supervisor_killed_before_the_start_runs_and_settles_the_job_once(
+def test_a_job_runs_once_and_is_settled_once_if_the_supervisor_is_killed_before_the_start(
     crashes, interrupted_jobs, failpoint
 ):
     crashes.check(interrupted_jobs[failpoint])
 
 
-def test_a_supervisor_killed_while_a_job_runs_settles_it_once(crashes):
+def test_a_job_is_settled_once_if_the_supervisor_is_killed_while_the_job_runs(crashes):
     run = crashes.submit()
     crashes.grid.wait(crashes.customer, run.number, "RUNNING")
     crashes.lab.run("control", "systemctl", "kill", "--signal=KILL", UNIT)
@@ -175,7 +175,9 @@ def test_a_supervisor_killed_while_a_job_runs_settles_it_once(crashes):
 
 
 @pytest.mark.parametrize("failpoint", FAILPOINTS_AT_END)
-def test_a_supervisor_killed_after_the_end_settles_the_job_once(crashes, running_jobs, failpoint):
+def test_a_job_is_settled_once_if_the_supervisor_is_killed_after_the_job_ends(
+    crashes, running_jobs, failpoint
+):
     if failpoint in FAILPOINTS_FOR_IDLE_SUPERVISOR:
         crashes.wait_until_idle()
     with crashes.killed_at(failpoint):

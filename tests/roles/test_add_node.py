@@ -27,7 +27,7 @@ def plays(path):
             yield play
 
 
-def test_new_nodes_get_every_role_of_nodes_in_site_yml(site):
+def test_new_nodes_get_every_role_that_site_yml_gives_to_nodes(site):
     node = site.inventory.get_host("compute1")
     site_roles = set()
     for play in plays(ROOT / "playbooks/site.yml"):
@@ -57,9 +57,10 @@ def test_no_play_of_add_node_runs_on_existing_nodes():
 
 
 def find_new_nodes(folder, **variables):
-    """Run the play that finds new nodes on a cluster whose only old node is compute1.
+    """Run the play that finds the new nodes of a cluster.
 
-    gpu7 and gpu8 are new. Return the exit code, the output, and the hosts that later plays reach.
+    compute1 is an old node, and gpu7 and gpu8 are new nodes. Return the exit code, the output, and
+    the hosts that later plays reach.
     """
     (folder / "sinfo").write_text("#!/bin/sh\necho compute1\n")
     (folder / "sinfo").chmod(0o755)

@@ -18,7 +18,7 @@ ENROOT = {
 }
 
 
-def test_check_mode_fetches_no_enroot_package_without_its_folder(tmp_path):
+def test_check_mode_fetches_no_enroot_package_if_the_download_folder_is_missing(tmp_path):
     """On a new host, the folder of the downloads does not exist."""
     package = tmp_path / "enroot_3.5.0-1_amd64.deb"
     package.touch()

@@ -15,7 +15,7 @@ PROGRAM = Role("slurm").path / "files/usr/local/sbin/gridstead-first-job-id"
 
 @pytest.fixture
 def first_job_id(tmp_path):
-    """A function that creates folders of jobs with these ids and returns the program's output."""
+    """A function that creates the folders of jobs, runs the program and returns its output."""
 
     def run(*ids):
         state = tmp_path / "state"

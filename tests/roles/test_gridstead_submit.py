@@ -78,7 +78,7 @@ def test_options_are_accepted_in_any_order():
         {"script": "#!/bin/sh\n", "environment": []},
     ],
 )
-def test_a_job_without_script_and_environment_is_refused(job):
+def test_an_invalid_job_is_refused(job):
     assert exit_code_of(program.read_job, json.dumps(job)) == program.EXIT_USAGE
 
 
@@ -120,7 +120,7 @@ def test_a_user_without_an_account_is_refused():
         ("UNLIMITED", float("inf")),
     ],
 )
-def test_a_limit_is_read_as_minutes(limit, expected):
+def test_a_time_limit_of_slurm_is_converted_to_minutes(limit, expected):
     assert expected == program.limit_in_minutes(limit)
 
 
@@ -135,7 +135,7 @@ def test_an_unreachable_controller_and_a_refusal_have_different_exit_codes(reaso
     assert exit_code_of(program.run, "sh", "-c", f"echo '{reason}' >&2; exit 1") == expected
 
 
-def test_commands_get_only_the_path_variable(monkeypatch):
+def test_commands_do_not_get_the_variables_of_the_caller(monkeypatch):
     monkeypatch.setenv("SLURM_CONF", "/tmp/evil")
 
     assert "SLURM_CONF" not in program.run("env")

@@ -16,7 +16,7 @@ GENERATED = plays.generated_files(TABLE)
 
 
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
-def test_a_generated_file_matches_the_table(path):
+def test_a_generated_file_is_up_to_date_with_the_table(path):
     """After a change of the table, ``python tools/plays.py`` updates the files."""
     assert path.read_text() == GENERATED[path]
 
@@ -42,7 +42,7 @@ def test_plays_of_the_table_name_known_groups_and_roles():
         assert set(plays.roles_of(play)) <= role_names
 
 
-def test_a_new_group_of_a_role_is_in_its_play_its_check_and_its_teardown():
+def test_a_group_added_to_a_play_is_in_the_play_the_check_and_the_teardown():
     table = copy.deepcopy(TABLE)
     named("Run the gateway", plays.plays_of(table))["hosts"].append("grid")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module secret_exchange replaces a secret on the control machine and retains the old one.
+"""Module secret_exchange replaces a secret on the control machine and retains the old secret.
 
 An exchange lasts from ``begin``, which writes the new secret, to ``end``, which removes the old
 secret.
@@ -39,7 +39,7 @@ def test_only_the_owner_can_read_the_files(path):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_a_running_exchange_retains_its_new_secret(path):
+def test_a_second_begin_does_not_replace_the_new_secret(path):
     exchange.begin(path, check=False)
     new = path.read_text()
 
@@ -49,7 +49,7 @@ def test_a_running_exchange_retains_its_new_secret(path):
     assert exchange.old_path(path).read_text() == OLD
 
 
-def test_an_exchange_interrupted_before_the_new_secret_continues(path):
+def test_an_exchange_interrupted_before_it_wrote_the_new_secret_is_continued(path):
     exchange.old_path(path).write_text(OLD)
 
     assert exchange.begin(path, check=False)

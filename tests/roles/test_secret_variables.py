@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets in Ansible Vault: white space, and the documented command that moves a secret to a vault.
+"""Tests of secrets in an inventory: white space around a secret, and the move to Ansible Vault.
 
-The inventory check refuses white space around a secret.
+The inventory check refuses white space around a secret. A page documents the command that moves a
+secret to a vault.
 """
 
 import re
@@ -37,7 +38,7 @@ def problems(**variables):
 
 
 @pytest.mark.parametrize("value", [f"{SECRET}\n", f" {SECRET}", f"{SECRET}\t"])
-def test_a_secret_with_surrounding_white_space_is_refused_and_not_shown(value):
+def test_the_refusal_of_a_secret_with_white_space_around_it_does_not_show_the_secret(value):
     (problem,) = problems(munge_key=value)
 
     assert isinstance(problem, Diagnostic)
@@ -62,7 +63,7 @@ def vault(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", [f"{SECRET}\n", f"{SECRET}\nolder\n"])
 def test_the_documented_move_to_a_vault_does_not_change_a_secret(vault, text):
-    """A secret may have several lines, such as the keys of stored scripts."""
+    """A secret may have several lines. An example is the file of keys for stored scripts."""
     (vault / ".secrets").mkdir()
     (vault / ".secrets/munge_key").write_text(text)
     (vault / "group_vars/all").mkdir(parents=True)
@@ -77,7 +78,7 @@ def test_the_documented_move_to_a_vault_does_not_change_a_secret(vault, text):
     assert "All assertions passed" in result.stdout, result.stdout
 
 
-def test_a_vaulted_secret_with_a_newline_is_refused_and_not_shown(vault):
+def test_the_refusal_of_a_vaulted_secret_with_a_newline_does_not_show_the_secret(vault):
     argv = ["ansible-vault", "encrypt_string", "--stdin-name", "munge_key"]
     encryption = subprocess.run(
         argv, input=f"{SECRET}\n", check=True, capture_output=True, text=True

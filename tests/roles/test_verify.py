@@ -61,7 +61,7 @@ def verification(tmp_path_factory):
     return result, json.loads(report.read_text())
 
 
-def test_verification_fails_and_reports_faults_and_who_must_act(verification):
+def test_the_output_of_a_failed_verification_tells_the_faults_and_who_must_act(verification):
     result, _ = verification
 
     assert result.returncode != 0
@@ -69,7 +69,7 @@ def test_verification_fails_and_reports_faults_and_who_must_act(verification):
     assert "operator must act" in result.stdout
 
 
-def test_verification_checks_everything_on_every_host_despite_faults(verification):
+def test_verification_continues_with_all_roles_and_hosts_after_a_fault(verification):
     _, report = verification
 
     for name in HOSTS:
@@ -110,7 +110,7 @@ def test_every_role_with_a_verification_is_verified():
     ]
 
 
-def test_the_report_finds_the_results_of_every_role():
+def test_every_role_registers_its_result_under_the_name_that_the_report_reads():
     """The report finds results by their variable names."""
     for role in VERIFIED_ROLES:
         tasks = (role.path / "tasks/verify.yml").read_text()
@@ -141,7 +141,7 @@ def test_the_checks_of_every_role_are_valid_on_every_host(role, site_of):
     ("components", "units"),
     [(["login"], ["sackd.service"]), (["compute", "login"], ["slurmd.service"])],
 )
-def test_a_login_host_needs_sackd_only_without_slurmd(components, units, site):
+def test_sackd_is_verified_on_a_login_host_without_slurmd(components, units, site):
     role = Role("slurm")
     task = first_task(role)
     templar = site.templar(role, "login")
@@ -161,8 +161,10 @@ def test_a_login_host_needs_sackd_only_without_slurmd(components, units, site):
         ({"HealthCheckProgram": "/usr/sbin/nhc"}, []),
     ],
 )
-def test_the_last_health_check_is_verified_only_for_the_roles_program(settings, waits, site):
-    """The verification waits for the interval of the health check and 10 s, or has no command."""
+def test_the_last_health_check_is_verified_if_the_program_is_that_of_the_role(
+    settings, waits, site
+):
+    """The verification waits for the interval of the health check plus 10 s, or has no command."""
     role = Role("slurm")
     task = first_task(role)
     templar = site.templar(role, "compute1", slurm_config=settings)

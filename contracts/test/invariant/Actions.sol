@@ -151,8 +151,8 @@ abstract contract Actions is World {
         );
     }
 
-    /// @dev A state and a time for a provider's report. Each of them may be wrong. In half of the
-    /// cases the time is at most a minute above the time since the start.
+    /// @dev A state and a time for a provider's report. The state, the time or both may be wrong.
+    /// In half of the cases the time is at most a minute above the time since the start.
     function _report(uint256 seed, Witness.JobRecord memory job)
         private
         view

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gridstead-log-writer FILE [STDERR]`: copies a job's output to stdout and to the grid's logger.
 
-It runs on the node of a job. It reads the job's stdout from its standard input, and the job's
-stderr from the file descriptor STDERR. Without STDERR it reads both from its standard input, and
-cannot distinguish them.
+The program runs on the node of a job. It reads the job's stdout from standard input, and the job's
+stderr from the file descriptor STDERR. Without STDERR, the program reads both streams from standard
+input, and cannot distinguish them.
 
 FILE contains one value per line: the ``host:port`` of the logger, a CA file or an empty line, the
-owner of the log, its name, and its token. Output that the logger has not received is spooled in the
-folder of FILE. A writer that is restarted after a kill continues with the spool.
+owner of the log, the name of the log, and the token for writing the log. Output that the logger
+has not received is spooled in the folder of FILE. A writer that is restarted after a kill continues
+with the spool.
 
 Errors of the logger do not affect the job: the input is read to its end, and the exit code is 0.
 """
@@ -55,8 +56,8 @@ def _sources(arguments: Sequence[str]) -> Mapping[int, Stream]:
 
 def _connect(access_file: Path) -> Send:
     """Return a function that sends chunks to the logger that FILE names."""
-    # This runs in the thread of the sender. The import of grpc is slow. The main thread reads the
-    # input at the same time.
+    # The import of grpc is slow. It happens in the sender's thread, so that the main thread can
+    # read the input at the same time.
     from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415
     from gridstead.adapters.logs.client import LoggerClient, WriteAccess  # noqa: PLC0415
 

@@ -74,7 +74,7 @@ def watch(client: GridClient, number: int, *, as_json: bool) -> Job:
 
 
 def wait_for_end(client: GridClient, number: int) -> None:
-    """Wait until a job has ended. Retries if the chain does not answer."""
+    """Wait until a job has ended. Ask again if the chain does not answer."""
     while True:
         with suppress(Transient):
             if client.job(number).state in COLD:

@@ -62,7 +62,7 @@ def key_of(diagnostic: Diagnostic) -> str:
 
 
 def without_secret(address: str) -> str:
-    """Return the scheme, host and port of a URL. The user, path and query may contain an API key.
+    """Return the scheme, host and port of a URL. The other parts may contain an API key.
 
     >>> without_secret("https://rpc.grid.example:8545/v3/3f9c0ffee")
     'https://rpc.grid.example:8545/...'
@@ -118,7 +118,7 @@ def _keys(model: type[Settings], table_path: list[int | str]) -> list[str]:
     """Return the keys that the table at a path of the settings may have."""
     for name in table_path:
         if isinstance(name, int):
-            continue  # It is the index of a table in an array of tables.
+            continue  # The item is the index of a table in an array of tables.
         field = model.model_fields.get(str(name))
         annotations = () if field is None else (field.annotation, *get_args(field.annotation))
         table_type = next(filter(_is_table, annotations), None)

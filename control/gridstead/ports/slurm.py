@@ -160,11 +160,11 @@ class ReportStore(Protocol):
     """The reports of Slurm's plugins, in order. A report is written to disk before it is read."""
 
     def add(self, hints: Iterable[Hint]) -> None:
-        """Store new hints under increasing sequence numbers. Ignore hints that are stored."""
+        """Store new hints under increasing sequence numbers. Ignore hints that exist already."""
         ...
 
     def list_after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return reports with a higher sequence number. May be empty.
+        """Return reports with a sequence number above ``sequence``. May be empty.
 
         If there is no such report, the call waits up to ``wait_s`` seconds for one.
         """
@@ -188,7 +188,7 @@ class CompletionSpool(Protocol):
     def remove_lines(self, *, rejected: Iterable[str]) -> None:
         """Remove the lines that ``read_lines`` returned, and save the rejected lines in a file.
 
-        The operator reads that file.
+        The file is for the operator.
         """
         ...
 

@@ -111,7 +111,7 @@ def _create_scheduler(ticks: tuple[Tick, ...]) -> BackgroundScheduler:
 class _Stopper:
     """Stops the service on SIGTERM, on SIGINT and on a bug.
 
-    A signal handler may interrupt the main thread at any line, also while the thread waits.
+    A signal handler may interrupt the main thread at any line, even while the thread waits.
     SimpleQueue.put() is safe in a signal handler. Event.set() is not.
     """
 
@@ -192,8 +192,8 @@ def failpoint_from(environment: Mapping[str, str]) -> Callable[[str], None]:
     """Return the function that services call at each failpoint.
 
     At the failpoint that GRIDSTEAD_FAILPOINT names, the function kills the process with SIGKILL.
-    This simulates a power failure. At other failpoints it does nothing. Only crash tests set the
-    variable.
+    This simulates a power failure. At other failpoints, the function does nothing. Only crash
+    tests set the variable.
     """
     enabled_name = environment.get(FAILPOINT)
 

@@ -35,8 +35,8 @@ _TYPE_REASONS = {
 }
 
 
-# The name of the broken rule for each error type of pydantic. Programs read these names. They are
-# the same as in DeepSquare's implementation, except for rules that only this implementation checks.
+# The name of the broken rule for each error type of pydantic. Programs read these names. The
+# names are those of DeepSquare's implementation, except for rules that DeepSquare does not check.
 _RULES = {
     "missing": "required",
     "greater_than_equal": "gte",
@@ -79,7 +79,7 @@ def is_misplaced(detail: ErrorDetails) -> bool:
 
 
 def misplaced_field(path: Path, prefix: Path, document: Document) -> WorkflowProblem:
-    """Return the problem of a misplaced field. Its hint contains the valid paths."""
+    """Return the problem of a misplaced field. The hint contains the field's valid paths."""
     name = str(path[-1])
     paths = [".".join((*map(str, prefix), valid_path)) for valid_path in valid_paths(name)]
     return WorkflowProblem(
@@ -120,7 +120,7 @@ def _problem(
 
 
 def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
-    """Return the reason and the hint."""
+    """Return the reason and the hint of the problem for an error."""
     error_type, value = detail["type"], detail["input"]
     if error_type in _TYPE_REASONS:
         is_unquoted = error_type == "string_type" and isinstance(value, bool | int | float)
@@ -169,7 +169,7 @@ def _value_text(value: object) -> str:
 def _unknown(
     loc: Path, path: Path, document: Document, reason: str, root: type[BaseModel] = Workflow
 ) -> WorkflowProblem:
-    """Return the problem of an unknown key. Its hint has the similar name, or all valid names."""
+    """Return the problem of an unknown key. The hint has the similar name, or all valid names."""
     line = document.line(path)
     model = model_at(loc[:-1], root)
     names = fields_of(model) if model else ()

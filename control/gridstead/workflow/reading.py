@@ -49,8 +49,8 @@ def read(
         strict: Whether a misplaced field is an error.
 
     Raises:
-        InvalidWorkflow: If the mapping breaks a rule. The error contains every broken rule with its
-            line.
+        InvalidWorkflow: If the mapping breaks a rule. The error contains every broken rule, and the
+            line at which the mapping breaks it.
     """
     value = _without_null_fields(value, prefix)
     mapping, details = _validate(value, model)
@@ -74,7 +74,7 @@ def read(
 def workflow_error(problems: Iterable[WorkflowProblem]) -> InvalidWorkflow:
     """Return an error that contains the problems in the order of the file.
 
-    After ``MAX_PROBLEMS`` problems, the error contains only the number of the others.
+    After ``MAX_PROBLEMS`` problems, the error contains only the number of the remaining problems.
     """
     ordered_problems = sorted(problems, key=_line)
     reported_problems = ordered_problems[:MAX_PROBLEMS]

@@ -3,7 +3,7 @@
 
 A path begins with a slash and does not end with a slash. The path of the root is empty. In a
 catalog, the key of a row is the MD5 of its path. The rows are signed, but the signer may have
-signed harmful data, so this module checks every value.
+signed harmful data. Therefore this module checks every value.
 Source: the format described in docs/explanation/cvmfs.md.
 """
 

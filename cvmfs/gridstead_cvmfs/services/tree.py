@@ -69,7 +69,7 @@ class Tree:
                 catalog_or_name = self._find_catalog(folder)
                 if not isinstance(catalog_or_name, ObjectName):
                     return query(catalog_or_name)
-            self._fetch(catalog_or_name)  # without the lock, because a fetch may take a long time
+            self._fetch(catalog_or_name)  # The lock is free: a fetch may take long.
         raise RepositoryUntrusted(
             f"catalogs below {self.root} are nested too deep, or the cache is too small for them"
         )
@@ -104,7 +104,7 @@ class Tree:
 def _first_nested_path(
     nested: Mapping[str, ObjectName], names: Sequence[str], depth: int
 ) -> str | None:
-    """Return the shortest path below ``depth`` components at which a nested catalog begins."""
+    """Return the shortest path with more than ``depth`` names where a nested catalog begins."""
     if not nested:
         return None
     for end in range(depth + 1, len(names) + 1):

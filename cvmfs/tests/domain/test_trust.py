@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of a manifest and a whitelist, apart from their signatures."""
+"""The checks of a manifest and a whitelist, except the checks of the signatures."""
 
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ def test_a_whitelist_of_another_repository_is_refused():
         check_whitelist(WHITELIST, name="c.d", now=NOW)
 
 
-def test_a_whitelist_is_valid_until_the_second_before_it_expires():
+def test_a_whitelist_is_refused_from_the_second_at_which_it_expires():
     check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at - 1)
     with pytest.raises(RepositoryUntrusted, match="expired") as caught:
         check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at + 3 * DAY_S)
@@ -71,7 +71,7 @@ def test_a_manifest_of_another_repository_is_refused():
         (MANIFEST, replace(WHITELIST, issued_at=WHITELIST.issued_at + 1)),
     ],
 )
-def test_signed_files_of_the_same_age_or_newer_are_accepted(manifest, whitelist):
+def test_signed_files_that_are_newer_or_equally_old_are_accepted(manifest, whitelist):
     check_succession((MANIFEST, WHITELIST), manifest, whitelist)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that authority.yml replaces the site's CA in two steps while a paid job writes to its log.
+"""Tests that authority.yml replaces the site's CA in two steps while a paid job writes to its log.
 
 The job starts between the two steps. It writes to its log before and after the second step.
 """
@@ -11,7 +11,7 @@ import pytest
 
 PORTS = (8443, 8445, 8447)  # the ports for customers: job definitions, logs, queue
 WAITING_COMMAND = 'echo {0}; until test -e "$HOME/{0}"; do sleep 0.5; done'
-# The two runs of the playbook take most of the time.
+# The two runs of the playbook take most of this time.
 pytestmark = pytest.mark.timeout(1200)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test upgrade.yml on a cluster with a running paid job.
+"""Tests of upgrade.yml on a cluster with a running paid job.
 
 No newer version of Slurm is available. The tests therefore upgrade to packages with the same
 version and a higher revision.
@@ -22,7 +22,7 @@ from gridstead_lab import names, processes
 REPACK = (Path(__file__).parent / "repack.sh").read_text()
 PACKAGE_FOLDER = "/var/tmp/newer"
 NEWER_SUFFIX = "+lab1"
-# Moves the other sources of apt away, because they cannot be reached from the lab.
+# Moves the other sources of apt away, because the lab cannot reach them.
 ADD_APT_SOURCE = f"""
 mkdir -p {PACKAGE_FOLDER} /var/tmp/sources
 find /etc/apt -name '*.list' -o -name '*.sources' | xargs -r mv -t /var/tmp/sources
@@ -86,7 +86,7 @@ class Cluster:
         return versions
 
     def outdated_versions(self, hosts):
-        """Return those package versions on these hosts that do not have the higher revision."""
+        """Return the package versions on these hosts that do not have the higher revision."""
         versions = self.versions()
         old = set()
         for host in hosts:
@@ -258,7 +258,7 @@ def test_the_next_run_upgrades_the_excluded_host_while_jobs_run(
         assert int(reports) == 1
 
 
-def test_a_second_run_changes_nothing(cluster, newer_packages, run_upgrade):
+def test_a_run_after_the_upgrade_changes_nothing(cluster, newer_packages, run_upgrade):
     before = cluster.start_times(), cluster.versions()
 
     code, output = run_upgrade()

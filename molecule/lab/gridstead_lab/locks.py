@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 def hold_mutex(name: str, report_waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold a mutex of this machine during a ``with`` block.
 
-    The mutex is an abstract socket name. It is free after the end of its process, even of a killed
-    process. Child processes do not inherit the mutex.
+    The mutex is an abstract socket name. The kernel releases it when the process ends, even if
+    the process is killed. Child processes do not inherit the mutex.
 
     Args:
         name: The name of the mutex, such as a lab's prefix.

@@ -2,8 +2,8 @@
 """Functions that find the processes of a lab and send signals to them through pidfds.
 
 Rule 1: A process belongs to the lab if it runs in a cgroup of the lab, is the systemd-nspawn of a
-folder of the lab, is a shared ssh connection with its socket in such a folder, or has the lab's
-mark in its environment.
+folder of the lab, is a shared ssh connection with its socket in a folder of the lab, or
+has the lab's mark in its environment.
 Rule 2: Before a signal, the functions open a pidfd of the process and then check rule 1 again. They
 therefore never send a signal to a process that reuses a pid.
 Rule 3: The functions never send a signal to this process or its ancestors.
@@ -37,7 +37,7 @@ def argv(pid: int) -> list[str]:
 
 
 def nspawn_root(pid: int, folder: Path) -> Path | None:
-    """Return the root of the host that a process runs, if the root is under a folder.
+    """Return the root folder of the lab host that a process runs, if it is under a folder.
 
     The process is a systemd-nspawn or the shell that executes it. Returns None for another process.
     """
@@ -68,7 +68,7 @@ def is_ssh_master_of(pid: int, folder: Path) -> bool:
 def is_in_cgroup_of(pid: int, prefix: str) -> bool:
     """Return whether a process runs in a cgroup of the lab with this prefix."""
     for line in _read(pid, "cgroup").splitlines():
-        # A line such as "4:memory:/gs12ab/login". The top folder of the path is the lab's.
+        # In a line such as "4:memory:/gs12ab/login", the top folder has the name of the lab.
         path = line.split(":", 2)[-1]
         if path.split("/")[1:2] in ([prefix], [f"{prefix}.slice"]):
             return True
@@ -86,7 +86,7 @@ def nspawns(names: Names) -> dict[str, int]:
 
 
 def init_of(nspawn: int) -> int | None:
-    """Return the machine's pid of the container's PID 1, or None before the start of PID 1."""
+    """Return the pid, on the machine, of a container's PID 1. None before PID 1 has started."""
     children = _read(nspawn, f"task/{nspawn}/children").split()
     for child in map(int, children):
         for line in _read(child, "status").splitlines():

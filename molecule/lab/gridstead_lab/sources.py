@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The apt sources of the lab: those of the machine, translated to the Debian suite of the lab."""
+"""The apt sources of the lab: the machine's sources, changed to the Debian suite of the lab."""
 
 import itertools
 import re
@@ -48,7 +48,7 @@ def _deb822(text: str) -> list[tuple[str, str]]:
 
 
 def _words(stanza: str) -> dict[str, list[str]]:
-    """Return the words of each field of a stanza, by the field's name in lower case."""
+    """Return the words of each field of a stanza. The keys are field names in lower case."""
     words = {}
     for line in stanza.splitlines():
         if re.match(r"[A-Za-z-]+:", line):

@@ -10,8 +10,8 @@ from pathlib import Path
 HEADER = r"(?P<kind>PLAY|TASK|RUNNING HANDLER) \[(?:gridstead\.site\.)?(?P<name>.*)\] \*"
 CHANGED = r"changed: \[(?P<host>[\w-]+)"
 LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEADER}|{CHANGED})")
-# Some roles install programs that their later tasks need. On a new host, check mode predicts only
-# these tasks of such roles.
+# Some roles install programs that later tasks of the same role need. On a new host, check mode
+# predicts these installing tasks, but not the later tasks.
 INSTALL_TASKS = {
     "container_runtime : Install Apptainer and the programs that job scripts use",
     "database : Install MariaDB",

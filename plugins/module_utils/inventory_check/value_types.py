@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks whether a value has the type that a role's specification requires.
 
-Ansible accepts text for a table and a list for text, and converts them. The role then fails on the
-converted value.
+Ansible accepts a text where a table is required, and a list where a text is required. It converts
+the value, and the role then fails because of the converted value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TEXT_TYPES = frozenset({"str", "path"})
 
 
 def type_fault(option: Mapping[str, Any], value: Any) -> str | None:
-    """Return what is wrong with the type of a value; None if nothing is.
+    """Return what is wrong with the type of a value. None if the type is right.
 
     Only tables, lists and texts are checked. Ansible itself checks other types.
 

@@ -26,7 +26,7 @@ class Crash(BaseException):
 
 
 class WalletSender:
-    """A wallet's outbox in a file, and its sender; both can crash and restart."""
+    """The sender of a wallet, and its outbox in a file. The sender can crash and restart."""
 
     def __init__(self, chain, wallet, directory, **policy):
         self.chain, self.wallet = chain, wallet
@@ -57,7 +57,7 @@ class WalletSender:
             raise Crash(boundary)
 
     def restart(self):
-        """Continue as a new process does, with the stored outbox."""
+        """Create the sender again with the stored outbox, as a new process would do."""
         self.database.close()
         self._open()
 
@@ -84,14 +84,14 @@ class WalletSender:
         raise AssertionError(self.outbox.open_entries())
 
     def put_running(self, grid, *numbers):
-        """For each job, put a call into the outbox that reports the start of the job now."""
+        """For each job, put a call into the outbox. The call reports that the job starts now."""
         now = grid.ledger.head().timestamp
         for number in numbers:
             call = SetRunning(job_key=grid.job(number).job_key, started_at=now)
             self.outbox.put(f"run:{number}", call)
 
     def put_match(self, grid, *numbers):
-        """For each job, put a call into the outbox that matches the job to the grid's provider."""
+        """For each job, put a call into the outbox. The call matches the job to the provider."""
         for number in numbers:
             call = Match(job_key=grid.job(number).job_key, provider=grid.provider)
             self.outbox.put(f"match:{number}", call)
@@ -106,7 +106,7 @@ class WalletSender:
         return [entry.state for entry in self.outbox.entries()]
 
     def reasons(self):
-        """Return for each outbox entry why it was rejected, empty if it was not."""
+        """Return the reason of rejection of each outbox entry. Empty if it was not rejected."""
         return [entry.reason for entry in self.outbox.entries()]
 
     def hashes(self):
@@ -121,7 +121,7 @@ class WalletSender:
 
 @contextmanager
 def automining(anvil):
-    """Mine each transaction at once; afterwards mine only on request."""
+    """Mine each transaction at once during a ``with`` block. After the block, mine on request."""
     anvil.rpc("evm_setAutomine", True)
     yield
     anvil.rpc("evm_setAutomine", False)

@@ -32,7 +32,7 @@ class AnsweringNode:
 
 
 class AddressOnlyWallet:
-    """A wallet that has only an address."""
+    """A wallet that has an address but no key."""
 
     address = WALLET
 
@@ -120,7 +120,7 @@ def test_call_above_the_block_gas_limit_reverts_in_simulation():
         ("Internal error", SendResult.RETRY_LATER),
     ],
 )
-def test_error_messages_of_other_nodes_are_classified(message, result):
+def test_error_messages_of_several_node_programs_are_classified(message, result):
     assert (
         account_module._to_reply(RpcError(code=-32010, message=message, data="")).result is result
     )
@@ -141,7 +141,7 @@ AVAILABLE_GAS = 2_000_000
         (50, 1_600_000, AVAILABLE_GAS),
     ],
 )
-def test_claim_has_gas_for_jobs_that_are_matched_later(limit, estimate, gas):
+def test_claim_gets_gas_for_jobs_that_are_matched_after_the_estimate(limit, estimate, gas):
     node = AnsweringNode(hex(estimate))
     account = ChainAccount(node, contracts_of_version("2.0.0"), AddressOnlyWallet())
 
@@ -154,7 +154,7 @@ def test_claim_has_gas_for_jobs_that_are_matched_later(limit, estimate, gas):
 )
 @pytest.mark.parametrize("estimate", [90_000, 1_600_000])
 def test_claim_is_limited_to_the_available_gas(limit, available_gas, job_count, estimate):
-    """The node would always refuse a larger claim. A later claim takes the remaining jobs."""
+    """A node refuses every claim that needs more gas. A later claim takes the remaining jobs."""
     node = RecordingNode(hex(estimate))
     contracts = contracts_of_version("2.0.0")
     account = ChainAccount(node, contracts, wallet_of(b"\x01" * 32))

@@ -20,7 +20,7 @@ from gridstead.domain.diagnostic import exit_code
 from gridstead.errors import ConfigError
 
 
-def test_complete_set_is_deployed_with_its_roles(site):
+def test_all_contracts_are_deployed_with_their_roles(site):
     addresses = site.run()
 
     site.check(addresses)
@@ -31,7 +31,7 @@ def test_complete_set_is_deployed_with_its_roles(site):
     assert site.reported[0] == f"[1/{STEP_COUNT}] sending: creation of Credit"
 
 
-def test_second_run_sends_nothing_and_keeps_the_file(site):
+def test_second_run_sends_nothing_and_keeps_the_deployment_file(site):
     addresses = site.run()
     file_before = site.path.stat()
     height, line_count = site.chain.node.ask("eth_blockNumber"), len(site.reported)
@@ -97,7 +97,7 @@ def test_plan_has_gas_estimates_of_creations(site):
     ("field", "value"),
     [("chain_id", 1), ("genesis", "0x" + "77" * 32), ("admin", "0x" + "77" * 32)],
 )
-def test_file_of_another_chain_or_administrator_is_refused(site, field, value):
+def test_deployment_file_of_another_chain_or_administrator_is_refused(site, field, value):
     site.run()
     document = json.loads(site.path.read_text())
     site.path.write_text(json.dumps(document | {field: value}))
@@ -109,7 +109,7 @@ def test_file_of_another_chain_or_administrator_is_refused(site, field, value):
     assert site.next_nonce() == STEP_COUNT
 
 
-def test_renew_deploys_a_new_set_and_renames_the_old_file(site):
+def test_renew_deploys_new_contracts_and_renames_the_old_file(site):
     old_content = {
         "chain_id": 179188,
         "genesis": "0xabcdef0123",
@@ -125,7 +125,7 @@ def test_renew_deploys_a_new_set_and_renames_the_old_file(site):
     assert json.loads(site.path.with_name(new_name).read_text()) == old_content
 
 
-def test_renew_restores_the_file_of_a_chain(site):
+def test_renew_restores_the_renamed_file_of_the_chain(site):
     """The file of this chain was renamed, because the folder was used for another chain."""
     addresses = site.run(renew=True)
     record = read(site.path)
@@ -141,7 +141,7 @@ def test_renew_restores_the_file_of_a_chain(site):
 
 
 def test_renamed_files_are_never_replaced(site):
-    """The files of two administrators are renamed, and then a second file of the first one."""
+    """The second file of the first administrator is renamed after a file of each of the two."""
     names, records = [], []
     for digit in ("1", "2", "1"):
         origin = Origin(chain_id=1, genesis="0xabcdef0123", admin="0x" + digit * 40)
@@ -158,10 +158,10 @@ def test_renamed_files_are_never_replaced(site):
 
 
 def test_unused_supply_is_reported(site):
-    """An interrupted run has created Credit with its supply. The next runs ignore another supply.
+    """An interrupted run has created Credit with a supply. The next runs ignore another supply.
 
-    The first of these runs finds the creation of Credit pending, the second finds it mined. Both
-    report the unused supply.
+    The creation of Credit is still pending in the first of these runs, and mined in the second.
+    Both runs report that the other supply is unused.
     """
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
@@ -176,7 +176,7 @@ def test_unused_supply_is_reported(site):
     assert site.count_reports(note) == 2
 
 
-def test_file_of_an_earlier_release_is_accepted(site):
+def test_deployment_file_of_an_earlier_release_is_accepted(site):
     addresses = site.run()
     site.drop_intents()
 
@@ -206,7 +206,7 @@ def test_missing_folder_is_an_error_before_the_first_transaction(site):
     assert site.next_nonce() == 0
 
 
-def test_set_of_another_release_is_not_completed(site):
+def test_deployment_with_a_contract_of_another_release_is_not_continued(site):
     site.crash(3, sent=True)
     credit = address_of(ADMIN.address, 0)
     site.chain.anvil.rpc("anvil_setCode", credit, "0x6001")

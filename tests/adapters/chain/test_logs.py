@@ -73,7 +73,7 @@ class LaggingEndpoint:
 
 @pytest.fixture
 def grid(chain):
-    """The grid, whose provider has joined."""
+    """A grid with a provider that has joined."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -129,7 +129,7 @@ class NodeOnAnotherFork:
 def test_older_log_is_not_missed_on_another_fork(
     grid, chain, log_filter, monkeypatch, blocks_per_read
 ):
-    """The two forks may differ in more blocks than are read by their hashes."""
+    """The two forks may differ in more than ``PINNED_BLOCKS`` blocks."""
     height = grid.ledger.head().number
     grid.request("script-1")
     grid.mine(PINNED_BLOCKS + 6)
@@ -140,7 +140,7 @@ def test_older_log_is_not_missed_on_another_fork(
 
 
 class NodeWithForkedHead:
-    """A node whose block of this number has a parent on another fork."""
+    """A node whose block ``number`` has a parent on another fork."""
 
     def __init__(self, node, number):
         self._node, self._number = node, number
@@ -179,7 +179,9 @@ def test_newest_log_is_not_missed_on_another_fork(grid, chain, log_filter):
 @pytest.mark.parametrize(
     ("blocks_per_read", "pinned_blocks"), [(1, 1), (3, 2), (5, 7), (1000, 1), (1000, 50)]
 )
-def test_pages_have_all_logs(grid, chain, log_filter, monkeypatch, blocks_per_read, pinned_blocks):
+def test_reads_of_several_block_ranges_return_all_logs(
+    grid, chain, log_filter, monkeypatch, blocks_per_read, pinned_blocks
+):
     for index in range(3):
         grid.request(f"script-{index}")
         grid.mine(index)
@@ -195,7 +197,10 @@ def test_pages_have_all_logs(grid, chain, log_filter, monkeypatch, blocks_per_re
 
 @on_both
 def test_claims_of_one_provider_are_read(grid, chain, expected):
-    """Only our contracts can filter claims by provider. On DeepSquare 1.2 all claims are read."""
+    """With our contracts, a filter selects the claims of one provider.
+
+    With the contracts of DeepSquare 1.2, the filter selects the claims of all providers.
+    """
     other_provider = chain.operator
     send(chain, other_provider, Register(hardware=HARDWARE, prices=PRICES, labels=()))
     chain.as_admin.approve_provider(other_provider.address)

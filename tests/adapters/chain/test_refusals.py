@@ -70,7 +70,7 @@ class Person:
         (self.folder / "settings.toml").write_text(SETTINGS.format(**(values | changes)))
 
     def transaction_count(self):
-        """Return how many transactions the wallet has sent, including pending ones."""
+        """Return how many transactions the wallet has sent, including pending transactions."""
         return int(self.chain.anvil.rpc("eth_getTransactionCount", self.address, "pending"), 16)
 
     def has_called_definitions(self):
@@ -84,7 +84,7 @@ class Person:
 
 @pytest.fixture
 def person(tmp_path, chain, definitions):
-    """Return a function that creates a person with the wallet of a number."""
+    """Return a function that creates a person with the test wallet of this number."""
 
     def create(number=4):
         return Person(tmp_path, chain, definitions, number)
@@ -93,7 +93,7 @@ def person(tmp_path, chain, definitions):
 
 
 def run_refused(user, *arguments):
-    """Run a command that is refused and changes nothing; return its exit code and stderr."""
+    """Run a command, and check that it sends nothing. Return the exit code and stderr."""
     before = user.transaction_count()
     command = [COMMAND, *arguments, "--config", str(user.folder / "settings.toml")]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
@@ -131,7 +131,7 @@ def test_wallet_without_coins_is_refused(person, chain):
     assert "has no coins to pay for gas" in errors
 
 
-def test_escrow_below_the_minimum_is_refused_with_the_minimum(person):
+def test_refusal_of_an_escrow_below_the_minimum_tells_the_minimum(person):
     user = person()
 
     code, errors = run_refused(user, *submit_arguments(user, credits_="99.5"))

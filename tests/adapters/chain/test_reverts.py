@@ -30,7 +30,7 @@ OFFERED_PRICES = (1, 1, 1)
 
 @pytest.fixture
 def grid(chain):
-    """The grid, whose provider has joined."""
+    """A grid with a provider that has joined."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -45,14 +45,14 @@ def call_contract(grid, wallet, function, *arguments, contract="meta_scheduler")
 
 
 def error_of(grid, wallet, function, *arguments, contract="meta_scheduler"):
-    """Call a function that reverts; return the name and the arguments of its error."""
+    """Call a function that reverts. Return the name and the arguments of the error."""
     with pytest.raises(TransactionReverted) as refusal:
         call_contract(grid, wallet, function, *arguments, contract=contract)
     return refusal.value.error_name, refusal.value.arguments
 
 
 def status_error(grid, number, state, *, wallet=None):
-    """Set the state of a job, by default as its provider; return the error."""
+    """Set the state of a job, by default with the provider's wallet. Return the error."""
     arguments = (number.to_bytes(32), state, 1, "", 0)
     return error_of(grid, wallet or grid.devnet.provider, "providerSetJobStatus", *arguments)
 
@@ -204,7 +204,7 @@ def test_invalid_registration_reverts_with_its_error(grid):
 
 
 def error_of_register(grid, hardware):
-    """Register hardware as the provider, and return the error."""
+    """Register hardware with the provider's wallet, and return the error."""
     arguments = ("register", hardware, OFFERED_PRICES, [])
     return error_of(grid, grid.devnet.provider, *arguments, contract="providers")
 

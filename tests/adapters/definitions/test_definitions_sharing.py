@@ -68,7 +68,7 @@ def test_sqlite_store_cannot_be_shared(tmp_path):
     close(first)
 
 
-def test_instances_that_start_together_migrate_once(postgresql_url):
+def test_database_is_migrated_once_if_several_instances_start_together(postgresql_url):
     with ThreadPoolExecutor(5) as pool:
         futures = [pool.submit(open_scripts, postgresql_url, KEY) for _ in range(5)]
 
@@ -76,7 +76,7 @@ def test_instances_that_start_together_migrate_once(postgresql_url):
         close(future.result())
 
 
-def test_one_instance_at_a_time_enters_the_exclusive_section(postgresql_url):
+def test_exclusive_section_contains_at_most_one_thread(postgresql_url):
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     inside = []  # one entry for each thread in the section
     counts = []
@@ -97,7 +97,9 @@ def test_one_instance_at_a_time_enters_the_exclusive_section(postgresql_url):
     close(second)
 
 
-def test_hanging_instance_blocks_others_only_until_a_timeout(postgresql_url, monkeypatch):
+def test_exclusive_section_of_a_hanging_instance_is_freed_after_a_timeout(
+    postgresql_url, monkeypatch
+):
     monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
     monkeypatch.setattr(f"{DATABASE}.IDLE_TIMEOUT_S", 2)
     hung_instance = open_scripts(postgresql_url, KEY)
@@ -117,7 +119,9 @@ def test_hanging_instance_blocks_others_only_until_a_timeout(postgresql_url, mon
     close(other_instance)
 
 
-def test_hanging_thread_blocks_other_threads_only_until_a_timeout(postgresql_url, monkeypatch):
+def test_entering_the_section_fails_after_a_timeout_if_another_thread_is_in_it(
+    postgresql_url, monkeypatch
+):
     monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
     scripts = open_scripts(postgresql_url, KEY)
 
@@ -158,13 +162,13 @@ def test_client_and_server_set_tcp_timeouts(postgresql_url):
     assert client_parameters["keepalives_interval"] == "10"
     assert client_parameters["tcp_user_timeout"] == "60000"
     assert len(server_sources) == 4
-    # set by our client for the session, so not the defaults of the server
+    # Our client set these values for the session. They are not the defaults of the server.
     assert set(server_sources.values()) == {"session"}
     close(scripts)
 
 
-def test_use_during_the_release_of_the_last_job_keeps_the_script(postgresql_url):
-    """The release waits until the other instance has committed its use."""
+def test_script_is_kept_if_a_new_job_uses_it_while_the_last_job_is_released(postgresql_url):
+    """The release waits until the other instance has committed the use by the new job."""
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(first)
     first.use([use(7)])

@@ -56,7 +56,7 @@ BODY_FRAGMENTS = [b"", b"\xff", b"\0", b"{", b'"', b"1e999", b"[" * 40]
 
 
 class AllModules(MemoryModules):
-    """A store of modules that finds a module for every source."""
+    """A store of modules that returns a module for every source."""
 
     def text(self, source):
         return fetch_module(source)
@@ -123,7 +123,7 @@ def _request(random, valid_mappings):
         case 1:
             position = random.randrange(len(query))
             fragment = random.choice(QUERY_FRAGMENTS)
-            # Insert the fragment, or replace one character by it.
+            # Insert the fragment, or replace one character by the fragment.
             rest = query[position + random.choice([0, 1]) :]
             request["query"] = query[:position] + fragment + rest
         case 2:

@@ -40,7 +40,7 @@ PLAYBOOK = """
 
 
 class StopWhileTaskRuns(Stop):
-    """Has two requests to stop after the command of the task has started.
+    """Requests a stop twice, after the command of the task has started.
 
     Args:
         start_file: The file that the command of the task creates.
@@ -117,7 +117,7 @@ def test_end_processes_compares_the_whole_environment_entry(tmp_path):
     matching_process = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": str(tmp_path)})
     other_process = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": f"{tmp_path}/x"})
 
-    remaining = end_processes(entry, timeout_s=-1)  # It returns before the process has ended.
+    remaining = end_processes(entry, timeout_s=-1)  # The call returns before the process has ended.
     assert remaining == (matching_process.pid,)
     assert end_processes(entry, timeout_s=60) == ()
 

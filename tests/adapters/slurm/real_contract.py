@@ -49,7 +49,7 @@ def test_the_gate_is_closed_while_the_user_does_not_resolve(cluster):
 
 
 def test_a_job_runs_as_its_user_in_its_home_with_its_environment(cluster):
-    """The script of the job makes the checks. Its exit code tells which check failed."""
+    """The script of the job makes the checks. The exit code tells which check failed."""
     checks = [
         f'[ "$(id -u)" = {cluster.user.uid} ] || exit 11',
         f'[ "$(id -g)" = {cluster.user.gid} ] || exit 12',

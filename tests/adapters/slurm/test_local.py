@@ -78,7 +78,7 @@ def test_a_missing_program_raises_scheduler_unavailable():
         LocalRunner().run(Command(argv=("/no/such/program",)))
 
 
-def test_user_returns_none_for_an_unknown_name(accounts):
+def test_user_returns_the_account_with_a_name_or_none(accounts):
     root = pwd.getpwuid(0)
 
     assert accounts.user(root.pw_name) == GridUser(address=root.pw_name, uid=0, gid=root.pw_gid)
@@ -89,7 +89,7 @@ def test_no_directory_of_a_complete_user_is_missing(accounts, user):
     assert accounts.missing_directories(user) == ()
 
 
-def test_a_removed_directory_is_missing(accounts, storage, user):
+def test_a_removed_directory_counts_as_missing(accounts, storage, user):
     (storage.homes / ADDRESS).rmdir()
 
     assert len(accounts.missing_directories(user)) == 1
@@ -129,7 +129,7 @@ def test_an_association_is_added_once_and_then_cached():
     assert runner.run_count == run_count
 
 
-def test_a_lost_association_is_added_again_before_reconfigure():
+def test_a_lost_association_is_added_again_before_slurmctld_is_reconfigured():
     runner = FakeSlurmCommands()
     accounts = LocalAccounts(runner=runner, storage=UserStorage(), account="grid")
     accounts.associate(ADDRESS)

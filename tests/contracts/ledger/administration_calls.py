@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random contract calls of the admin and the owners, calls about providers, and calls of Credit."""
+"""Random contract calls: by the admin and the owners, about providers, and to Credit."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class AdministrationCalls:
         return self.open_or_close()
 
     def set_constant(self) -> Call:
-        """Set a constant to a value in or just outside its bounds, often to its default."""
+        """Set a constant to a value within or just outside the bounds, often to the default."""
         name = self._random.choice(list(constants.DEFAULTS))
         minimum, maximum = constants.BOUNDS[name]
         default = constants.DEFAULTS[name]
@@ -108,7 +108,7 @@ class AdministrationCalls:
             return Call(holder, contract, "renounceRole", (role, holder))
         return Call(self._accounts.admin.address, contract, "revokeRole", (role, holder))
 
-    # Calls about providers' standing.
+    # Calls that change whether a provider is approved or banned, and what the provider offers.
 
     def change_standing(self) -> Call:
         """Approve, remove, ban or unban a provider, usually one for which the call is valid."""

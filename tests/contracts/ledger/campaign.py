@@ -25,7 +25,7 @@ class Campaign:
         fund: A function that gives an address coins for gas.
 
     Attributes:
-        replay: Counts the calls, events and errors of all sequences so far.
+        replay: The counts of the calls, events and errors of all sequences so far.
     """
 
     def __init__(self, node: Node, *, fund: Callable[[str], None]) -> None:

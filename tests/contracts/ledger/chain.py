@@ -21,13 +21,14 @@ from gridstead.domain.transactions.outbox import Fees
 
 GAS = 20_000_000
 FEES = Fees(max_fee=10**12, tip=10**9)
-# The options of debug_traceTransaction that return the transaction without its inner calls.
+# The options of debug_traceTransaction that return a transaction's outermost call without its inner
+# calls.
 _TOP_CALL = {"tracer": "callTracer", "tracerConfig": {"onlyTopCall": True}}
 
 
 @dataclass(frozen=True, slots=True)
 class MinedCall:
-    """The result of a call on the chain. ``reason`` is the error of a refused call, else None."""
+    """The result of a call on the chain. ``reason`` is None if the call was not refused."""
 
     reason: tuple[str, tuple[str, ...]] | None
     block: int
@@ -79,7 +80,7 @@ class Chain:
         )
 
     def read(self, views: list[View]) -> list[tuple[Any, ...]]:
-        """Return the results of the views at the newest block."""
+        """Return the results of these view functions at the newest block."""
         requests = []
         for view in views:
             data = _call_data(view.contract, view.function, view.arguments)

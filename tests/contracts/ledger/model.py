@@ -27,7 +27,7 @@ def require(condition: bool, message: str) -> None:  # noqa: FBT001
 
 
 def checked_uint256(number: int) -> int:
-    """Return a number that fits into a uint256. Else refuse the call with Solidity's panic 0x11."""
+    """Return the number if it fits into a uint256. Else refuse the call with panic 0x11."""
     if not 0 <= number <= MAX_UINT:
         raise Refused("Panic", "0x11")
     return number
@@ -69,7 +69,7 @@ class ContractModel:
         self.events.append(LedgerEvent(contract, name, values))
 
     def attempt(self, action: Callable[[], object]) -> Refused | None:
-        """Run an action. If it is refused, undo its changes and return the refusal, else None."""
+        """Run an action. If the action is refused, undo its changes and return the refusal."""
         state_before, event_count = self.state.copy(), len(self.events)
         try:
             action()

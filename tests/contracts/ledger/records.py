@@ -89,7 +89,7 @@ def transition(model: ContractModel, job: Job, new_state: JobState, **changes: o
 
 
 def unmatch(model: ContractModel, job: Job) -> None:
-    """Return a job to PENDING.
+    """Set the state of a job to PENDING again.
 
     The pending top-up is cleared, because the next claim emits the minutes of the whole escrow.
     """
@@ -125,7 +125,7 @@ def end(
 
 
 def top_up(model: ContractModel, job: Job, amount: int) -> None:
-    """Add to the escrow. If no top-up is pending yet, append a queue entry."""
+    """Add an amount to the escrow of a job. If no top-up is pending yet, append a queue entry."""
     change(
         model,
         job,

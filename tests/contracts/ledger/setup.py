@@ -30,7 +30,7 @@ EXAMPLE_PRICES, SMALL_PRICES, ZERO_PRICES = (
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The accounts of a campaign.
+    """The accounts of a campaign, which is a sequence of random calls.
 
     The poor customer has few credits. The new provider is not registered. The outsider has no role.
     """
@@ -96,7 +96,7 @@ def set_up(model: ContractModel, accounts: Accounts) -> Iterator[Call]:
     yield Call(admin, "JobRepository", "grantRole", (META_SCHEDULER_ROLE, grid))
     yield Call(admin, "ProviderManager", "grantRole", (CONTRACT_ROLE, grid))
     yield Call(admin, "ProviderJobQueues", "offerOwnership", (grid,))
-    # The transfer also deletes the offer, which MetaScheduler cannot accept.
+    # The transfer also deletes an offer of ownership, because MetaScheduler cannot accept it.
     yield Call(admin, "ProviderJobQueues", "transferOwnership", (grid,))
     yield Call(
         admin, "MetaScheduler", "grantRole", (META_SCHEDULER_ROLE, accounts.operator.address)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The follower delivers every event at least once, also after crashes, reorgs and on new chains."""
+"""The follower delivers each event at least once, even after a crash, a reorg or a new chain."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_all_events_are_delivered_in_order_and_once(ledger, cursor):
     assert cursor.load() == ledger.head()
 
 
-def test_consumer_is_not_called_without_events(ledger, cursor):
+def test_consumer_is_not_called_if_there_are_no_events(ledger, cursor):
     reader = Reader()
     ledger.mine(5)
     Follower(ledger, cursor).tick(reader)
@@ -88,7 +88,7 @@ def test_blocks_are_read_in_bounded_ranges(ledger, cursor):
     assert reader.calls == [[1], [2, 3], [4, 5]]
 
 
-def test_reading_can_start_above_the_first_block(ledger, cursor):
+def test_events_before_the_start_block_are_not_delivered(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.request(CUSTOMER)
     reader = Reader()
@@ -113,7 +113,7 @@ def test_events_are_delivered_again_if_the_consumer_crashed(ledger, cursor):
 
 @pytest.mark.parametrize("length", [1, 3, 5])
 def test_reorg_is_read_from_the_common_ancestor(ledger, cursor, length):
-    """The new fork may be shorter than the old one, as long, or longer."""
+    """The new fork may be shorter than the old fork, as long as the old fork, or longer."""
     reader, follower = Reader(), Follower(ledger, cursor)
     for _ in range(4):
         ledger.request(CUSTOMER)
@@ -170,7 +170,7 @@ def test_no_event_is_read_again_if_a_server_lags(ledger, cursor, monkeypatch):
         ledger.request(CUSTOMER)
         follower.tick(reader)
     with monkeypatch.context() as patch:
-        # During one tick, a server of the endpoint answers that lags behind.
+        # During one tick, the answers come from a server of the endpoint that lags behind.
         patch.setattr(ledger, "head", lambda: ledger.block(2))
         follower.tick(reader)
     follower.tick(reader)
@@ -210,7 +210,7 @@ def test_new_chain_is_read_from_its_start(ledger, cursor):
         ledger.request(CUSTOMER)
     Follower(ledger, cursor).tick(Reader())
     new_ledger = FakeLedger()
-    new_ledger._forks = 9  # makes its block hashes differ from those of the old chain
+    new_ledger._forks = 9  # so that the block hashes differ from those of the old chain
     new_ledger._history.clear()
     new_ledger.mine()
     new_ledger.request(CUSTOMER)
@@ -256,7 +256,7 @@ def test_reorg_during_a_tick_is_read_by_the_next_tick(ledger, cursor, length):
     assert cursor.load() == ledger.head()
 
 
-def test_range_is_delivered_with_its_last_block(ledger, cursor):
+def test_events_of_a_range_are_delivered_with_the_last_block_of_the_range(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.mine(4)
     ledger.request(CUSTOMER)

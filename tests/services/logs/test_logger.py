@@ -75,7 +75,7 @@ def line(data):
     return Chunk(data=data, timestamp_ns=1)
 
 
-def test_token_is_valid_for_its_own_log_only(service, owner, permit):
+def test_token_is_valid_for_no_other_log(service, owner, permit):
     token = write_token(KEY, permit)
     other_owner, other_name = "0x" + "01" * 20, NAME + "0"
 
@@ -155,7 +155,7 @@ def test_write_to_a_full_log_is_an_error(service, logs, permit):
         service.write(permit, line(b"four"))
 
 
-def test_job_of_the_same_number_on_a_new_chain_has_its_own_log(service, permit, owner):
+def test_jobs_with_the_same_number_on_two_chains_have_separate_logs(service, permit, owner):
     new_permit = replace(permit, log=log_of(owner.address, log_identity="2" * 32))
     service.write(permit, line(b"old"))
     service.write(new_permit, line(b"new"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wallet's outbox and sender on fakes."""
+"""Test bench for a wallet's sender: the sender and its outbox, with a fake chain and clock."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class WalletSender:
         self.restart()
 
     def restart(self, **policy):
-        """Start the sender again with this policy."""
+        """Create the sender again, with these fields of its policy."""
         fields = {"confirmations": 1, "replace_after_s": 30} | policy
         ports = SenderPorts(
             clock=self.clock,
@@ -109,7 +109,7 @@ class WalletSender:
         return self.ledger.run(job.id.number)
 
     def put_running(self):
-        """Claim a job, and put the call that reports its start into the outbox."""
+        """Claim a job, and put the call that reports the start of this job into the outbox."""
         job = self.claim_job()
         self.outbox.put(f"run:{job.id.number}", SetRunning(job_key=job.job_key, started_at=1))
 

@@ -98,7 +98,7 @@ def test_every_number_of_the_tables_affects_the_bill(position):
     assert example.bill != bill(example)
 
 
-def test_text_below_the_tables_uses_their_numbers():
+def test_text_below_the_tables_uses_the_numbers_of_the_tables():
     example = read_example(TEXT)
     product, divisor = re.search(r"The cost is ([0-9.]+) / ([0-9]+),", EXAMPLE).groups()
 

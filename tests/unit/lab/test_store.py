@@ -11,7 +11,7 @@ from tests.e2e import store as stores
 
 @pytest.fixture(scope="module")
 def store():
-    # The files of an earlier store must not be in a new one.
+    # A new store must not contain the files of an earlier store.
     with stores.run_store("127.0.0.1") as earlier_store:
         earlier_store.put("earlier", b"hello")
     with stores.run_store("127.0.0.1") as server:
@@ -40,7 +40,7 @@ def test_a_wrong_key_is_refused(store, action, arguments, changed):
     assert store.get("in/word") == b"hello"
 
 
-def test_the_right_key_lists_puts_gets_and_deletes(store):
+def test_a_client_with_the_right_key_can_list_put_get_and_delete_files(store):
     client = store.client("s3", store.key, store.secret)
 
     client.put_object(Bucket="bucket", Key="out/a b", Body=b"first")

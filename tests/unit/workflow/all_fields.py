@@ -24,7 +24,7 @@ RUN = {"run": {"command": "true"}}
 
 
 def in_container(command, **fields):
-    """Return a run of a command in CONTAINER."""
+    """Return the field ``run`` of a step that runs a command in CONTAINER."""
     return {"command": command, "container": CONTAINER, "env": [VARIABLE], **fields}
 
 

@@ -40,7 +40,7 @@ YAML_FRAGMENTS = [
 
 
 def mutant(random, mapping):
-    """Return a copy with one to three faults."""
+    """Return a copy of a workflow with one to three faults."""
     changed = copy.deepcopy(mapping)
     for _ in range(random.randint(1, 3)):
         path = random.choice(list(_paths(changed)))
@@ -71,7 +71,7 @@ def _damage(random, parent, key):
 
 
 def mutant_file(random, mapping):
-    """Return a mutant or the valid workflow as YAML, with up to three faults in the text."""
+    """Return a workflow or a mutant of it as YAML, with up to three faults in the text."""
     if random.random() < 0.5:
         mapping = mutant(random, mapping)
     text = to_yaml(_encodable(mapping))
@@ -94,7 +94,7 @@ def _damage_text(random, text):
 
 
 def _paths(value, path=()):
-    """Yield the path of each item in a mapping or a list, also of nested items."""
+    """Yield the path of each item in a mapping or a list, including nested items."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         yield (*path, key)
@@ -103,7 +103,7 @@ def _paths(value, path=()):
 
 
 def _nested(value, levels, key):
-    """Return the value in this number of nested lists. With a key, each list is in a mapping."""
+    """Return the value inside of nested lists. With a key, each list is the item of a mapping."""
     for _ in range(levels):
         value = {key: [value]} if key else [value]
     return value

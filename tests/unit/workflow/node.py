@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated compute node: home, private /tmp, caches, ``srun`` and log writer."""
+"""A simulated compute node, with a home, a private /tmp, caches, ``srun`` and a log writer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ done
 exit "${code:-0}"
 """
 
-# A Python program. The test that installs it adds the first line and defines ``home``.
+# A Python program. The test that installs the program adds the first line and defines ``home``.
 RECORDING_SRUN = r"""
 # Records its arguments and its environment as bytes, and does not run the command.
 import os, sys

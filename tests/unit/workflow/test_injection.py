@@ -26,8 +26,8 @@ from gridstead.workflow.schema import Module, Workflow
 
 ROTATIONS = range(rotation_count()) if os.environ.get("GRIDSTEAD_HOSTILE") else (0, 35, 97)
 
-# The start of each simulated program: creates the file if a hostile text is one of the program's
-# options. The words after the image or the container belong to the inner command.
+# The start of each simulated program. It creates the file ``owned`` if a hostile text is one of the
+# program's options. The words after the image or the container belong to the inner command.
 OPTION_DETECTOR = """\
 import sys
 options_with_value = {"--pwd", "--bind", "--name", "--mount", "--env", "--conf", "--output"}
@@ -104,7 +104,7 @@ def test_the_workflow_with_all_fields_runs(tmp_path, mapping, enroot):
     code, output = node.run(parse(mapping))
 
     assert code == 0, output
-    # The step's tunnel, the gateway of the virtual network, and the step's end of this network.
+    # The step's tunnel, the gateway of the virtual network, and the step's end of the network.
     assert len(networks.tunnels(node)) == 3
     assert node.leftover_files == []
 
@@ -142,7 +142,7 @@ def test_an_executed_text_is_detected(tmp_path, field):
 
 
 @pytest.mark.parametrize("program", ["srun", "apptainer", "enroot", "curl", "rclone"])
-def test_an_option_is_detected(tmp_path, program):
+def test_a_hostile_option_of_a_program_is_detected(tmp_path, program):
     owned = tmp_path / "owned"
     node = new_node(tmp_path, enroot=True)
     step = {"run": {"command": f"PATH={node.bin}:$PATH; {program} --owned={owned} x x x"}}

@@ -53,8 +53,8 @@ class HistoryEvent:
         occurred_at: The block's time, Unix seconds.
         numbers: The event's numbers by name: locked, pricePerMinute, startTime, status, cost, fee,
             billedSeconds, amount. On plain DeepSquare only startTime, status, cost and amount.
-        evidence: For a settlement, the hash of the accounting record that it is based on, 0x and 64
-            hexadecimal digits; else empty.
+        evidence: For a settlement, the hash of the accounting record that determined the bill, as
+            0x and 64 hexadecimal digits. Empty for other events.
     """
 
     event: str
@@ -77,7 +77,7 @@ def read_job_history(
 def _read_own_history(
     node: Node, contracts: Contracts, number: int, *, first: int, head: Block
 ) -> Iterator[HistoryEvent]:
-    """Yield the events of a job of our contracts."""
+    """Yield the events of a job from our contracts."""
     types = artifact("MetaScheduler").events
     events = {types[name].topic: types[name] for name in _HISTORY_EVENTS}
     address = contracts.meta_scheduler.address
@@ -91,7 +91,7 @@ def _read_own_history(
 def _read_plain_history(
     node: Node, contracts: Contracts, number: int, *, first: int, head: Block
 ) -> Iterator[HistoryEvent]:
-    """Yield the events of a job of plain DeepSquare."""
+    """Yield the events of a job from the contracts of plain DeepSquare."""
     request_event = artifact("MetaScheduler").events["NewJobRequestEvent"]
     transition = artifact("JobRepository").events["JobTransitionEvent"]
     addresses = [contracts.meta_scheduler.address, contracts.jobs.address]
@@ -115,7 +115,7 @@ def _decode(event: EventType, log: Log, times: Mapping[str, int]) -> HistoryEven
 def _translate(
     transition: EventType, logs: Iterable[Log], times: Mapping[str, int], *, escrow: int, cost: int
 ) -> Iterator[HistoryEvent]:
-    """Yield the state changes of plain DeepSquare with the names of our events.
+    """Yield the state changes of a job on plain DeepSquare, with the names of our events.
 
     A job is settled once, so the cost in its record is the cost of the settlement.
     """

@@ -60,7 +60,7 @@ class Credit(Contract):
         return self.view(int, "allowance", owner, spender)
 
     def nonce(self, owner: str) -> ViewCall[int]:
-        """Return a call for the nonce of the owner's next permit; ours only."""
+        """Return a call for the nonce of the owner's next permit. Ours only."""
         return self.view(int, "nonces", owner)
 
     def permit_document(
@@ -129,11 +129,11 @@ class Constants(Contract):
         return self.view(int, "claimJobTimeout")
 
     def start_timeout_s(self) -> ViewCall[int]:
-        """Return a call for the seconds that a claimed job may wait for its start; ours only."""
+        """Return a call for the seconds that a claimed job may wait for its start. Ours only."""
         return self.view(int, "startTimeout")
 
     def settle_grace_s(self) -> ViewCall[int]:
-        """Return a call for the seconds that a provider has to settle a job; ours only."""
+        """Return a call for the seconds that a provider has to settle a job. Ours only."""
         return self.view(int, "settleGrace")
 
 

@@ -50,7 +50,7 @@ def read_output(runner: Runner, command: Command) -> str:
     """Return the standard output of a command that only reads.
 
     Raises:
-        SchedulerUnavailable: If the command failed, or printed an error. Its output may be partial.
+        SchedulerUnavailable: If the command failed, or printed an error. The output may be partial.
     """
     result = runner.run(command)
     if result.exit_status != 0 or "error:" in result.stderr:

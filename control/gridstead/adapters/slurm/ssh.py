@@ -54,7 +54,7 @@ class SshAccess:
 
 
 class SshRunner:
-    """Runs commands on the login node. Implements ``Runner``. It is thread-safe."""
+    """Runs commands on the login node. Implements ``Runner``. The class is thread-safe."""
 
     def __init__(self, access: SshAccess) -> None:
         self._access = access

@@ -59,8 +59,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX transactions_open ON transactions (account, nonce, id) WHERE closed = 0",
     ),
     (
-        # The old table contains scripts in plain text. They are lost, because a migration has no
-        # keys to encrypt them.
+        # The old table contains scripts in plain text. The scripts are lost, because a
+        # migration has no keys to encrypt them.
         "DROP TABLE scripts",
         """CREATE TABLE definitions (
             id TEXT NOT NULL PRIMARY KEY, key_name TEXT NOT NULL, sealed {bytes} NOT NULL,

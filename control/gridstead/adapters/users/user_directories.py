@@ -126,7 +126,7 @@ def _ensure_directory(parent: Path, name: str, user: GridUser) -> bool:
             is_new = True
         except FileExistsError:
             is_new = False
-        # The service runs as root with CAP_CHOWN only, so it cannot read a directory of a user.
+        # The only capability of the service is CAP_CHOWN, so it cannot read a directory of a user.
         # O_PATH opens the directory without the permission to read it.
         path_fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH, dir_fd=parent_fd)
         try:

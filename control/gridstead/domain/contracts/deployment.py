@@ -2,8 +2,8 @@
 """The state of a set of contracts: its code, roles, owners, constants and escrow.
 
 The holders of a role are found in events and then verified on the contract. An owner is a single
-address. docs/howto/contracts.md and contracts/README.md (roles and trust) describe a correct set,
-and checks.py checks a state.
+address. docs/howto/contracts.md and contracts/README.md (roles and trust) describe a correct set.
+checks.py compares a state with this description.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Role(Enum):
 
 GRANTABLE = (Role.ADMIN, Role.MATCHER)
 
-# The contracts that have a role, with the name of the role there.
+# The name of each role in each contract that has the role.
 ROLE_NAMES: dict[tuple[str, Role], str] = {
     ("MetaScheduler", Role.ADMIN): "DEFAULT_ADMIN_ROLE",
     ("JobRepository", Role.ADMIN): "DEFAULT_ADMIN_ROLE",
@@ -149,7 +149,7 @@ class GridState:
         owners: The owners of the contracts that have one.
         constants: Values by name. Only the constants that this version has.
         accepts_jobs: Whether new jobs may be requested.
-        fees: Accrued fees, wei. None if this version does not count them.
+        fees: Accrued fees, wei. None if this version of the contracts does not count fees.
         queues_jobs: The JobRepository that ProviderJobQueues reads. None if it reads none.
         escrow: The escrow. None if it was not requested.
     """
@@ -203,7 +203,7 @@ def parse_role(text: str, allowed: Iterable[Role] = GRANTABLE) -> Role:
     """Return the role of a name.
 
     Raises:
-        InvalidInput: If the role is not one of the allowed ones.
+        InvalidInput: If the name is not the name of an allowed role.
     """
     roles = {role.value: role for role in allowed}
     role = roles.get(text.strip().lower())

@@ -158,8 +158,8 @@ class ReturnHistory:
     def excluded_providers(self, *, head: Block, timeouts: Timeouts) -> frozenset[str]:
         """Return the addresses of the providers that do not get the job yet after a claim timeout.
 
-        A provider is not excluded after its first claim timeout. After the second one it is
-        excluded for ``claim_blocks`` blocks, after the third one for twice as many, and so on. So
+        A provider is not excluded after its first claim timeout. After the second timeout it is
+        excluded for ``claim_blocks`` blocks, after the third for twice as many, and so on. So
         a provider that is down for a long time causes few transactions.
         """
         excluded = set()

@@ -67,7 +67,7 @@ def admit(credential: MungeCredential) -> str:
     """Return the report in a credential that root created with a short validity.
 
     Raises:
-        NotAllowed: If another user created the credential, or if it is valid for too long.
+        NotAllowed: If another user created the credential, or if the credential is valid too long.
     """
     if credential.uid != ROOT_UID:
         raise NotAllowed(f"uid {credential.uid} may not send reports")
@@ -80,7 +80,7 @@ def admit(credential: MungeCredential) -> str:
 
 
 def parse_report(text: str) -> Hint | None:
-    """Return the hint in a node's report. Returns None if the report is about another step.
+    """Return the hint in a node's report. Returns None if the report is not about the batch step.
 
     Raises:
         UnexpectedOutput: If the text is not a report.
@@ -131,7 +131,7 @@ class RateLimit:
     _refilled_at: float = 0.0
 
     def allows(self, now: float) -> bool:
-        """Take a token, if there is one, and return whether there was one.
+        """Take a token if the bucket contains a token. Return whether a token was taken.
 
         Unit: ``now`` seconds since any fixed time.
         """

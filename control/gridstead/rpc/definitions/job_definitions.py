@@ -95,7 +95,7 @@ class SBatchServer:
         return port
 
     def stop(self) -> None:
-        """Stop the server; calls in progress have a second to finish."""
+        """Stop the server. Calls in progress have a second to finish."""
         self._server.stop(STOP_S).wait()
 
 

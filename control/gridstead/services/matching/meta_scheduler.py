@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The meta-scheduler matches pending jobs to providers and expires jobs that time out.
 
-Only its outbox is stored. At each start it reads all events since the first block, and so finds the
-jobs, and the providers that claimed or refused them. ``domain/matching/expiry.py`` defines the
-timeouts.
+The meta-scheduler stores only its outbox. At each start it reads all events since the first block.
+The events show the jobs, and the providers that claimed or refused the jobs.
+``domain/matching/expiry.py`` defines the timeouts.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class MetaScheduler:
         )
 
     def _request_expiry(self, job: Job) -> bool:
-        """Put the call into the outbox. Return whether that succeeded. Log only the first call."""
+        """Put the call into the outbox. Return whether that succeeded. Log the call only once."""
         state = job.state.name
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
         try:
@@ -192,9 +192,9 @@ class MetaScheduler:
         return reasons
 
     def _put(self, matches: Sequence[Match]) -> dict[JobId, str]:
-        """Store calls in one write, or one by one if that write fails.
+        """Store calls in one write. If the write fails, store the calls one by one.
 
-        Returns the reasons of the calls that could not be stored, by job id.
+        Returns the reason for each call that could not be stored, by job id.
         """
         calls = [(key_of(call), call) for call in matches]
         reasons: dict[JobId, str] = {}

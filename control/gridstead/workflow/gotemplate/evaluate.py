@@ -150,7 +150,7 @@ class _Expansion:
                 raise template_error(line, "passes arguments to a value that is not a function")
             return self._value(first, dot, scopes, line)
         if first.name in ("and", "or"):
-            # As in a function call, the piped value is the last operand.
+            # The piped value is the last operand, as in a function call.
             operands = (*others, *map(Literal, piped))
             return self._logic(first.name, operands, dot, scopes, line)
         arguments = [self._value(operand, dot, scopes, line) for operand in others]
@@ -244,7 +244,7 @@ def _weight(value: Value) -> int:
 
 
 def _member(value: Value, name: str, line: int) -> Value:
-    """Return a field of a value. A field with exactly this name precedes one in other case."""
+    """Return a field of a value. An exact match precedes a match in another case."""
     if value is None:
         raise template_error(line, f"refers to {shorten(name)} of a value that is nil")
     if isinstance(value, Mapping):

@@ -97,7 +97,7 @@ def _id_word(run: StepRun, number: int | None) -> str:
     """Return the user or group id to set in the network namespace.
 
     Returns:
-        An empty word if none is mapped, and for a container, which sets its ids itself.
+        An empty word if the step maps no id, or has a container. A container sets its ids itself.
     """
     if run.container or number is None:
         return quote("")
@@ -143,7 +143,7 @@ def _interfaces(workflow: Workflow) -> Iterator[NetworkInterface]:
 
 
 def _settings(interface: NetworkInterface) -> str:
-    """Return the secret settings of an interface. Empty if it has none."""
+    """Return the secret settings of an interface. Empty if the interface has none."""
     if interface.wireguard:
         return "\n".join((*_wireguard(interface.wireguard), "--"))
     if interface.bore and interface.bore.secret:

@@ -41,7 +41,7 @@ OTHER_END_STATES = sorted(END_STATES.keys() - set(SLURM_STATES_THAT_NEED_A_START
 
 
 def calls_for_end(our_job, ended, **fields):
-    """Return the calls that are planned for a submitted job when slurmdbd returns its end."""
+    """Return the calls that are planned for a submitted job when slurmdbd reports its end."""
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
@@ -52,7 +52,7 @@ def calls_for_end(our_job, ended, **fields):
 
 
 @pytest.mark.parametrize("slurm_state", SLURM_STATES_THAT_NEED_A_START)
-def test_start_and_end_are_reported_at_once_if_the_contract_needs_the_start(slurm_state):
+def test_start_and_end_are_reported_together_if_the_contract_needs_the_start(slurm_state):
     our_job = job()
 
     start, end = calls_for_end(our_job, attempt(our_job, slurm_state))
@@ -63,7 +63,7 @@ def test_start_and_end_are_reported_at_once_if_the_contract_needs_the_start(slur
 
 
 @pytest.mark.parametrize("slurm_state", OTHER_END_STATES)
-def test_end_that_the_contract_accepts_without_a_start_waits_for_the_start(slurm_state):
+def test_end_is_not_reported_with_the_start_if_the_contract_needs_no_start(slurm_state):
     our_job = job()
 
     (call,) = calls_for_end(our_job, attempt(our_job, slurm_state))
@@ -72,7 +72,10 @@ def test_end_that_the_contract_accepts_without_a_start_waits_for_the_start(slurm
 
 
 def test_end_on_plain_contracts_waits_until_the_start_is_mined():
-    """Each call to these contracts is simulated before it is sent."""
+    """Each call to these contracts is simulated before it is sent.
+
+    The simulation of the end would fail before the start is mined.
+    """
     our_job = job()
     rules = replace(RULES, plain_slack_min=15)
 
@@ -240,9 +243,9 @@ def test_running_job_that_slurm_rejected_too_often_panics():
 @pytest.mark.parametrize("rejection_count", [1, 2])
 @pytest.mark.parametrize(("waited_s", "types"), [(59, []), (60, [Submit]), (-7200, [Submit])])
 def test_rejected_job_is_submitted_again_after_a_minute(rejection_count, waited_s, types):
-    """There is no complete list of Slurm's messages for a temporary refusal.
+    """Any rejection may be temporary: Slurm's messages for temporary refusals are not all known.
 
-    The wait is negative after the clock was set back.
+    ``waited_s`` is negative if the clock was set back.
     """
     our_job = job()
 
@@ -335,7 +338,7 @@ def test_billed_time_on_plain_contracts_stays_within_the_slack():
     assert plain_call.seconds == whole_minutes * 60 + 900
 
 
-def test_record_of_a_rejected_submission_is_not_an_end():
+def test_slurms_record_of_a_rejected_submission_is_not_the_end_of_the_job():
     our_job = job()
     leftover_attempt = attempt(our_job, "FAILED", started_at=None)
 
@@ -349,7 +352,7 @@ def test_record_of_a_rejected_submission_is_not_an_end():
     assert calls_of(actions) == [Refuse(job_key=our_job.job_key)]
 
 
-def test_end_of_a_later_submission_counts_after_a_rejection():
+def test_job_is_settled_at_the_end_of_a_submission_that_followed_a_rejection():
     our_job = job()
     resubmitted_record = journal_record(
         our_job,
