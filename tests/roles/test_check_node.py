@@ -210,7 +210,7 @@ def test_processes_of_other_jobs_do_not_keep_a_node_drained(
     assert ("DRAIN" in slurmctld.state) is stays_drained
 
 
-def test_a_node_is_resumed_later_if_slurmctld_was_down_when_the_job_ended(node, slurmctld, start_process):
+def test_a_node_is_resumed_if_slurmctld_was_down_at_the_jobs_end(node, slurmctld, start_process):
     node.record_unkillable(38)
     slurmctld.drain("Kill task failed")
     slurmctld.is_down = True
@@ -223,9 +223,7 @@ def test_a_node_is_resumed_later_if_slurmctld_was_down_when_the_job_ended(node, 
 
 
 @pytest.mark.parametrize("is_down", [False, True])
-def test_a_run_is_recorded_even_if_the_state_of_the_node_is_not_changed(
-    node, slurmctld, is_down
-):
+def test_a_run_is_recorded_even_if_the_state_of_the_node_is_not_changed(node, slurmctld, is_down):
     slurmctld.drain("new disks")
     slurmctld.is_down = is_down
     node.file.unlink()

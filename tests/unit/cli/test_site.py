@@ -123,7 +123,7 @@ def test_missing_inventory_is_refused_before_the_run(gridstead, use_fake_site, t
     assert site.requests == []
 
 
-def test_apply_passes_its_options_to_the_site_and_shows_progress(gridstead, use_fake_site, tmp_path):
+def test_apply_passes_options_to_the_site_and_shows_progress(gridstead, use_fake_site, tmp_path):
     site = use_fake_site(record())
 
     options = ("-i", tmp_path, "-l", "compute1", "-t", "slurm_configure")
