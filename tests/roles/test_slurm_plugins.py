@@ -20,6 +20,7 @@ def render_file(site: LoadedInventory) -> Callable[..., str]:
     """Return a function that renders a template for the controller of the example inventory.
 
     Keyword arguments of the function are variables that replace those of the inventory.
+    """
 
     def render(name: str, **variables: object) -> str:
         templar = site.templar(ROLE, "controller")

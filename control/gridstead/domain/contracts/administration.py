@@ -433,9 +433,10 @@ def _check_only_admin(state: GridState, new_owner: str) -> None:
 
 
 def _check_admin(state: GridState, sender: str, changes: Iterable[Change]) -> None:
-    """Raise an error if the roles or the state of a contract change whose admin is not the sender.
+    """Raise an error if a change needs an admin of its contract and the sender is not one.
 
-    An offer of the ownership changes neither.
+    Every change except ``offerOwnership`` needs an admin.
+    """
     for change in changes:
         contract = change.contract
         needs_admin = change.function != "offerOwnership"

@@ -147,8 +147,8 @@ def parse_recipient(text: str) -> str:
     """
     address = parse_address(text)
     given = text.strip()
-    # The case of each digit from a to f encodes the checksum. An address that is completely in lower
-    # or in upper case has no checksum.
+    # The case of the digits a to f encodes the checksum. An address whose digits are all in lower
+    # case or all in upper case has no checksum.
     is_lower_case = given == address
     is_upper_case = given == "0x" + given[2:].upper()
     has_checksum = not is_lower_case and not is_upper_case

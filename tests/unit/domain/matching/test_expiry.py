@@ -157,8 +157,8 @@ def test_pending_or_cold_job_is_never_due(state):
     assert not is_due(job(state), head=newest_block, timeouts=TIMEOUTS, claimed_at=T0)
 
 
-# A job returns to PENDING after a refusal or after a claim timeout. In both cases the contracts emit
-# JOB_REFUSED.
+# A job returns to PENDING after a refusal or after a claim timeout. In both cases the contracts
+# emit JOB_REFUSED.
 def test_return_after_a_claim_is_a_refusal():
     history = history_of(
         (ChainEventKind.JOB_CLAIMED, 5, PROVIDER),
