@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the lab's inventory script for the lab of a molecule scenario.
 
-The scenarios link to this file. It sets the environment because molecule does not always pass it.
+Each scenario has a link to this file. The file sets the script's environment variables, because
+molecule does not always pass them.
 """
 
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Receives the reports of the Slurm plugins for the cluster agent.
 
-Reports arrive in datagrams from nodes, and as files in the spool of the job completion plugin. The
+Reports arrive in datagrams from nodes, and as lines in the spool of the job completion plugin. The
 agent drops invalid reports and never replies to a datagram.
 """
 
