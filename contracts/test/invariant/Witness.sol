@@ -76,8 +76,8 @@ contract Witness {
         return LEGAL_TRANSITIONS[from] >> to & 1 == 1;
     }
 
-    /// @notice A hash of a job in JobRepository, except for the job's delegation flag. The hash must
-    /// not change after the job has ended. The flag may change, but then has no effect.
+    /// @notice A hash of a job in JobRepository, except for the job's delegation flag. The hash
+    /// must not change after the job has ended. The flag may change, but then has no effect.
     function hashOf(uint256 id) public view returns (bytes32) {
         Job memory job = REPOSITORY.get(JobId.wrap(bytes32(id)));
         job.cost.delegateSpendingAuthority = false;

@@ -132,7 +132,7 @@ def test_job_that_a_node_failure_ends_costs_at_most_one_minute(grid_services, ex
 
 
 def test_job_cancelled_before_its_start_costs_nothing(grid_services):
-    """DeepSquare 1.2 does not notify the provider. So the supervisor must detect the cancellation."""
+    """DeepSquare 1.2 does not notify the provider. The supervisor must notice the cancellation."""
     before, _ = grid_services.grid.balances()
     number = grid_services.request()
     slurm_job_id = grid_services.submit(number)

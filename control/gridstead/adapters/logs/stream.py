@@ -138,7 +138,7 @@ def _split(data: bytes, *, is_end: bool) -> tuple[bytes, bytes]:
 
 
 def write_all(fd: int, data: bytes) -> bool:
-    """Write all data. Return False instead of raising an error: a full disk must not end the job."""
+    """Write all data. Return False after an error, because a full disk must not end the job."""
     view = memoryview(data)
     try:
         while view:
