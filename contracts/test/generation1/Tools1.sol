@@ -45,8 +45,8 @@ library Tools1 {
         return uint256(job.ntasks) * job.cpusPerTask * cpu + job.gpus * prices.gpuPricePerMin;
     }
 
-    /// @dev The minutes that an amount pays for. The result is truncated to 64 bits, so it is wrong
-    /// for a tiny price. A price of zero causes a panic (division by zero).
+    /// @dev The minutes that an amount pays for. For a tiny price the result is wrong, because it
+    /// is truncated to 64 bits. A price of zero causes a panic (division by zero).
     function toDuration(JobDefinition memory job, ProviderPrices memory prices, uint256 amount)
         internal
         pure
