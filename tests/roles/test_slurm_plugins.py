@@ -46,7 +46,7 @@ def exit_code_of_submit(plugin: str, *, uid: int, gid: int) -> int:
     ("uid", "gid", "expected"),
     [(4999, 77, 1), (5000, 77, 0), (5999, 77, 0), (6000, 77, 1), (5000, 100000, 1)],
 )
-def test_job_submit_accepts_no_wallet_outside_the_variables_of_the_role(
+def test_job_submit_accepts_exactly_the_wallets_in_the_variables_of_the_role(
     render_file: Callable[..., str], uid: int, gid: int, expected: int
 ):
     plugin = render_file(
