@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generate playbooks from meta/site.yml, the table of roles and groups.
 
-The program writes the parts of site.yml, playbooks/teardown.yml and
+The program writes the playbooks that site.yml imports, playbooks/teardown.yml and
 playbooks/tasks/verify_host.yml. The generated playbooks are static, so ``--tags``, ``--limit`` and
 ``--list-tasks`` work as usual.
 """
@@ -26,7 +26,7 @@ Node = dict[str, Any]
 
 
 def role_name(entry: str | Node) -> str:
-    """Return the name of a role that a play lists with or without variables."""
+    """Return the role of an entry in a play: the entry is a name, or a mapping with variables."""
     return entry if isinstance(entry, str) else str(entry["role"])
 
 
@@ -71,9 +71,10 @@ def teardown(table: Node) -> Iterator[Node]:
 
 
 def _group_by_group(play: Node, names: list[str]) -> Iterator[Node]:
-    """Yield a play for each group, in reverse order.
+    """Yield a play for each group of a play, last group first.
 
-    A host that is in several groups is only in the play of the first of these groups.
+    A host that is in several of these groups is in the play of the group that is listed first, and
+    in no other.
     """
     for number in reversed(range(len(names))):
         excluded_groups = "".join(f":!{group}" for group in play["hosts"][:number])
@@ -89,7 +90,7 @@ def checks(table: Node) -> Iterator[Node]:
 
 
 def comment_lines(text: str, indent: str = "") -> str:
-    """Return a text as a comment. Wraps long lines, except indented lines."""
+    """Return a text as a comment, with long lines wrapped. Indented lines are not wrapped."""
     lines: list[str] = []
     for line in text.strip().splitlines():
         if line.startswith(" ") or len(line) <= WIDTH - 2:
@@ -111,7 +112,7 @@ def value_of(value: list[str] | str, indent: int) -> str:
 
 
 def check_variables(check: Node) -> str:
-    """Return the YAML of a check's variables, on one line if it fits."""
+    """Return the YAML of a check's variables, on one line if the line is short enough."""
     role, groups = check["role"], f"[{', '.join(check['groups'])}]"
     line = f"  vars: {{__verify_role: {role}, __verify_groups: {groups}}}"
     if len(line) <= WIDTH:

@@ -80,7 +80,7 @@ def _command(command: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - typer'
 
 
 def _markdown(help_text: str) -> str:
-    """Return a help text with its examples, which Click marks with a backspace, as code blocks."""
+    """Return a help text as Markdown. Its examples, marked with a backspace, become code blocks."""
     paragraphs = []
     for paragraph in help_text.split("\n\n"):
         if paragraph.startswith("\b\n"):

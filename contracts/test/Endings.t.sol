@@ -7,8 +7,8 @@ import {Billing} from "../src/libraries/Billing.sol";
 import {Job, JobId, JobStatus, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice The ends of a job without a settlement (cancellation, panic, expiry), and the withdrawal
-/// of the fees. A job that has ended is cold.
+/// @notice Tests of the three ways in which a job ends without a settlement (cancellation, panic,
+/// expiry), and of the withdrawal of the fees. "Cold" means that a job has ended.
 contract EndingsTest is Grid {
     // cancelJob
 
@@ -217,8 +217,8 @@ contract EndingsTest is Grid {
         passTime(3 days);
         _cancel(jobId);
         passTime(1 days);
-        _cancel(jobId); // A second request does not change the expiry.
-        // The request was made after 3 days, and the grace is 7 days.
+        _cancel(jobId); // A second cancellation request does not change the expiry.
+        // The first request was made after 3 days, and the grace is 7 days.
         vm.warp(START_TIME + 10 days);
         _expectNotExpired(jobId, JobStatus.RUNNING, START_TIME + 10 days);
         passTime(1);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of a repository that tests call directly, without a kernel."""
+"""CVMFS clients whose methods tests call directly, without a mount in the kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "dat
 
 @dataclass
 class Reader:
-    """A client, and methods that read files and directories.
+    """A client, with methods that read files and directories through this client.
 
     Attributes:
         client: The client.
@@ -47,7 +47,7 @@ class Reader:
             self.client.release(number)
 
     def tree(self, path: str = "") -> dict:
-        """Return the files and directories below a directory as a tree, as in publisher.py."""
+        """Return the files and directories below a directory, as a tree as in publisher.py."""
         return {
             entry.name: self._node(f"{path}/{entry.name}", entry)
             for entry in self.client.entries(path)
@@ -65,7 +65,7 @@ class Reader:
 
 @dataclass
 class Readers:
-    """Creates clients, which all have the same cache folder.
+    """Creates clients that share a cache folder.
 
     Attributes:
         first_urls: Servers that a client queries before the Stratum 0.
@@ -108,7 +108,7 @@ class Readers:
 
 
 def contents_of(tree):
-    """Return a tree with bytes for each file, and with dictionaries for nested catalogs."""
+    """Return a copy of a tree, with bytes for each file and a dictionary for a nested catalog."""
     match tree:
         case Nested():
             return contents_of(tree.tree)

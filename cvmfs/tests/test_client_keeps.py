@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client without servers, a client's checks of signed files, and the limits of its cache."""
+"""What a CVMFS client does while no server answers, its trust in servers, and its cache."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TestUnavailableServer:
 
         with capture_logs() as logs:
             assert reader.read("/README") == TREE["README"]
-            for _ in range(3):  # logged only once
+            for _ in range(3):  # The client logs one of these failures.
                 with pytest.raises(RepositoryUnavailable):
                     reader.read("/bin/tool")
             reader.client.tick()
@@ -81,7 +81,7 @@ class TestUnavailableServer:
 
 
 class TestTrust:
-    """A client shows only revisions with valid signatures, and never goes back to an older one."""
+    """A client shows no revision without valid signatures, and never returns to an older one."""
 
     def test_a_revision_signed_with_another_key_is_refused(
         self, replica_setup, readers, keys, tmp_path
@@ -91,7 +91,7 @@ class TestTrust:
         with pytest.raises(RepositoryUntrusted, match="master key"):
             readers(key=other_publisher.public_key(tmp_path / "other.pub"))
 
-    def test_an_older_revision_is_refused_by_this_and_the_next_client(self, replica_setup, readers):
+    def test_a_client_and_its_successor_refuse_an_older_revision(self, replica_setup, readers):
         root = replica_setup.publisher.root
         old_signed_files = replica_setup.publisher.signed_files()
         replica_setup.publisher.publish(NEWER)

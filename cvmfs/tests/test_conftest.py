@@ -11,7 +11,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def test_cvmfs_tests_use_the_common_pytest_settings():
-    """The module ``tests`` must be the folder of the project, not ``cvmfs/tests``."""
+    """Module ``tests`` must be the folder ``tests`` of the project, not ``cvmfs/tests``."""
     settings = Path(sys.modules["tests.conftest"].__file__)
 
     assert settings == CHECKOUT / "tests/conftest.py"

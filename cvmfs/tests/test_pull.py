@@ -57,7 +57,7 @@ def test_the_second_pull_of_a_revision_fetches_nothing(replica_setup):
     assert without_certificates(fetched_paths) == set()
 
 
-def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup):
+def test_a_pull_of_a_new_revision_fetches_its_new_objects_and_no_others(replica_setup):
     before = replica_setup.publisher.objects()
     replica_setup.replica().snapshot()
     replica_setup.stratum0.fetched()  # resets the counts of requests
@@ -247,7 +247,7 @@ def test_a_check_fetches_damaged_and_missing_objects_again(replica_setup):
     for path in (catalogs[0], other_paths[0]):
         (replica_setup.folder / path).write_bytes(b"damaged")
     (replica_setup.folder / other_paths[1]).unlink()
-    # Without a check, a pull does not notice the damage.
+    # A pull without a check does not notice the damage.
     assert replica_setup.replica().snapshot().fetched == 0
 
     result = replica_setup.replica().snapshot(check=True)
@@ -268,5 +268,5 @@ def test_after_an_interrupted_check_the_next_pull_reads_every_catalog(replica_se
     replica_setup.replica().snapshot()
 
     assert replica_setup.is_identical()
-    # The replica is doubted after an interrupted check, until a pull has read every catalog.
+    # An interrupted check marks the replica as doubted until a pull has read every catalog.
     assert not replica_setup.replica().state().doubted

@@ -24,13 +24,13 @@ METRICS = Metrics({"gridstead_cvmfs_revision": Gauge("Revision.", lambda: {NAME:
 
 @pytest.fixture(scope="module")
 def storage(tmp_path_factory):
-    """The folder of all replicas."""
+    """Return the folder of all replicas."""
     return tmp_path_factory.mktemp("storage")
 
 
 @pytest.fixture(scope="module")
 def publisher(storage, keys):
-    """A published repository that is served as a replica, and files that must not be served."""
+    """Return the publisher of a replica that is served. Also write files that must not be."""
     publisher = Publisher(storage / NAME, master=keys[0], signer=keys[1])
     publisher.publish()
     Publisher(storage / "other.example.org", master=keys[0], signer=keys[1]).publish()
@@ -38,7 +38,7 @@ def publisher(storage, keys):
     (storage / ".state" / f"{NAME}.json").write_text("{}")
     folder = storage / NAME / "data/00"
     folder.mkdir(exist_ok=True)
-    # A large object, a symbolic link and a directory, all with names of objects.
+    # A large object, a symbolic link and a directory. Their names have the format of object names.
     (folder / ("1" * 38)).write_bytes(bytes(range(256)) * (PIECE_BYTES // 100))
     (folder / ("2" * 38)).symlink_to("/etc/hostname")
     (folder / ("3" * 38)).mkdir()
@@ -47,7 +47,7 @@ def publisher(storage, keys):
 
 @pytest.fixture(scope="module")
 def server(storage, publisher):
-    """The web server of the replicas, with a client and with what the tests need.
+    """Return the web server of the replicas, with a client and what the tests need.
 
     Attributes:
         failures: While this list is not empty, the server is not ready.

@@ -84,7 +84,7 @@ def _run(options: argparse.Namespace, lab_names: names.Names) -> int:
 
 
 def _prepare_change(command: str, lab_names: names.Names) -> None:
-    """For a command that changes hosts: require root, and set the lab's mark."""
+    """Require root and set the lab's mark, if the command changes hosts."""
     if command in {"up", "down", "add", "remove", "kill", "start", "image"}:
         _require_root()
         _restart_with_mark(lab_names)
@@ -171,14 +171,17 @@ def _load_running_lab(lab_names: names.Names) -> state.State:
 
 
 def _restart_with_mark(lab_names: names.Names) -> None:
-    """Execute this program again with the lab's mark in its environment, for ``down`` to find."""
+    """Execute this program again with the lab's mark in its environment, if the mark is not set.
+
+    The command ``down`` finds the processes of the lab by this mark.
+    """
     if os.environ.get(names.MARK) != lab_names.prefix:
         os.environ[names.MARK] = lab_names.prefix
         os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606
 
 
 def _command(words: list[str]) -> list[str]:
-    """Return the command for ssh. One word is a shell command line, several words are quoted."""
+    """Return the command for ssh: a single word is a shell command line, several are quoted."""
     return words if len(words) == 1 else [shlex.join(words)]
 
 

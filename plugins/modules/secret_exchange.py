@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replaces secrets on the machine that runs Ansible. A later run continues an interrupted exchange.
 
-Each secret is a file. While hosts may still use the old secret, the file ``NAME.old`` contains it.
-This file also means that an exchange is in progress, so the module creates no further secret.
+Each secret is in a file. While hosts may still use the old secret, file ``NAME.old`` contains it.
+While ``NAME.old`` exists, an exchange is in progress, and the module creates no further secret.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def old_path(path: Path) -> Path:
 
 
 def begin(path: Path, *, check: bool) -> bool:
-    """Replace the secret, unless ``check``; return whether this call starts the exchange."""
+    """Return whether this call starts the exchange. Replace the secret, unless ``check`` is set."""
     # If both files are equal, an earlier run was interrupted before it replaced the secret.
     if old_path(path).exists() and path.read_bytes() != old_path(path).read_bytes():
         return False
@@ -62,7 +62,7 @@ def begin(path: Path, *, check: bool) -> bool:
 
 
 def end(path: Path, *, check: bool) -> bool:
-    """Remove the old secret, unless ``check``; return whether there was an old secret."""
+    """Return whether there is an old secret. Remove the old secret, unless ``check`` is set."""
     exists = old_path(path).exists()
     if not check:
         old_path(path).unlink(missing_ok=True)

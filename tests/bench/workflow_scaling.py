@@ -41,7 +41,7 @@ def nested_steps(depth):
     return text
 
 
-# By kind of file: the beginning, the part that is repeated with a number, and the end.
+# Three parts of each kind of file: the beginning, a part that is repeated with a number, the end.
 PARTS_OF_FILES = {
     "unknown keys": (STEPS, "k%d: 1\n", ""),
     "misspelled keys": (STEPS, "enableLogginh%d: 1\n", ""),
@@ -78,7 +78,7 @@ def file_text(kind, size):
     if kind != "tags of tags":  # tag directives must be at the start of a file
         head = RESOURCES + head
     parts, length = [head], len(head)
-    while length < size - 2000:  # leaves space for one more part and the tail
+    while length < size - 2000:  # 2000 bytes are enough for one more part and the tail
         number = len(parts)
         if kind == "ends of a network":
             number %= 250  # the number is a byte of an IP address
@@ -109,7 +109,7 @@ def shortest_cpu_seconds(text):
 
 
 def main() -> int:
-    """Measure each kind; return 1 if the time of one kind grows too fast."""
+    """Measure each kind of file. Return 1 if the time of a kind grows too fast."""
     print(f"{'kind of file':<24}{'quarter':>12}{'whole':>12}{'ratio':>8}")
     worst = 0.0
     for kind in PARTS_OF_FILES:

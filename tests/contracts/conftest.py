@@ -21,9 +21,9 @@ BLOCK_GAS_LIMIT = 30_000_000
 
 
 def _find_tool(name):
-    """Return the path of a program in this checkout, or else in PATH.
+    """Return the path of a program: in this checkout if it is installed here, otherwise in PATH.
 
-    If the program is missing, the test fails in CI and is skipped elsewhere.
+    If the program is missing, the test fails in CI and is skipped on other machines.
     """
     installed = sorted(CONTRACTS.glob(f"node_modules/@foundry-rs/{name}-*/bin/{name}"))
     installed += ROOT.glob(f".venv/{name}/bin/{name}")
@@ -99,7 +99,7 @@ def read_compiled(forge):
 
 @pytest.fixture(scope="session")
 def read_artifact():
-    """Return a function that reads an artifact of the Python package."""
+    """Return a function that reads a contract's artifact (ABI and code) in the Python package."""
 
     def read(name):
         return json.loads((ROOT / "control" / "gridstead" / "abi" / f"{name}.json").read_text())

@@ -34,7 +34,7 @@ class RequestSigner:
     def sign_request(self, workflow, *, credits_):
         """Store a one-step workflow, approve the credits and return the signed request as hex."""
         Customer(self.chain.node, self.chain.contracts, self._wallet).allow(credits_ * CREDIT)
-        # The Job Definition service returns the id of the stored script.
+        # The Job Definition service stores the workflow's script and returns the script's id.
         script = submit_workflow(
             self._settings.job_definitions_url, workflow, ca=self._settings.ca_file
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests that every implementation of ``Scheduler`` must pass, on the lab's Slurm.
+"""The tests that every implementation of port ``Scheduler`` must pass, on the lab's Slurm.
 
-The implementations are the client of the agent and SSH. The tests themselves are in
-tests/adapters/slurm.
+The implementations are the client of the cluster agent and the scheduler over SSH. The tests
+themselves are in tests/adapters/slurm.
 """
 
 import time
@@ -33,7 +33,7 @@ def copy_file(lab, host, source, target):
 
 @pytest.fixture(scope="module")
 def open_agent(lab, tmp_path_factory):
-    """Return a function that connects to the agent with a certificate of a host."""
+    """Return a function that connects to the agent with the certificate of a service on a host."""
     folder = tmp_path_factory.mktemp("pki")
     ca = copy_file(lab, "control", f"{PKI}/ca.crt", folder / "ca.crt")
     channels = []
@@ -79,12 +79,12 @@ def cluster(request, user):
     return RealCluster(request.getfixturevalue(request.param), user)
 
 
-def test_the_agent_refuses_other_services(open_agent):
+def test_the_agent_refuses_the_certificate_of_the_logger(open_agent):
     with pytest.raises(NotAllowed):
         open_agent("control", "logger").list_jobs()
 
 
-def test_the_agent_returns_reports_soon_after_the_end(agent, user):
+def test_the_agent_returns_the_reports_of_a_job_soon_after_its_end(agent, user):
     cluster = RealCluster(agent, user)
     submission = cluster.new_submission("exit 0")
     cursor = max((report.sequence for report in agent.pull(after=0, wait_s=0)), default=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fake of port Account, on the fake chain.
+"""A fake of port ``Account``, the interface for transactions of one wallet, on the fake chain.
 
 A transaction waits in the ledger's pool until a block includes it.
 """
@@ -20,7 +20,7 @@ from gridstead.errors import TransactionReverted
 class FakeAccount:
     """A wallet on a fake chain.
 
-    The class remembers all signed transactions, so a later instance can send their raw bytes.
+    The class stores all signed transactions, so a later instance can send their raw bytes.
     """
 
     signed: dict[str, tuple[Call, ...]] = {}  # noqa: RUF012 - all instances share the dictionary
@@ -92,7 +92,7 @@ class FakeAccount:
         return Reply(result=SendResult.ACCEPTED)
 
     def _is_underpriced(self, transaction: Transaction, pending: Transaction) -> bool:
-        """Return whether the fee of a replacement is less than 10 % higher than the pending fee."""
+        """Return whether a replacement's fee exceeds the pending fee by less than 10 %."""
         if transaction.hash == pending.hash:
             return False
         return transaction.fees.max_fee * 10 < pending.fees.max_fee * 11

@@ -17,7 +17,7 @@ TIMEOUT_S = 10
 
 
 class BoreServer(paramiko.ServerInterface):
-    """A server that serves one client at a time and opens a port for a client with the token.
+    """A server that serves one client at a time. It opens a port if the client sends TOKEN.
 
     Attributes:
         tokens: The tokens that the clients sent.

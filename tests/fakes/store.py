@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stores in memory: journal, cursor, outbox and transactions.
+"""Fake stores in memory: journal, cursor, outbox and transactions.
 
-A port is an interface of the domain; each fake implements the port that its docstring names. The
-fakes of this module pass the same tests as the real stores.
+A port is an interface of the domain. The docstring of each fake names the port that the fake
+implements. These fakes pass the same tests as the real stores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HISTORY_BLOCKS = 64
 
 @dataclass
 class FakeClock:
-    """A clock that moves only with ``advance``."""
+    """A clock that stands still until a test calls ``advance``."""
 
     seconds: int = 1_800_000_000
 
@@ -35,7 +35,7 @@ class FakeClock:
 
 @dataclass
 class MemoryJournal:
-    """Port Journal."""
+    """Implements port ``Journal``."""
 
     stored: list[JournalEntry] = field(default_factory=list)
 
@@ -59,7 +59,7 @@ class MemoryJournal:
 
 @dataclass
 class MemoryCursor:
-    """Port Cursor."""
+    """Implements port ``Cursor``."""
 
     saved: list[Block] = field(default_factory=list)
 
@@ -76,7 +76,7 @@ class MemoryCursor:
 
 @dataclass
 class MemoryOutbox:
-    """Ports Outbox and Transactions.
+    """Implements the ports ``Outbox`` and ``Transactions``.
 
     Attributes:
         stored: All entries, in the order of their ids, which start at 1.
@@ -128,7 +128,7 @@ class MemoryOutbox:
 
     def add(self, account: str, *transactions: Transaction) -> None:
         new_keys = {(account, transaction.nonce) for transaction in transactions}
-        # A transaction with a closed nonce replaces all old transactions with this nonce.
+        # A new transaction with a closed nonce replaces the account's old ones with this nonce.
         reopened_keys = new_keys & self.closed
         self.closed -= reopened_keys
         self.signed = [row for row in self.signed if (row[0], row[1].nonce) not in reopened_keys]

@@ -32,7 +32,7 @@ class Lab:
         return [sys.executable, str(LAB), name, "--lab", self.names.lab, *arguments]
 
     def run(self, *arguments, check=True):
-        """Run a command of the lab tool; fail if ``check`` is true and the command fails."""
+        """Run a command of the lab tool. Fail if the command fails and ``check`` is true."""
         result = subprocess.run(
             self.command(*arguments),
             capture_output=True,
@@ -63,7 +63,7 @@ class Lab:
 
 @pytest.fixture
 def make_lab(tmp_path):
-    """Return a function that returns a lab with a name. The fixture removes all its labs."""
+    """Yield a function that returns a lab with a given name. After the test, remove the labs."""
     labs = []
 
     def make(name):

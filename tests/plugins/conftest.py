@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools and builds for the tests of ``plugins/slurm/``."""
+"""Fixtures that find tools and build programs, for the tests of ``plugins/slurm/``."""
 
 import os
 import shutil
@@ -21,9 +21,9 @@ def plugins_dir():
 
 @pytest.fixture(scope="session")
 def tool():
-    """A function that returns the path of a program. If it is missing, the test is skipped.
+    """Return a function that returns the path of a program.
 
-    In CI the test fails instead.
+    If the program is missing, the test fails in CI and is skipped on other machines.
     """
 
     def find(name):
@@ -40,7 +40,7 @@ def tool():
 
 @pytest.fixture(scope="session")
 def spank_plugin(tool, tmp_path_factory):
-    """The path of gridstead.so. It is built from a copy of the sources, as the role builds it."""
+    """Return the path of gridstead.so, built like in the role, from a copy of the sources."""
     sources = tmp_path_factory.mktemp("plugin") / "spank"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
     install_folder = sources.parent / "installed"
@@ -50,7 +50,7 @@ def spank_plugin(tool, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def spank_programs(tool, tmp_path_factory):
-    """The directory of the C test programs."""
+    """Return the directory of the C test programs."""
     folder = tmp_path_factory.mktemp("programs")
     build(tool, SPANK_TESTS, f"OUT={folder}")
     return folder
@@ -66,13 +66,13 @@ def build(tool, directory, *arguments):
 
 @pytest.fixture(scope="session", params=["lua5.1", "lua5.4"])
 def lua_program(tool, request):
-    """The Lua interpreter: the version of Debian's Slurm, or the newest that Slurm supports."""
+    """Return Lua 5.1, which Debian's Slurm uses, or Lua 5.4, the newest that Slurm supports."""
     return tool(request.param)
 
 
 @pytest.fixture(scope="session")
 def lua(lua_program):
-    """A function that runs Lua code with the fake slurmctld and returns the output."""
+    """Return a function that runs Lua code with the fake slurmctld and returns the output."""
 
     def run(text):
         result = subprocess.run(

@@ -2,7 +2,8 @@
 """The specification, the defaults and the README table of every role.
 
 ``python -m tests.roles.catalogue`` writes the variables table of each README from the role's
-specification, and the table of the costs of changes of Slurm's configuration.
+specification. It also writes the table of what each change of Slurm's configuration costs, such as
+a restart.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ COSTS_START, COSTS_END = "<!-- costs -->", "<!-- /costs -->"
 COLLECTION = "gridstead.site."
 COSTS_PAGE = ROOT / "docs/reference/slurm-changes.md"
 
-# Python imports the collection's files by their full names only through Ansible's finder. A process
-# may install the finder only once.
+# Without Ansible's finder, Python cannot import the collection's files by their full names. A
+# process may install the finder once.
 if AnsibleCollectionConfig.collection_finder is None:
     init_plugin_loader([str(ROOT / ".collections")])
 

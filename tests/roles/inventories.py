@@ -30,7 +30,7 @@ class Inventory:
     """An inventory that a test may change.
 
     Args:
-        loader: The loader of Ansible for the files of the inventory check.
+        loader: Ansible's loader, with which the inventory check reads files.
         groups: The names of the hosts by group.
         variables: The variables by host.
         secrets: The folder of the site's secrets, which the test creates.
@@ -83,7 +83,7 @@ def without_none(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None:
-    """Create a self-signed CA in the folder that role pki uses, valid from begins to ends."""
+    """Write a self-signed CA, valid from begins to ends, in a folder, as role pki does."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([])
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, begins, ends)
@@ -97,7 +97,7 @@ def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None
     (folder / "ca.key").chmod(0o600)
 
 
-# Patterns of the example's values, and the values with which an operator replaces them.
+# Patterns for the values of the example inventory, and an operator's value to replace each match.
 EXAMPLE_VALUES = (
     (r"\.example\b(\.org)?", ".test"),
     (r"\bexample\.org", "site.test"),
@@ -135,13 +135,13 @@ def with_operator_values(value: Any) -> Any:
 
 
 def read_inventory(loader: DataLoader, name: str, secrets: Path) -> Inventory:
-    """Return an inventory of the repository with an operator's values.
+    """Return an inventory of the repository with an operator's values instead of example values.
 
     ``secrets`` is the folder of the site's secrets.
     """
     manager = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
     for number, host in enumerate(manager.get_hosts(), start=11):
-        if "ansible_host" not in host.vars:  # The lab is not running.
+        if "ansible_host" not in host.vars:  # A running lab sets the address.
             host.set_variable("ansible_host", f"10.64.0.{number}")
             host.set_variable("gridstead_lab_gateway", "10.64.0.1")
             host.set_variable("gridstead_lab_added", "10.64.0.240/28")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """gridstead-check-node drains unfit nodes, resumes fit nodes and ignores manually drained nodes.
 
-A node is fit if all of its checks pass. The program contacts slurmctld only if the node is unfit or
-the result has changed. It resumes only nodes that it has drained itself, or that Slurm has drained
-because of an unkillable job.
+A node is fit if all checks of the node pass. The program contacts slurmctld if the node is unfit
+or the result has changed. The program resumes a node if the program itself has drained the node,
+or if Slurm has drained the node because of an unkillable job.
 """
 
 import importlib.machinery
@@ -25,12 +25,12 @@ program = importlib.util.module_from_spec(
 
 @pytest.fixture(autouse=True, scope="module")
 def load_program():
-    """Execute the program's text in the module. No bytecode file is written."""
+    """Execute the text of gridstead-check-node as a module, without writing a bytecode file."""
     exec(compile(FILE.read_text(), str(FILE), "exec"), program.__dict__)
 
 
 class Slurmctld:
-    """A fake slurmctld with one node. It counts the calls of scontrol."""
+    """A fake slurmctld for one node, which counts the calls of scontrol."""
 
     def __init__(self):
         self.state = ["IDLE"]
@@ -110,7 +110,7 @@ def test_an_argument_of_a_check_may_be_a_number(node, slurmctld):
     assert slurmctld.state == ["IDLE"]
 
 
-def test_slurmctld_is_queried_once_while_the_checks_pass(node, slurmctld):
+def test_a_second_run_whose_checks_pass_does_not_contact_slurmctld(node, slurmctld):
     node.run()
     calls = slurmctld.calls
 
@@ -154,9 +154,9 @@ def test_a_manually_drained_node_is_not_changed(node, slurmctld):
 
 @pytest.fixture
 def start_process(monkeypatch, tmp_path):
-    """A function that adds a process in a control group to a fake /proc.
+    """Return a function that adds a process in a control group to a fake /proc.
 
-    It returns a function that removes the process.
+    The returned function itself returns a function that removes the process.
     """
     proc = tmp_path / "proc"
     monkeypatch.setattr(program, "PROC", proc)
@@ -176,7 +176,7 @@ def start_process(monkeypatch, tmp_path):
         "/slurm_compute1/uid_200001/job_38",
     ],
 )
-def test_a_node_resumes_when_all_processes_of_an_unkillable_job_have_ended(
+def test_a_node_is_resumed_when_all_processes_of_an_unkillable_job_have_ended(
     node, slurmctld, start_process, group
 ):
     node.run()
@@ -210,7 +210,7 @@ def test_processes_of_other_jobs_do_not_keep_a_node_drained(
     assert ("DRAIN" in slurmctld.state) is stays_drained
 
 
-def test_a_node_resumes_if_slurmctld_was_down_at_the_jobs_end(node, slurmctld, start_process):
+def test_a_node_is_resumed_if_slurmctld_was_down_at_the_jobs_end(node, slurmctld, start_process):
     node.record_unkillable(38)
     slurmctld.drain("Kill task failed")
     slurmctld.is_down = True
@@ -223,9 +223,7 @@ def test_a_node_resumes_if_slurmctld_was_down_at_the_jobs_end(node, slurmctld, s
 
 
 @pytest.mark.parametrize("is_down", [False, True])
-def test_the_time_of_the_check_is_recorded_even_if_the_node_is_not_changed(
-    node, slurmctld, is_down
-):
+def test_a_run_is_recorded_even_if_the_state_of_the_node_is_not_changed(node, slurmctld, is_down):
     slurmctld.drain("new disks")
     slurmctld.is_down = is_down
     node.file.unlink()
@@ -262,8 +260,8 @@ def test_a_check_that_cannot_run_or_is_killed_fails(node, slurmctld):
 def test_a_hanging_check_is_not_started_twice(node, slurmctld, tmp_path):
     starts = tmp_path / "starts"
     end = tmp_path / "end"
-    # Only the shell is killed. Its background process continues, like a process that waits for a
-    # dead file system.
+    # The program kills the shell but not the shell's background process, which continues like a
+    # process that waits for a dead file system.
     script = f"echo >>{starts}; until test -e {end}; do sleep 0.05; done & wait"
     node.set_check("sh", "-c", script, wait_s=1)
     node.run()

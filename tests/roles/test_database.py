@@ -27,10 +27,10 @@ INNODB_DISABLED = (
 
 @pytest.fixture
 def validate(site, tmp_path):
-    """A function that runs the role's validation of settings with a fake mariadbd.
+    """Return a function that runs the role's validation of settings with a fake mariadbd.
 
-    The fake has the given exit code and messages. The function returns the exit code and the
-    messages of the validation.
+    The function's arguments are the exit code and the messages of the fake mariadbd. It returns the
+    exit code and the messages of the validation.
     """
     tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
     (task,) = tasks_with("ansible.builtin.template", tasks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backups of the directory server, with a fake backup program."""
+"""The backup program of role directory, with a fake dsconf, the directory server's own tool."""
 
 import subprocess
 
@@ -19,7 +19,7 @@ OLD_BACKUPS = [
 
 @pytest.fixture
 def back_up(tmp_path, monkeypatch):
-    """A function that runs the program with a fake dsconf and returns the exit code."""
+    """Return a function that runs the program with a fake dsconf and returns the exit code."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     folder = tmp_path / "bak"
     for name in OLD_BACKUPS:
@@ -35,7 +35,7 @@ def back_up(tmp_path, monkeypatch):
 
 @pytest.fixture
 def backups(tmp_path):
-    """A function that lists the backup folder, sorted."""
+    """Return a function that returns the sorted names in the backup folder."""
     return lambda: sorted(names_in(tmp_path / "bak"))
 
 
@@ -54,13 +54,13 @@ def test_all_backups_are_retained_below_the_limit(back_up, backups):
     assert len(backups()) == len(OLD_BACKUPS) + 1
 
 
-def test_an_incomplete_backup_replaces_no_complete_backup(back_up, backups):
+def test_a_failed_backup_leaves_all_complete_backups(back_up, backups):
     assert back_up(FAILS_HALFWAY, retained=1) != 0
 
     assert backups() == [*OLD_BACKUPS, "unfinished"]
 
 
-def test_the_next_backup_removes_an_incomplete_backup(back_up, backups):
+def test_a_backup_removes_the_incomplete_backup_of_an_earlier_run(back_up, backups):
     back_up(FAILS_HALFWAY, retained=1)
 
     assert back_up(SUCCEEDS, retained=1) == 0

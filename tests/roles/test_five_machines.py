@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout with five machines in docs/howto/provider.md is a valid inventory."""
+"""The five-machine layout in docs/howto/provider.md is a valid inventory."""
 
 import re
 
@@ -8,7 +8,7 @@ from tests.roles.catalogue import ROOT
 from tests.roles.inventories import read_inventory
 
 EXAMPLE = ROOT / "inventory/example"
-# Variables of the example for hosts that the layout does not have.
+# Variables of the example inventory that concern hosts that the five-machine layout lacks.
 REMOVED_VARIABLES = ("slurm_state_directory", "slurm_gres")
 
 

@@ -35,7 +35,7 @@ every_section = pytest.mark.parametrize("section", SECTIONS, ids=lambda item: it
 
 @pytest.fixture(scope="module")
 def footprints(site_of):
-    """By role name: the units, the paths and the data of the role's footprint."""
+    """Return the units, the paths and the data of each role's footprint, by role name."""
     return {role.name: footprint(site_of(role), role) for role in with_footprint()}
 
 
@@ -47,8 +47,8 @@ def with_footprint():
 def footprint(site, role):
     """Return the units, the paths and the data of a role.
 
-    Slurm's state is in its default folder. The result for role shared_storage covers both back ends
-    that the role itself runs, NFS and MooseFS.
+    Slurm's state is in Slurm's default folder. The result for role shared_storage is the union of
+    its footprints with NFS and with MooseFS, the two back ends that the role itself runs.
     """
     host = (site.hosts_of(role) or ["controller"])[0]
     backends = ("nfs", "moosefs") if role.name == "shared_storage" else ("nfs",)
@@ -66,7 +66,7 @@ def footprint(site, role):
 
 @pytest.fixture(scope="module")
 def roles_of(site):
-    """By group: the names of the roles whose plays run on the hosts of the group."""
+    """Return the names of the roles whose plays run on the hosts of each group, by group."""
     names = {}
     for role in with_footprint():
         for group in re.split("[:,]", ":".join(site.patterns_of(role))):
@@ -98,7 +98,7 @@ def pattern(name):
 def is_covered(path, traces):
     """Return whether one of the traces explains a path of the page.
 
-    The path is a trace, contains a trace, is inside a trace, or matches one as a pattern.
+    The path is a trace, contains a trace, is inside a trace, or is a pattern that matches a trace.
     """
     for trace in traces:
         if is_above(path, trace) or fnmatchcase(trace, path):
@@ -114,7 +114,7 @@ def is_above(path, trace):
 
 
 def test_the_tables_of_ports_are_up_to_date():
-    """After a change of the flows, ``python -m tests.roles.hosts_page`` updates the page."""
+    """After a change of flows.yml, ``python -m tests.roles.hosts_page`` updates the page."""
     assert hosts_page.PAGE.read_text() == hosts_page.page(hosts_page.PAGE.read_text())
 
 

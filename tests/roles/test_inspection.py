@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module inspection, which verifies units, files and commands of a host."""
+"""Tests of module inspection, which verifies systemd units, files and commands of a host."""
 
 import getpass
 import os
@@ -16,7 +16,7 @@ RUNNING = {
 
 
 def command(*argv, expect=(), refuse=(), wait_s=0):
-    """Return a command with its checks, as a role passes it to the module."""
+    """Return a command with the patterns to check, in the form in which a role passes it."""
     return {
         "what": "the command succeeds",
         "argv": list(argv),
@@ -54,7 +54,7 @@ def test_a_stopped_or_disabled_unit_is_reported(properties, seen):
     "properties",
     [{}, {"UnitFileState": "static"}, {"ActiveState": "reloading"}, {"ActiveState": "refreshing"}],
 )
-def test_a_running_unit_is_accepted(properties):
+def test_a_running_or_reloading_unit_is_accepted(properties):
     check = inspection.unit("x.service", RUNNING | properties)
 
     assert check.ok
@@ -141,14 +141,14 @@ def test_a_command_that_does_not_end_is_reported(monkeypatch):
     )
 
 
-def test_every_pattern_that_is_missing_is_named():
+def test_a_check_names_every_expected_pattern_that_the_output_lacks():
     assert (
         inspection.command(command("echo", "b", expect=["^a", "^b", "c$"])).seen
         == 'echo does not print ^a, c$: "b"'
     )
 
 
-def test_every_forbidden_line_is_named():
+def test_a_check_names_every_forbidden_line_of_the_output():
     """The pattern forbids lines that do not end with idle."""
     check = inspection.command(
         command("printf", "n1 idle\\nn2 down\\nn3 drain\\n", refuse=["^(?!.* idle$).+$"])
@@ -164,11 +164,11 @@ def test_a_command_is_repeated_until_it_succeeds(tmp_path, monkeypatch):
     assert inspection.command(command("sh", "-c", fail_once, wait_s=10)).ok
 
 
-def test_a_command_has_no_input_and_an_english_locale():
+def test_a_command_runs_with_empty_input_and_the_c_locale():
     assert inspection.command(command("sh", "-c", "cat; echo $LC_ALL", expect=["^C$"])).ok
 
 
-def test_the_message_names_only_the_faults():
+def test_the_failure_message_does_not_mention_passed_checks():
     checks = [
         inspection.Check("a", ok=True),
         inspection.Check("b", ok=False, seen="x"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Role base does not lock Ansible out of a host: it tests a login by key before it changes sshd.
 
-The tests use a fake ssh, which runs the commands on this machine.
+The tests use a fake ssh, which runs the commands on this machine instead of the host.
 """
 
 import json
@@ -45,7 +45,7 @@ PLAY = {
 
 
 class Host:
-    """This machine as the host of role base. The role's files are in a folder of the test."""
+    """This machine as the host of role base. The role writes its files to the test's folder."""
 
     def __init__(self, folder):
         self.ssh = folder / "ssh"
@@ -60,7 +60,7 @@ class Host:
     def run(self, task_file, keys="yes", **variables):
         """Run a task file of the role and return Ansible's exit code and output.
 
-        ``keys`` is "no" if the host accepts no keys.
+        ``keys`` is "no" for a host that accepts no login by key.
         """
         defaults = {
             "__base_files": [
@@ -103,7 +103,7 @@ class Host:
         return Path(f"{self.ssh}.calls").read_text().splitlines()
 
     def key_login_count(self):
-        """Return the number of logins without a password."""
+        """Return the number of login tests, which forbid ssh the use of a password."""
         return "\n".join(self.ssh_calls()).count(" PasswordAuthentication=no ")
 
 
@@ -112,8 +112,8 @@ def host(tmp_path):
     return Host(tmp_path)
 
 
-def test_no_file_changes_if_only_a_password_gives_access(host):
-    """Ansible does not store a prompted password (-k) in a variable."""
+def test_no_file_changes_if_ansible_needs_a_password_to_log_in(host):
+    """The role tests a login because it cannot see a password of option -k in any variable."""
     code, output = host.run("configure.yml", keys="no")
 
     assert code != 0
@@ -123,7 +123,7 @@ def test_no_file_changes_if_only_a_password_gives_access(host):
     assert not host.hosts_file.exists()
 
 
-def test_the_login_is_tested_once_and_not_in_a_second_run(host):
+def test_the_login_is_tested_in_the_first_run_and_not_in_the_second(host):
     code, output = host.run("configure.yml")
     assert code == 0, output
     assert host.key_login_count() == 1
@@ -140,7 +140,7 @@ def test_the_login_is_tested_once_and_not_in_a_second_run(host):
     assert "changed=0" in output
 
 
-def test_a_site_with_passwords_needs_no_key(host):
+def test_the_login_is_not_tested_if_the_site_allows_ssh_passwords(host):
     code, output = host.run("configure.yml", keys="no", base_ssh_passwords=True)
 
     assert code == 0, output

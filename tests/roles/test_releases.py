@@ -19,12 +19,15 @@ UV = Path(sys.executable).with_name("uv")
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 ENTRY_POINTS = "[console_scripts]\ngridstead = fake_gridstead:main\n"
-# The command prints its version and the text of a dependency, for example "one locked".
+# The fake gridstead prints its version and the text of a dependency, for example "one locked".
 MAIN = "import fake_dependency\n\n\ndef main():\n    print({!r}, fake_dependency.TEXT)\n"
 
 
 class Host:
-    """A folder with releases, settings, units and fake commands. The dependencies are installed."""
+    """A folder with releases, settings, systemd units and fake commands.
+
+    The Python packages that a release depends on are already installed.
+    """
 
     def __init__(self, folder):
         self.folder = folder
@@ -68,20 +71,20 @@ class Host:
     def switch(self, action, *services):
         """Run the role's script with an action.
 
-        Action ``next`` activates the installed release. Action ``works`` records that this release
-        works. Action ``former`` rolls back to the last release that worked. The script prints
-        "changed" if it has changed something.
+        Action ``next`` activates the release that was installed last. Action ``works`` records that
+        the active release works. Action ``former`` rolls back to the last release that worked. The
+        script prints "changed" if it has changed something.
         """
         return self.run_script("switch-environment.sh", action, *services)
 
     def configure(self, text, *services):
-        """Write settings and units of services, as the role does."""
+        """Write a text as the settings and as the unit of each service, as the role does."""
         for path in map(self.folder.joinpath, files_of(*services)):
             path.write_text(text)
             path.chmod(0o640)
 
     def configuration(self):
-        """Return the text of each settings file and each unit by its path."""
+        """Return the texts of all settings files and units, as a dict by path."""
         paths = self.folder.glob("etc/**/*.*")
         return {str(path.relative_to(self.folder)): path.read_text() for path in paths}
 
@@ -96,7 +99,7 @@ class Host:
         return output
 
     def run_command(self, name="venv"):
-        """Return the output of a release's command gridstead."""
+        """Return the output of the command gridstead of a release."""
         argv = [self.root / name / "bin/gridstead"]
         result = subprocess.run(argv, check=True, capture_output=True, text=True)
         return result.stdout.strip()
@@ -148,7 +151,7 @@ def host(tmp_path):
 
 @pytest.fixture
 def wheels(tmp_path):
-    """By version: wheels of three versions of the control plane."""
+    """Return the wheels of three versions of the control plane, as a dict by version."""
     return {version: build_gridstead(tmp_path, version) for version in ("one", "two", "three")}
 
 
@@ -180,7 +183,7 @@ def test_the_name_of_a_release_is_known_before_its_installation(host, wheels):
     assert str((host.root / "next").readlink()) == name
 
 
-def test_another_set_of_wheels_is_another_release(host, wheels, tmp_path):
+def test_a_different_set_of_wheels_makes_a_different_release(host, wheels, tmp_path):
     (tmp_path / "more").mkdir()
     other_wheel = build_wheel(tmp_path / "more/more-1.0-py3-none-any.whl", {"fake_more.py": ""})
     host.install(wheels["one"])
@@ -202,7 +205,7 @@ def test_another_set_of_wheels_is_another_release(host, wheels, tmp_path):
 def test_a_rollback_restores_the_last_working_settings_and_units(host, wheels):
     host.deploy(wheels["one"], "of the first deployment", "agent", "logger")
     host.switch("works", "agent", "logger")
-    host.install(wheels["two"])  # This run ends before the release is activated.
+    host.install(wheels["two"])  # This run of the role ends before it activates the release.
     host.configure("old", "agent", "logger")
     assert host.switch("works", "agent", "logger") == "changed"
     host.deploy(wheels["two"], "new", "agent", "logger")
@@ -235,13 +238,13 @@ def test_a_rollback_removes_a_service_that_is_new_in_the_release(host, wheels):
 
 
 @pytest.mark.parametrize("command", ["systemctl", "rm", "tar", "ln", "mv"])
-def test_the_next_run_completes_an_interrupted_rollback(host, wheels, command):
-    """The script is killed when it calls the command."""
+def test_a_deployment_after_an_interrupted_rollback_succeeds(host, wheels, command):
+    """The rollback script is killed when it calls the command."""
     host.deploy(wheels["one"], "old", "agent")
     host.switch("works", "agent")
     host.deploy(wheels["two"], "new", "agent", "logger")
     real_command = shutil.which(command)
-    # tar --list only reads.
+    # The script is not killed at "tar --list", which changes nothing. $PPID is the script.
     host.set_command(command, f'[[ $1 == --list ]] && exec {real_command} "$@"\nkill -9 "$PPID"')
     with pytest.raises(subprocess.CalledProcessError):
         host.switch("former", "agent", "logger")
@@ -255,10 +258,11 @@ def test_the_next_run_completes_an_interrupted_rollback(host, wheels, command):
     assert host.configuration() == dict.fromkeys(files_of("agent"), "old")
 
 
-def test_an_interrupted_start_is_repeated_and_rolled_back(host, wheels):
+def test_a_release_whose_start_was_interrupted_can_be_rolled_back(host, wheels):
     host.deploy(wheels["one"], "old", "agent")
     host.switch("works", "agent")
-    host.deploy(wheels["two"], "new", "agent")  # This run ends before it records that two works.
+    # This run ends before it records that version "two" works.
+    host.deploy(wheels["two"], "new", "agent")
 
     assert host.deploy(wheels["two"], "new", "agent") == "changed"
     host.switch("former", "agent")
@@ -300,7 +304,7 @@ def test_only_root_can_read_the_saved_settings(host, wheels):
     assert saved_settings.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_first_release_has_no_rollback(host, wheels):
+def test_a_rollback_of_the_first_release_changes_nothing(host, wheels):
     host.install(wheels["one"])
     host.switch("next")
     host.switch("works")
@@ -346,10 +350,10 @@ def test_two_releases_are_retained_and_the_old_environment_is_removed(host, whee
 
 @pytest.fixture
 def install_with_lock(host):
-    """A function that installs the dependencies of a lock file with the given entry for uv.
+    """Return a function that installs the dependencies of a lock file.
 
-    It returns the arguments with which the script called the fake uv. The function replaces
-    ``{sha}`` in the entry by the hash of the fake uv.
+    The function takes the lock file's entry for uv, and replaces ``{sha}`` in the entry by the hash
+    of a fake uv. It returns the arguments with which the script called the fake uv.
     """
     wheelhouse = host.folder / "wheels"
     wheelhouse.mkdir()
@@ -358,7 +362,7 @@ def install_with_lock(host):
         {"uv-0.0.1.data/scripts/uv": f'#!/bin/sh\necho "$*" >>{host.folder}/uv-calls\n'},
     )
     digest = hashlib.sha256(uv.read_bytes()).hexdigest()
-    # The fake python3 creates an environment with the pip of this environment.
+    # The fake python3 creates an environment that contains the fake pip.
     pip = host.folder / "pip"
     pip.write_text(
         "#!/bin/bash\n"
@@ -394,14 +398,14 @@ def test_the_installer_is_the_uv_of_the_lock_file(install_with_lock):
     "entry", [f"uv==0.0.1 \\\n    --hash=sha256:{64 * '0'}\n", "uv==0.0.1\n", ""]
 )
 def test_any_other_installer_is_refused(host, install_with_lock, entry):
-    """The entry of uv has a wrong hash or no hash, or it is missing."""
+    """The lock file's entry for uv has a wrong hash, has no hash, or is missing."""
     with pytest.raises(subprocess.CalledProcessError):
         install_with_lock(entry)
 
     assert not (host.folder / "uv-calls").exists()
 
 
-def test_the_lock_file_of_the_control_plane_names_its_installer():
+def test_the_lock_file_of_the_control_plane_contains_uv_with_a_hash():
     text = (ROOT / "requirements/control.txt").read_text()
 
     assert re.search(r"^uv==\S+ \\\n +--hash=sha256:", text, re.MULTILINE)

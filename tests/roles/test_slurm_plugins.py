@@ -17,7 +17,10 @@ FAKE_SLURM = "slurm = { SUCCESS = 0, ERROR = -1, log_user = print, log_error = p
 
 @pytest.fixture
 def render_file(site: LoadedInventory) -> Callable[..., str]:
-    """A function that renders a template for the example's controller with these variables."""
+    """Return a function that renders a template for the controller of the example inventory.
+
+    Keyword arguments of the function are variables that replace those of the inventory.
+    """
 
     def render(name: str, **variables: object) -> str:
         templar = site.templar(ROLE, "controller")
@@ -29,7 +32,7 @@ def render_file(site: LoadedInventory) -> Callable[..., str]:
 
 
 def exit_code_of_submit(plugin: str, *, uid: int, gid: int) -> int:
-    """Submit a job with a job key as root. Return 0 if the plugin accepts the job, or 1."""
+    """Submit a job with a job key as root. Return 0 if the plugin accepts the job, otherwise 1."""
     lua = shutil.which("lua5.1")
     assert lua, "lua5.1 is not installed (plugins/slurm/requirements.apt)"
     request = f'{{ user_id = {uid}, group_id = {gid}, admin_comment = "{JOB_KEY}" }}'
@@ -43,7 +46,7 @@ def exit_code_of_submit(plugin: str, *, uid: int, gid: int) -> int:
     ("uid", "gid", "expected"),
     [(4999, 77, 1), (5000, 77, 0), (5999, 77, 0), (6000, 77, 1), (5000, 100000, 1)],
 )
-def test_job_submit_accepts_the_roles_wallets(
+def test_job_submit_accepts_exactly_the_wallets_in_the_variables_of_the_role(
     render_file: Callable[..., str], uid: int, gid: int, expected: int
 ):
     plugin = render_file(
@@ -57,7 +60,7 @@ def test_job_submit_accepts_the_roles_wallets(
 @pytest.mark.parametrize(
     ("uid", "gid", "expected"), [(900, 901, 0), (902, 903, 0), (900, 903, 1), (904, 904, 1)]
 )
-def test_job_submit_accepts_the_roles_extra_accounts(
+def test_job_submit_accepts_the_extra_accounts_in_the_variables_of_the_role(
     render_file: Callable[..., str], uid: int, gid: int, expected: int
 ):
     accounts = [{"uid": 900, "gid": 901}, {"uid": 902, "gid": 903}]

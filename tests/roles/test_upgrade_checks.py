@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""playbooks/upgrade.yml with fake Slurm programs: the checks of the cluster, and the archive."""
+"""playbooks/upgrade.yml with fake Slurm programs: its checks of the cluster, and its backup."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ UNSENT_RECORDS = "slurmctld has records that it has not sent to slurmdbd yet"
 
 
 class Cluster:
-    """Two hosts that are this machine, one unreachable host, and fake Slurm programs."""
+    """Host names of this machine, names of unreachable hosts, and fake Slurm programs."""
 
     def __init__(self, folder, **unreachable):
         self.folder = folder
@@ -43,7 +43,7 @@ class Cluster:
         (folder / "hosts.json").write_text(json.dumps(inventory))
 
     def set_output(self, program, text="", code=0):
-        """Set the output of a Slurm program."""
+        """Set the output and the exit code of a Slurm program."""
         path = self.folder / program
         path.write_text(f"#!/bin/sh\nprintf '%s' '{text}'\nexit {code}\n")
         path.chmod(0o755)
@@ -154,9 +154,9 @@ def test_a_failed_host_ends_the_upgrade(cluster):
 
 @pytest.fixture
 def releases(cluster):
-    """The names of this checkout's release and of another release.
+    """Return the names of this checkout's release and of another release.
 
-    The playbook of the backup is replaced by a message.
+    The fixture replaces the playbook of the backup by one that prints a message.
     """
     (cluster.folder / "new.whl").write_text("wheel")
     (cluster.folder / "more.whl").write_text("more")
@@ -177,7 +177,7 @@ def releases(cluster):
         ("own", ["birch"], (), True),
     ],
 )
-def test_an_upgrade_to_a_newer_version_creates_an_archive_first(
+def test_an_upgrade_to_a_newer_version_backs_up_the_site_first(
     cluster, releases, installed, hosts_with_newer_slurm, words, is_backed_up
 ):
     root = cluster.folder
@@ -213,7 +213,7 @@ def test_an_upgrade_to_a_newer_version_creates_an_archive_first(
     ("words", "code", "reached_hosts"),
     [((), 4, {"ash", "birch"}), (("--extra-vars=without=cedar,birch",), 0, {"ash"})],
 )
-def test_excluded_hosts_are_reached_by_no_later_play(tmp_path, words, code, reached_hosts):
+def test_no_later_play_connects_to_an_excluded_host(tmp_path, words, code, reached_hosts):
     """Host cedar is unreachable. Ansible exits with 4 if a play tries to connect to it."""
     cluster = Cluster(tmp_path, slurm_compute="cedar", slurm_login="cedar")
     for name in ("control", "verify"):

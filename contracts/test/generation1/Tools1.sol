@@ -10,8 +10,8 @@ library Tools1 {
     error JobHotStatusOnly(JobStatus current);
     error SameStatusError();
 
-    /// @dev The legal transitions. For each state of a job that has not ended (hot state), the bit
-    /// set of the states that may follow. No state follows an end state (cold state).
+    /// @dev The legal transitions. Each constant is the bit set of the states that may follow a
+    /// state of a job that has not ended (hot state). No state follows an end state (cold state).
     uint256 private constant AFTER_PENDING = 1 << 1 | 1 << 4 | 1 << 8;
     uint256 private constant AFTER_META_SCHEDULED = 1 << 0 | 1 << 2 | 1 << 4 | 1 << 8;
     uint256 private constant AFTER_SCHEDULED = 1 << 0 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 8;
@@ -31,7 +31,7 @@ library Tools1 {
         return uint8(status) > uint8(JobStatus.RUNNING);
     }
 
-    /// @dev There are no other bounds: a job may request 2^63 of each resource.
+    /// @dev There is no upper bound: a job may request 2^63 of each resource.
     function isValid(JobDefinition memory job) internal pure returns (bool) {
         return job.memPerCpu > 0 && job.cpusPerTask > 0 && job.ntasks > 0;
     }
@@ -45,8 +45,8 @@ library Tools1 {
         return uint256(job.ntasks) * job.cpusPerTask * cpu + job.gpus * prices.gpuPricePerMin;
     }
 
-    /// @dev The minutes that an amount pays for. They are truncated to 64 bits, so a tiny price
-    /// gives a wrong duration. A price of zero causes a panic (division by zero).
+    /// @dev The minutes that an amount pays for. For a tiny price the result is wrong, because it
+    /// is truncated to 64 bits. A price of zero causes a panic (division by zero).
     function toDuration(JobDefinition memory job, ProviderPrices memory prices, uint256 amount)
         internal
         pure

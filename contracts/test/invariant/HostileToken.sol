@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice Makes a reentrant call during a transfer.
+/// @notice Makes a reentrant call to the grid during a transfer.
 interface IInterrupter {
     function interrupt() external;
 }
 
-/// @notice The most hostile ERC-20 token that the assumptions of IMetaScheduler allow. It can
-/// refuse or revert any transfer. Before a transfer it can call its interrupter, which then calls
-/// the grid. The token counts the transfers to and from the grid.
+/// @notice The most hostile ERC-20 token that the assumptions of IMetaScheduler allow. For any
+/// transfer, the token can return false, revert, or first call its interrupter, which then calls
+/// the grid (the contract under test). The token adds up the transfers to and from the grid.
 contract HostileToken {
     enum Mood {
         HONEST,
@@ -23,7 +23,7 @@ contract HostileToken {
     address private immutable INTERRUPTER;
     address private _grid;
     Mood private _mood;
-    /// @notice How many transfers succeed before the hostile behaviour starts.
+    /// @notice How many more transfers succeed before the token refuses, reverts or interrupts one.
     uint256 private _honestTransfers;
 
     /// @notice All credits that were ever transferred to the grid.

@@ -7,15 +7,15 @@ import {Job, JobId, JobStatus} from "../../src/Types.sol";
 
 /// @notice A proxy between MetaScheduler and JobRepository. It sees every write that takes effect,
 /// records every job, and checks rules. The rules are written independently of the contracts.
-/// @dev A broken rule is recorded and does not revert: the contracts would handle a revert as a
-/// failed call and discard the record.
+/// @dev The proxy records a broken rule and does not revert: the contracts would handle a revert as
+/// a failed call, and the revert would discard the record.
 contract Witness {
     struct JobRecord {
         address customer;
         address provider;
         JobStatus status;
         uint256 price;
-        uint256 locked; // The escrow with all top-ups.
+        uint256 locked; // The escrow, including all top-ups.
         uint256 notified; // The part of the escrow that the provider has been notified of.
         uint256 claimedAt;
         uint256 startedAt;
@@ -26,7 +26,7 @@ contract Witness {
     }
 
     /// @dev The table of legal transitions, as in the specification: bit `to` of element `from` is
-    /// set if the transition is legal. For example, 0x112 allows the transitions from PENDING to
+    /// set if a job may change from `from` to `to`. For example, 0x112 allows those from PENDING to
     /// META_SCHEDULED (bit 1), CANCELLED (bit 4) and PANICKED (bit 8).
     uint16[9] private LEGAL_TRANSITIONS = [0x112, 0x115, 0x159, 0x1F0, 0, 0, 0, 0, 0];
     uint256 private constant SECONDS_PER_MINUTE = 60;
@@ -38,7 +38,7 @@ contract Witness {
     uint256 public lockedEver;
     uint256 public feesEver;
     mapping(uint256 id => JobRecord) private _jobRecords;
-    /// @notice All credits that the escrow ever owed to an account, in wei.
+    /// @notice The sum of all credits that the escrow ever owed to each account, in wei.
     mapping(address account => uint256) public owedEver;
     mapping(address provider => uint256) public matchesByProvider;
     mapping(uint256 from => mapping(uint256 to => uint256)) public transitions;
@@ -64,7 +64,7 @@ contract Witness {
         return _jobRecords[id];
     }
 
-    /// @notice All records of jobs; the index is the id minus 1.
+    /// @notice The records of all jobs; the index of a record is the job's id minus 1.
     function jobRecords() external view returns (JobRecord[] memory all) {
         all = new JobRecord[](count);
         for (uint256 i = 0; i < all.length; ++i) {
@@ -76,8 +76,8 @@ contract Witness {
         return LEGAL_TRANSITIONS[from] >> to & 1 == 1;
     }
 
-    /// @notice A hash of a job's record, except its delegation flag. The hash must not change after
-    /// the job has ended. The flag may change then, but has no effect.
+    /// @notice A hash of a job in JobRepository, except for the job's delegation flag. The hash
+    /// must not change after the job has ended. The flag may change, but then has no effect.
     function hashOf(uint256 id) public view returns (bytes32) {
         Job memory job = REPOSITORY.get(JobId.wrap(bytes32(id)));
         job.cost.delegateSpendingAuthority = false;

@@ -27,12 +27,12 @@ class Diagnostic:
 
     Attributes:
         where: The place as a path: host and role, or a contract, or the keys of a setting.
-        what: What must be true, if ``actual`` is set. Otherwise what is wrong.
-        actual: What is true instead. Empty if ``what`` says it.
+        what: What must be true, if ``actual`` is not empty. Otherwise what is wrong.
+        actual: What is true instead. Empty if ``what`` says what is wrong.
         who: Who must act: the ``operator`` of the provider, the operator of the ``grid``, or the
             ``administrator`` of the contracts.
-        hint: What they can do, as a sentence. Empty if this is not known.
-        severity: How serious it is.
+        hint: What this person can do, as a sentence. Empty if nothing is known to help.
+        severity: How serious the diagnostic is.
     """
 
     where: tuple[str, ...]
@@ -49,7 +49,7 @@ class Diagnostic:
 
 
 def most_serious_first(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics sorted by severity. The sort is stable."""
+    """Return the diagnostics sorted by severity. Those of equal severity keep their order."""
     order = list(Severity)
     return tuple(sorted(diagnostics, key=lambda diagnostic: order.index(diagnostic.severity)))
 

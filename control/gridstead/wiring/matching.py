@@ -29,7 +29,8 @@ def run(settings: MetaSchedulerSettings) -> None:
     sending = open_sending(
         chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
     )
-    # The events are not stored. The meta-scheduler reads them from the chain again at each start.
+    # The follower's position is not stored: the meta-scheduler reads all events of the chain again
+    # at each start.
     follower = Follower(
         chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations
     )

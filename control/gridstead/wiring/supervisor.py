@@ -86,7 +86,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
 
 
 def open_slurm(settings: Slurm, clock: Clock) -> AgentClient | SshScheduler:
-    """Return the access to Slurm, through the agent or over SSH. Only the agent has reports.
+    """Return the access to Slurm, through the agent or over SSH. SSH gives no reports.
 
     Raises:
         ConfigError: If the table of the selected transport is missing.

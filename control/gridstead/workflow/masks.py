@@ -2,11 +2,11 @@
 """Masks: placeholders that the template of a module reads in place of the secrets of a step.
 
 A module is untrusted. Its template may insert a step of the user, but must neither read the step's
-secrets nor send them elsewhere. A mask is replaced by its secret only in its original mapping, and
-only if the template has not changed that mapping. So a password is sent only to the registry that
-the customer wrote in the same mapping, and a token only to the server in the same mapping. A mask
-in a secret field of any other mapping, or of a changed mapping, is an error. In a field that is not
-secret, a mask is a text without meaning.
+secrets nor send them elsewhere. A mask is replaced by its secret if it is in its original mapping
+and the template has not changed that mapping. So a password is sent to no registry except the one
+that the customer wrote in the same mapping, and a token to no server except the one in the same
+mapping. A mask in a secret field of any other mapping, or of a changed mapping, is an error. In a
+field that is not secret, a mask is a text without meaning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Masks:
     """The masks of one step."""
 
     def __init__(self) -> None:
-        # For each mask: its mapping, with masks and in the original form with secrets.
+        # For each mask: two versions of its mapping, one with masks and one with the secrets.
         self._origins: dict[str, tuple[Any, Any]] = {}
 
     def mask(self, model: M) -> M:
@@ -46,7 +46,7 @@ class Masks:
         """Return a model in which each mask is replaced by its secret.
 
         Raises:
-            InvalidWorkflow: If a mask is in another mapping than its secret.
+            InvalidWorkflow: If a mask is in a mapping that does not contain its secret.
         """
         for name, info in type(model).model_fields.items():
             origin = None if info.repr else self._origins.get(getattr(model, name) or "")
@@ -67,14 +67,14 @@ class Masks:
         return _rebuilt(model, self.unmask, path)
 
     def _new_mask(self, number: int) -> str:
-        """Return a new mask that every secret field accepts, WireGuard keys included."""
+        """Return a new mask that every secret field accepts, also a field for a WireGuard key."""
         # A WireGuard key is 32 bytes in base64.
         text = f"secret {len(self._origins) + number} of a step"
         return base64.b64encode(text.ljust(KEY_BYTES).encode()).decode()
 
 
 def _rebuilt(model: M, change: Callable[[Any, Path], Any], path: Path) -> M:
-    """Return a copy of a model in which ``change`` has replaced each directly nested model."""
+    """Return a copy of a model, with ``change`` applied to each directly nested model."""
     changes: dict[str, object] = {}
     for name, info in type(model).model_fields.items():
         value = getattr(model, name)

@@ -63,7 +63,7 @@ class RsaCertificate:
         self._key = key
 
     def fingerprint(self, algorithm: Algorithm) -> str:
-        """Return the fingerprint as whitelists contain it."""
+        """Return the certificate's fingerprint in the format of whitelists."""
         hasher = new_hasher(algorithm)
         hasher.update(self._der)
         return bytes.fromhex(hasher.hexdigest()).hex(":").upper()

@@ -4,8 +4,8 @@
 Rule 1: signed files pass the same checks as in a replica, and a rollback is refused.
 Rule 2: an open file does not change until all processes on this host have closed it, because the
 kernel has only one copy of its content and size.
-Rule 3: while the kernel caches the attributes of a file, the file is opened with these attributes.
-Otherwise the cached size might not be the size of the content.
+Rule 3: while the kernel caches the attributes of a file, the client opens the file with these
+attributes. Otherwise the cached size might differ from the size of the content.
 Rule 4: while no server answers, cached content is served. Other requests fail and are logged.
 """
 
@@ -38,7 +38,7 @@ from gridstead_cvmfs.services.tree import Tree
 
 log = structlog.get_logger()
 
-KERNEL_CACHE_MAX_S = 3.0  # the kernel caches attributes for a shorter time
+KERNEL_CACHE_MAX_S = 3.0  # longer than the kernel caches attributes
 MAX_LAST_CONTENTS = 10_000  # maximum number of files whose last opened content is remembered
 LOG_EVERY_S = 1.0
 ROLLBACK_HINT = (
@@ -53,8 +53,8 @@ class CvmfsClientPorts:
 
     Attributes:
         servers: At least one server, in the order in which signed files are requested.
-        upstream: All servers, from which objects are requested.
-        signed_files: The stored signed files, which replace a server that does not answer.
+        upstream: All servers as one source, from which objects are requested.
+        signed_files: The stored signed files, for use when no server answers.
         signatures: The repository's master keys.
         files: Stores signed files.
         objects: Stores certificates.
@@ -116,7 +116,7 @@ class CvmfsClient:
         self._next_log_s = 0.0
 
     def start(self) -> None:
-        """Show the revision of a server, or the stored revision if no server has a valid one.
+        """Show a server's revision, or the stored revision if no server has a valid revision.
 
         Raises:
             GridsteadError: If there is no valid revision.
@@ -134,8 +134,8 @@ class CvmfsClient:
         """Show the revision of the first server whose signed files are valid.
 
         Raises:
-            RepositoryUntrusted: If the signed files are not valid, or older than the stored ones.
-                The shown revision does not change.
+            RepositoryUntrusted: If the servers' signed files are not valid, or are older than the
+                stored signed files. The shown revision does not change.
             RepositoryUnavailable: If no server answers.
         """
         stored = stored_signed_files(self._ports.files, self._name)
@@ -191,8 +191,8 @@ class CvmfsClient:
         """Open a file.
 
         Returns:
-            A handle, and whether the content is the same as when the file was last opened. None if
-            there is no such file.
+            The number of a handle, and whether the content is the same as when the file was last
+            opened. None if there is no such file.
 
         Raises:
             GridsteadError: If the content is not available. The failure is logged.
@@ -213,7 +213,7 @@ class CvmfsClient:
             return number, is_same
 
     def read(self, number: int, size: int, offset: int) -> bytes:
-        """Return up to ``size`` bytes of an open file from ``offset``; fewer at its end.
+        """Return ``size`` bytes of an open file from ``offset``; fewer at the end of the file.
 
         Raises:
             GridsteadError: If the content is not available. The failure is logged.
@@ -244,7 +244,7 @@ class CvmfsClient:
         )
 
     def _show(self, signed_files: SignedFiles) -> None:
-        """Show a revision after its root catalog is in the cache."""
+        """Fetch the root catalog of a revision into the cache, and then show the revision."""
         ports, manifest = self._ports, signed_files.manifest
         old_tree = tree = self._tree
         if tree is None or tree.root != manifest.catalog:
@@ -269,7 +269,7 @@ class CvmfsClient:
         return self._tree
 
     def _remember_kernel_entry(self, path: str, entry: TreeEntry | None, tree: Tree) -> None:
-        """Remember an entry that the kernel caches, and forget entries that it no longer caches."""
+        """Remember an entry that the kernel caches. Forget entries that it caches no longer."""
         now = self._ports.monotonic()
         self._kernel_entries.pop(path, None)
         self._kernel_entries[path] = entry, tree, now
@@ -304,7 +304,7 @@ class CvmfsClient:
         return number, handle
 
     def _is_last_content(self, path: str, pieces: tuple[Piece, ...]) -> bool:
-        """Remember the content of an opened file, and return whether it was the same last time."""
+        """Remember the content of an opened file. Return whether the last content was the same."""
         is_same = self._last_contents.pop(path, None) == pieces
         self._last_contents[path] = pieces
         if len(self._last_contents) > MAX_LAST_CONTENTS:

@@ -11,8 +11,8 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[3]
 FOLDER = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"]) / "installed"
 INSTALLED = FOLDER / "collections/ansible_collections/gridstead/site"
-# The other tests of ansible-test create a separate environment. They always download pip from a
-# host of Ansible's continuous integration, which cannot be reached here.
+# The list lacks the tests of ansible-test that create a separate environment. These always download
+# pip from a host of Ansible's continuous integration, which cannot be reached from here.
 SANITY_TESTS = (
     "action-plugin-docs", "compile", "empty-init", "ignores", "line-endings", "no-assert",
     "no-get-exception", "no-illegal-filenames", "no-smart-quotes", "replace-urlopen", "shebang",
@@ -53,7 +53,7 @@ def test_ansible_doc_prints_every_role():
     assert set(documentation) == names
 
 
-def test_the_artifact_contains_no_tests_and_no_contracts():
+def test_the_artifact_has_no_folders_except_those_of_the_collection():
     folders = {path.name for path in INSTALLED.iterdir() if path.is_dir()}
 
     assert folders == {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the lab's inventory script for the lab of a molecule scenario.
 
-Each scenario has a symbolic link to this file. The program sets the environment variables of the
-lab, because molecule does not always pass them.
+Each scenario has a link to this file. The file sets the script's environment variables, because
+molecule does not always pass them.
 """
 
 import os

@@ -101,7 +101,7 @@ def hierarchies(mountinfo: str) -> Hierarchies:
 
 
 def _used_controllers(v1: dict[str, Path]) -> tuple[tuple[str, Path], ...]:
-    """Return the controllers that the lab uses, with their mount points."""
+    """Return the v1 controllers that are mounted and that the lab uses, with their mount points."""
     mounted = []
     for name in (*JOB_CONTROLLERS, "pids"):
         mount_point = v1.get(name)

@@ -6,8 +6,8 @@ class LabError(Exception):
     """An action of the lab failed.
 
     Args:
-        message: One line that names the failed object, in lower case and without a full stop.
-        hint: A sentence with the action for the user, or an empty text.
+        message: A line that names what failed. It starts in lower case and has no full stop.
+        hint: A sentence that says what the user can do, or an empty text.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -17,7 +17,7 @@ class LabError(Exception):
 
 
 class InvalidTopology(LabError):
-    """A topology file is not valid. The lab is unchanged."""
+    """A topology file is not valid. No command has changed the lab."""
 
 
 class CommandFailed(LabError):

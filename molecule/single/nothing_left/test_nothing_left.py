@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a host after a teardown equals the host before the site.
+"""Test that after a teardown, a host equals the host before the site was set up.
 
-File declared.yml lists the allowed differences with the reasons.
+File declared.yml lists each allowed difference with its reason.
 """
 
 import json
@@ -18,12 +18,12 @@ HERE = Path(__file__).resolve().parent
 HOSTS = tuple(json.loads(Path(os.environ["GRIDSTEAD_LAB_TOPOLOGY"]).read_text())["hosts"])
 ALLOWED_DIFFERENCES = yaml.safe_load((HERE / "declared.yml").read_text())
 # The lab's image contains the control plane's virtual environment, which the teardown removes. Key
-# "seen" contains patterns of the names that may differ, as in declared.yml.
+# "seen" contains patterns for the names of files that may differ, as it does in declared.yml.
 DIFFERENCE_OF_IMAGE = {"seen": {"file": ["/opt/gridstead(/.*)?"]}}
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_the_host_equals_its_state_before_the_site(host, request):
+def test_the_host_equals_the_host_before_the_site_was_set_up(host, request):
     before = json.loads(
         Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], f"before-{host}.json").read_text()
     )
@@ -38,9 +38,9 @@ def test_the_host_equals_its_state_before_the_site(host, request):
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_kernel_has_no_firewall_rules(host):
-    """The test runs nft of this machine in the host's network namespace.
+    """The test runs this machine's nft in the host's network namespace.
 
-    The teardown has removed package nftables from the host.
+    The host has no nft, because the teardown has removed package nftables.
     """
     lab = names.names(HERE.parents[2], os.environ["GRIDSTEAD_LAB_NAME"])
     init = processes.init_of(processes.nspawns(lab)[host])

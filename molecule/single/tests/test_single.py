@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test a site on one host: all services run there, and a job is run and paid."""
+"""Test a site on one host: all services run on this host, and a job is run and paid."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ def test_no_unit_has_failed(get_host):
     assert get_host("grid1").check_output("systemctl list-units --failed --plain --no-legend") == ""
 
 
-def test_only_slurmd_provides_the_slurm_configuration(get_host):
+def test_slurmd_provides_the_slurm_configuration_and_sackd_does_not_run(get_host):
     assert not get_host("grid1").service("sackd").is_running
     assert get_host("grid1").check_output("sinfo --noheader --format=%N:%T") == "grid1:idle"
 

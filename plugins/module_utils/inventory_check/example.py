@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds placeholders of inventory/example that an inventory still contains.
 
-No real site has these values. Without this check, a run would fail halfway.
+No real site has these values. Without this check, a playbook run would fail halfway.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLACEHOLDER = re.compile(
 
 
 def placeholders(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find all placeholders. One diagnostic lists them."""
+    """Find all placeholders, and yield one diagnostic that lists them. Yield none if none exist."""
     texts_by_location: dict[str, str] = {}
     for host in inventory.hosts.values():
         for where, text in _host_texts(host):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deployments of the contracts on a chain, and nodes that interrupt a deployment at any step.
 
-The contracts of one deployment are a set.
+"The set" of a deployment is the group of contracts that it creates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEND_METHOD = "eth_sendRawTransaction"
 
 
 class Crash(BaseException):
-    """Simulates the death of the process. No ``except Exception`` catches it."""
+    """Simulates the death of the process. ``except Exception`` does not catch a ``Crash``."""
 
 
 def has_method(requests, method):
@@ -35,7 +35,7 @@ def has_method(requests, method):
 
 
 class CrashingNode(Node):
-    """A node whose client dies at transaction number ``position``, before or after sending it."""
+    """A node whose client dies before or after it sends transaction number ``position``."""
 
     def __init__(self, url, position, *, sent):
         super().__init__(url)
@@ -100,13 +100,13 @@ class DeploymentSite:
         return self.deployment().plan_steps(operator=OPERATOR.address, supply=COIN)
 
     def crash(self, position, *, sent):
-        """Deploy until the client dies, before or after sending transaction number ``position``."""
+        """Deploy until the client dies before or after it sends transaction ``position``."""
         with pytest.raises(Crash):
             self.run(self.node(CrashingNode, position, sent=sent))
         self.wait_for_mining()
 
     def leave_pending(self, position):
-        """Crash after each transaction up to number ``position``. The last one stays pending."""
+        """Crash after each transaction up to number ``position``, and leave that one pending."""
         for _ in range(position - 1):
             self.crash(1, sent=True)
         self.chain.anvil.rpc("evm_setAutomine", False)
@@ -122,7 +122,7 @@ class DeploymentSite:
         return self.chain.anvil.rpc("anvil_getAutomine")
 
     def next_nonce(self, block="latest"):
-        """Return ADMIN's next nonce at a block, which is the number of ADMIN's transactions."""
+        """Return ADMIN's next nonce at a block: the number of transactions that ADMIN has sent."""
         return int(self.chain.anvil.rpc("eth_getTransactionCount", ADMIN.address, block), 16)
 
     def created_contracts(self):
@@ -138,7 +138,7 @@ class DeploymentSite:
         return sum(line.startswith(start) for line in self.reported)
 
     def drop_intents(self):
-        """Remove the recorded transactions from the file. Earlier releases did not write them."""
+        """Remove the recorded transactions from the file, like a file of an earlier release."""
         document = json.loads(self.path.read_text())
         fields = ("chain_id", "genesis", "admin", "contracts")
         self.path.write_text(json.dumps({field: document[field] for field in fields}))

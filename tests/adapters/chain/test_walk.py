@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs from request to payment, with the real services on real chains of both generations."""
+"""Jobs from request to payment, with the real services on real chains.
+
+The chains have Gridstead's contracts ("ours") or those of DeepSquare 1.2.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ ESCROW = 200 * COIN
 
 @pytest.fixture
 def grid_services(chain, expected, tmp_path):
-    """The services of a grid whose provider has joined."""
+    """Yield the services of a grid whose provider has joined."""
     services = GridServices(chain, tmp_path, batch=expected.max_calls)
     services.join()
     yield services
@@ -80,7 +83,7 @@ def test_several_jobs_are_all_paid(grid_services, expected):
 @pytest.mark.parametrize(
     "boundary", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"]
 )
-def test_supervisor_that_dies_runs_and_settles_its_job_once(grid_services, boundary):
+def test_job_runs_once_and_is_settled_once_if_the_supervisor_dies(grid_services, boundary):
     number = grid_services.request()
     grid_services.failpoint = boundary
     slurm_job_id = grid_services.start_job(number)
@@ -97,7 +100,7 @@ def test_supervisor_that_dies_runs_and_settles_its_job_once(grid_services, bound
 
 
 def test_job_that_ran_while_the_supervisor_was_down_is_paid(grid_services, expected):
-    """Our contracts accept the earlier start. DeepSquare 1.2 pays for at most 15 minutes."""
+    """Our contracts accept a start time in the past. DeepSquare 1.2 pays at most 15 minutes."""
     number = grid_services.request()
     slurm_job_id = grid_services.submit(number)
     grid_services.slurm.start(slurm_job_id)
@@ -113,7 +116,7 @@ def test_job_that_ran_while_the_supervisor_was_down_is_paid(grid_services, expec
         assert billed_min in {15, 16}
 
 
-def test_node_failure_costs_the_customer_the_minimum(grid_services, expected):
+def test_job_that_a_node_failure_ends_costs_at_most_one_minute(grid_services, expected):
     before, _ = grid_services.grid.balances()
     number = grid_services.request()
     slurm_job_id = grid_services.start_job(number)
@@ -129,7 +132,7 @@ def test_node_failure_costs_the_customer_the_minimum(grid_services, expected):
 
 
 def test_job_cancelled_before_its_start_costs_nothing(grid_services):
-    """DeepSquare 1.2 does not notify the provider. The supervisor detects the cancellation."""
+    """DeepSquare 1.2 does not notify the provider. The supervisor must notice the cancellation."""
     before, _ = grid_services.grid.balances()
     number = grid_services.request()
     slurm_job_id = grid_services.submit(number)

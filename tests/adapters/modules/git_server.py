@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A git server over HTTPS, which runs git http-backend, and the repositories of the server."""
+"""A git server over HTTPS, which runs the CGI program git http-backend, and its repositories."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Repository:
         return result.stdout.strip()
 
     def commit(self, files: dict[str, str | bytes], *, tag: str | None = None) -> str:
-        """Commit files, with a tag if given, and return the commit id."""
+        """Commit files, tag the commit if a tag is given, and return the commit id."""
         for name, content in files.items():
             file = self.root / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ class Repository:
         return self.commit_all(tag=tag)
 
     def commit_all(self, *, tag: str | None = None) -> str:
-        """Commit all changes in the repository, with a tag if given, and return the commit id."""
+        """Commit all changes, tag the commit if a tag is given, and return the commit id."""
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message", f"at {time.monotonic()}")
         if tag:

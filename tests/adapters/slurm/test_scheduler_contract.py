@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contract tests of port Scheduler, on the fake scheduler and on an agent that calls the fake.
 
-The tests are those of scheduler_contract.py.
+The tests, which every implementation of the port must pass, are in scheduler_contract.py.
 """
 
 import pytest

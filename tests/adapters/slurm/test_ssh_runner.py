@@ -17,7 +17,7 @@ TIMEOUT_S = 10
 
 
 class ServerWithoutChannels(paramiko.ServerInterface):
-    """Accepts every key. It does not answer the request for a channel until ``stop`` is set."""
+    """Accepts every key, but does not answer the request for a channel until ``stop`` is set."""
 
     def __init__(self, stop):
         self._stop = stop

@@ -2,7 +2,7 @@
 """The intake of reports: which reports are stored, and which are dropped.
 
 A node sends a report in a datagram. Slurm's job completion plugin writes a report as a line of a
-spool. A report is stored as a hint, which says that a Slurm job has started or ended.
+spool. The intake stores a report as a hint that a Slurm job has started or ended.
 """
 
 import json
@@ -15,7 +15,7 @@ from gridstead.domain.slurm.hint import Hint
 from gridstead.services.slurm.report_intake import BURST, RETENTION_S, ReportIntake
 
 NODE = "10.0.0.7"
-# The report has the version, event, Slurm job id, uid, step, node, start time and end time.
+# A report has the fields version, event, Slurm job id, uid, step, node, start time and end time.
 END = b"gridstead1 end 12 200001 batch compute1 1790000000 1790000060"
 JOB_KEY = f"179188/0x{2:040x}/0x{3:064x}/abc"
 

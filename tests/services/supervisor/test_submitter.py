@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The submitter, which submits several jobs at the same time.
 
-The gate of a customer is open if the customer's user and directories exist at the site.
+A customer's gate is the check that the customer's user and directories exist at the site. The gate
+is open if they exist.
 """
 
 import threading
@@ -23,11 +24,11 @@ TIMEOUT_S = 10
 
 
 class BarrierScripts:
-    """Port ScriptSource. Each request waits until ``parties`` requests are waiting.
+    """Implements port ``ScriptSource``. Each request waits until ``parties`` requests are waiting.
 
     Attributes:
-        unavailable: The numbers of the jobs whose script source does not answer.
-        broken: The numbers of the jobs whose secret is not text.
+        unavailable: The numbers of the jobs whose script cannot be fetched.
+        broken: The numbers of the jobs whose script has a secret that is not text.
     """
 
     def __init__(self, parties):
@@ -101,7 +102,7 @@ def test_scripts_of_several_jobs_are_fetched_in_parallel(setup):
     assert len(setup.slurm.submissions) == len(actions)
 
 
-def test_submission_is_written_to_the_journal_before_and_after(setup):
+def test_journal_has_an_entry_before_and_an_entry_after_each_submission(setup):
     actions = setup.new_actions(3)
 
     setup.submitter.submit(actions)
@@ -111,7 +112,7 @@ def test_submission_is_written_to_the_journal_before_and_after(setup):
         assert kinds == [EntryKind.SUBMIT_INTENDED, EntryKind.SUBMITTED]
 
 
-def test_job_without_a_script_does_not_delay_other_jobs(setup):
+def test_job_whose_script_cannot_be_fetched_does_not_delay_other_jobs(setup):
     failing_action, *other_actions = setup.new_actions(3)
     setup.scripts.unavailable = {failing_action.job.id.number}
 
@@ -155,7 +156,7 @@ def make_hanging_gate(called_addresses, *, answered=frozenset()):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_script_source_that_hangs_costs_one_timeout_per_tick(threads):
+def test_submitter_waits_for_a_hanging_script_source_once_per_tick(threads):
     setup = SubmitterSetup(threads)
     fetched_jobs = []
 
@@ -170,7 +171,7 @@ def test_script_source_that_hangs_costs_one_timeout_per_tick(threads):
     assert 1 <= len(fetched_jobs) <= 2 * threads
 
 
-def test_gate_that_hangs_costs_one_timeout_per_tick(setup):
+def test_submitter_waits_for_a_hanging_gate_once_per_tick(setup):
     called_addresses = []
     setup.slurm.check_gate = make_hanging_gate(called_addresses)
     actions = []

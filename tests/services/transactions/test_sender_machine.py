@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender under random crashes, reorgs, lost pools and unreachable endpoints."""
+"""The sender of transactions under random crashes, reorgs, lost pools and unreachable nodes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def settlement(job, state):
 
 
 class SenderMachine(RuleBasedStateMachine):
-    """A provider's sender; the rules change the chain, the node, the clock and the outbox."""
+    """A provider's sender. Each rule changes the chain, the node, the clock or the outbox."""
 
     def __init__(self):
         super().__init__()
@@ -75,7 +75,7 @@ class SenderMachine(RuleBasedStateMachine):
             self.start()
 
     def claim_jobs(self, customer, count):
-        """Request, match and claim jobs of a customer in one block."""
+        """Request jobs of a customer, match them and claim them, all in one block."""
         self.ledger.automine = False
         for _ in range(count):
             self.script_count += 1
@@ -136,7 +136,7 @@ class SenderMachine(RuleBasedStateMachine):
         count=st.integers(1, 3),
     )
     def chain_is_reorganised(self, depth, customer, count):
-        """After the reorg, other jobs may get the same numbers."""
+        """After the reorg, new jobs may get the numbers of jobs that the reorg removed."""
         # A node that keeps its pool could mine old transactions before the sender can act. Anvil
         # drops the pool, and so does this rule.
         self.ledger.pool.clear()

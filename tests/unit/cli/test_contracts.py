@@ -71,7 +71,7 @@ def test_wrong_checksum_of_an_address_is_refused(administer, command):
 @pytest.mark.parametrize(
     "address", [CHECKSUM_ADDRESS, CHECKSUM_ADDRESS.lower(), "0x" + CHECKSUM_ADDRESS[2:].upper()]
 )
-def test_address_with_valid_or_no_checksum_is_accepted(administer, address):
+def test_address_with_a_valid_checksum_or_without_a_checksum_is_accepted(administer, address):
     result = administer("grant", "admin", address)
 
     assert "could not reach the chain" in result.err
@@ -125,7 +125,7 @@ def test_missing_deployment_file_is_an_error(gridstead):
     assert "cannot read the deployment /nonexistent/deployment.json" in result.err
 
 
-def test_error_is_json_with_json_option(gridstead):
+def test_error_is_printed_as_json_with_option_json(gridstead):
     result = gridstead(
         "contracts", "status", "--contract=0x12", "--rpc-url=http://127.0.0.1:1", "--json"
     )

@@ -62,7 +62,7 @@ def record(outcome=RunOutcome.SUCCEEDED, **changes):
 
 
 class FakeSite:
-    """Reports two events for each request, and returns a prepared result or raises it."""
+    """A fake site. For each request it reports two events and returns or raises a given result."""
 
     def __init__(self, result):
         self.result = result
@@ -123,7 +123,7 @@ def test_missing_inventory_is_refused_before_the_run(gridstead, use_fake_site, t
     assert site.requests == []
 
 
-def test_apply_passes_its_options_and_shows_progress(gridstead, use_fake_site, tmp_path):
+def test_apply_passes_options_to_the_site_and_shows_progress(gridstead, use_fake_site, tmp_path):
     site = use_fake_site(record())
 
     options = ("-i", tmp_path, "-l", "compute1", "-t", "slurm_configure")
@@ -152,12 +152,12 @@ def test_failed_apply_prints_the_hint(gridstead, use_fake_site):
 
     result = gridstead("provider", "apply", "--json")
 
-    error_text = result.err[result.err.index("{") :]  # after the lines of the progress
+    error_text = result.err[result.err.index("{") :]  # The lines before it show the progress.
     assert json.loads(error_text)["error"]["hint"] == "Fix it."
     assert result.code == 78
 
 
-def test_verify_prints_findings_and_fails(gridstead, use_fake_site):
+def test_verify_with_findings_prints_them_and_fails(gridstead, use_fake_site):
     use_fake_site(
         (record(), Verification(check_count=9, hosts={"compute1": {}}, diagnostics=(DIAGNOSTIC,)))
     )
@@ -244,7 +244,7 @@ def test_plan_json_has_effects_jobs_and_changes(gridstead, use_fake_site):
     assert document["changes"][0]["diff"] == "-a\n+b\n"
 
 
-def test_runs_prints_a_list_or_one_run(gridstead, use_fake_site):
+def test_the_command_runs_prints_all_runs_or_the_run_with_an_id(gridstead, use_fake_site):
     use_fake_site(
         (record(RunOutcome.FAILED, failed=(FailedTask(host="a", task="x", message="no room"),)),)
     )
@@ -272,7 +272,7 @@ def test_progress_line_has_play_task_hosts_and_time():
     )
 
 
-def test_signals_request_a_stop_and_handlers_are_restored(capsys):
+def test_interruptible_counts_signals_as_stop_requests_and_restores_the_signal_handlers(capsys):
     stop = Stop()
     handler = signal.getsignal(signal.SIGINT)
 
@@ -287,7 +287,7 @@ def test_signals_request_a_stop_and_handlers_are_restored(capsys):
     assert "interrupting the task" in second
 
 
-def test_drift_prints_hosts_and_tasks_and_fails(gridstead, use_fake_site):
+def test_drift_with_changed_tasks_prints_them_by_host_and_fails(gridstead, use_fake_site):
     use_fake_site((record(), {"a": 2, "b": 0}))
 
     result = gridstead("provider", "drift")

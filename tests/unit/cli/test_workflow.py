@@ -24,7 +24,7 @@ def test_template_is_a_valid_workflow(gridstead, tmp_path, template):
     assert check_workflow(file.read_text(), strict=True).warnings == ()
 
 
-def test_each_template_file_is_a_value_of_the_option():
+def test_the_values_of_option_template_are_the_names_of_the_template_files():
     folder = Path("control/gridstead/workflow/templates")
 
     options = {template.value for template in Template}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queries with Slurm's commands: their order, and the handling of missing answers."""
+"""Queries that run Slurm's commands: the order of the commands, and missing answers."""
 
 from itertools import chain
 from pathlib import Path
@@ -25,7 +25,7 @@ def recorded_version(request, monkeypatch):
 
 
 class ScriptedRunner:
-    """Returns prepared answers by program, and records the commands.
+    """A runner of commands that returns a prepared answer for each program.
 
     An answer is the standard output, a CommandResult, or a list of answers for successive runs.
     """
@@ -50,7 +50,7 @@ class ScriptedRunner:
 
 
 def recorded(situation):
-    """Return the recorded output of a command in a situation."""
+    """Return the output of one of Slurm's commands that was recorded in a situation."""
     return (RECORDED / f"{situation}.txt").read_text(encoding="utf-8")
 
 
@@ -63,7 +63,10 @@ def query_slurmdbd(runner, names=("0x1",)):
 
 
 def test_queue_to_slurmdbd_is_checked_before_the_database_is_read():
-    """In the other order, both reads would miss a record that moves between them."""
+    """The queue holds records that slurmctld has not yet sent to the database.
+
+    If the database were read first, both reads would miss a record that is sent between them.
+    """
     runner = ScriptedRunner(sacct_json=recorded("sacct-json"))
 
     assert query_slurmdbd(runner).is_complete
@@ -106,7 +109,7 @@ def test_exit_codes_of_failures_are_read_from_the_json_output():
     for attempt in sample.attempts:
         if attempt.state == "FAILED":
             exit_codes.add(attempt.exit_code)
-    # As in wait(2), exit code 3 is the number 3 << 8, and the end by signal 9 is the number 9.
+    # The encoding is that of wait(2): exit code 3 is 3 << 8, and a death by signal 9 is 9.
     assert exit_codes == {3 << 8, 137 << 8, 9}
 
 

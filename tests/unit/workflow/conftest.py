@@ -9,7 +9,7 @@ from tests.unit.workflow.node import Node
 
 @pytest.fixture
 def node(tmp_path):
-    """Return a simulated node. After the test, kill the jobs that still run on it."""
+    """Yield a simulated node. After the test, kill the jobs that still run on the node."""
     node = Node(tmp_path)
     yield node
     node.kill_jobs()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about resources, handles and the number of steps in a whole workflow."""
+"""Rules about resources, handles and the number of steps in a whole workflow.
+
+A step ``launch`` runs steps in the background. A handle is its name, for steps that wait for it.
+"""
 
 from __future__ import annotations
 
@@ -129,18 +132,18 @@ def test_launched_steps_use_resources_until_a_step_waits_for_them():
     assert problem.startswith(
         "steps[1]: with earlier launched steps that still run, it needs 5 CPU threads"
     )
-    # The job also waits for launched steps at the end of their list.
+    # The job waits for launched steps at the end of the list of steps that contains the launch.
     assert problems({"steps": steps(launch(step_with_tasks(4)))}, step_with_tasks(4)) == []
 
 
 def test_a_step_that_is_too_large_is_reported_once():
     too_large = launch(step_with_tasks(5))
 
-    # One problem is about CPU threads, the other about memory. The loop causes no further problem.
+    # One problem is about CPU threads, the second about memory. The loop causes no third problem.
     assert len(problems(parallel_loop(2, too_large))) == 2
 
 
-def test_a_handle_can_be_used_in_its_list_and_in_nested_lists():
+def test_a_step_can_wait_for_a_handle_of_the_same_list_or_an_enclosing_list():
     launched = launch("x", handle="A")
     wait = {"dependsOn": ["a"]}
     nested = {"steps": steps(wait)}
@@ -156,7 +159,7 @@ def test_a_handle_can_be_used_in_its_list_and_in_nested_lists():
     "make_parallel_step",
     [lambda step: parallel_loop(1, step), launch, lambda step: {**launch("x"), "catch": [step]}],
 )
-def test_a_parallel_step_cannot_wait_for_an_outer_handle(make_parallel_step):
+def test_a_parallel_step_cannot_wait_for_a_launch_outside_it(make_parallel_step):
     parallel_step = make_parallel_step({"dependsOn": ["a"]})
 
     (problem,) = problems(launch("x", handle="a"), parallel_step)
@@ -173,7 +176,7 @@ def test_a_duplicate_handle_is_refused():
 def test_the_total_number_of_steps_is_limited():
     group = {"steps": steps(*["x"] * 250)}
 
-    # Five groups with 250 steps each are 5 + 1250 steps.
+    # The five groups are steps too, and each contains 250 steps: 5 + 5 * 250 steps.
     assert problems(*[group] * 5) == ["steps: has 1255 steps in total, more than 1024"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of steps in real namespaces. The programs that connect them are simulated."""
+"""Networks of steps, in real network namespaces that simulated programs connect."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def interfaces_in(output):
 
 @pytest.fixture
 def network_node(node):
-    """Return a node with network programs. After the test, no process and no file may remain."""
+    """Yield a node with network programs. Check that no process and no file of a test remains."""
     networks.install(node)
     yield node
     for pid in networks.helper_pids(node):
@@ -87,7 +87,7 @@ class TestNamespaces:
 
         assert result == (0, f"{expected}\n")
 
-    def test_only_outgoing_connections_are_possible(self, network_node):
+    def test_the_network_programs_are_told_to_refuse_incoming_connections(self, network_node):
         network_node.run(workflow(step("true"), step("true", network="pasta")))
 
         (slirp,), (pasta,) = calls(network_node, "slirp4netns"), calls(network_node, "pasta")
@@ -97,7 +97,7 @@ class TestNamespaces:
             assert pasta[pasta.index(option) + 1] == "none"
 
     def test_every_name_server_is_used(self, network_node):
-        """DeepSquare's implementation uses only the last name server."""
+        """In contrast, DeepSquare's implementation ignores all name servers but the last."""
         before = Path("/etc/resolv.conf").read_text()
 
         code, output = network_node.run(
@@ -160,7 +160,9 @@ class TestNamespaces:
 
 
 class TestTunnels:
-    def test_only_wg_quick_receives_the_configuration_of_a_tunnel(self, network_node):
+    def test_wg_quick_receives_the_configuration_of_a_tunnel_and_the_step_does_not(
+        self, network_node
+    ):
         job = workflow(step("cat /proc/net/dev; env; ls /tmp", {"wireguard": TUNNEL}), "env")
 
         code, output = network_node.run(job)
@@ -210,9 +212,9 @@ class TestTunnels:
         ]
         assert "tok'en" not in render(job)
 
-    def test_each_task_receives_the_key(self, network_node):
-        """srun copies its input to all tasks."""
-        # The simulated srun reads its input once, and passes a copy of it to each task.
+    def test_each_task_receives_the_key_of_the_tunnel(self, network_node):
+        """The key is in the input of srun, which copies this input to all tasks."""
+        # This simulated srun does the same: it reads its input once and passes a copy to each task.
         srun = (network_node.bin / "srun").read_text()
         srun = srun.replace('"$@" 2>&3 3>&- ||', '"$@" 2>&3 3>&- <<<"$input" ||')
         network_node.add_program("srun", srun.replace("exec 3>&2", "input=$(cat); exec 3>&2"))
@@ -273,7 +275,7 @@ class TestVirtualNetworks:
 
     def test_the_address_of_the_gateway_comes_from_slurm(self, network_node):
         # The script must read the address from a variable of Slurm. This simulated ``ip`` fails if
-        # the script queries the route to the node instead.
+        # the script asks for the route to the node instead.
         network_node.add_program(
             "ip",
             '#!/bin/sh\n[ "$*" != \'-4 route get 192.0.2.1\' ] || exit 2\nexec /sbin/ip "$@"\n',
@@ -288,9 +290,9 @@ class TestVirtualNetworks:
         assert "Endpoint = [fd00::1]:" in tunnels(network_node)[-1][1]
 
     def test_a_failed_job_leaves_no_directory_and_no_gateway(self, network_node):
-        """DeepSquare's implementation leaves the directory, and all gateways except the last.
+        """In contrast, DeepSquare's implementation leaves the directory and all gateways but one.
 
-        The fixture checks that no process and no file remain.
+        The fixture network_node checks that no process and no file remain.
         """
         job = workflow(
             step("exit 5", vnet_interface("b", "10.10.0.9/16")), virtualNetworks=NETWORKS

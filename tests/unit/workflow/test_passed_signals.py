@@ -10,8 +10,8 @@ import pytest
 
 TEMPLATES = files("gridstead.workflow") / "templates"
 FORWARD_SIGNALS = (TEMPLATES / "forward_signals.sh").read_text()
-# Replaces kill. Delays ``kill -0``, which checks whether a process exists, until bash has noticed
-# the end of the process.
+# A shell function that replaces the command kill. It delays ``kill -0``, which checks whether a
+# process exists, until bash has noticed the end of the process.
 DELAYED_KILL = 'export top=$$; kill() { if [[ $1 == -0 ]]; then sleep 0.5; fi; builtin kill "$@"; }'
 
 
@@ -54,10 +54,10 @@ def test_the_exit_code_of_the_command_is_returned(command, code):
     assert run(command) == (code, "")
 
 
-def test_the_exit_code_is_returned_whenever_the_command_ends():
-    """The commands end in the last 0.1 s before five seconds.
+def test_no_exit_code_is_lost_when_commands_end_just_before_five_seconds():
+    """Each command ends between 4.9 and 5 seconds after its start.
 
-    A function that waits with a timeout of five seconds would lose some of the exit codes.
+    An implementation that waits with a timeout of five seconds would lose some of the exit codes.
     """
     each = "(catch_signals; run_forwarding_signals sleep $seconds; echo $?) &"
 
@@ -73,5 +73,5 @@ def test_the_command_has_the_same_open_files_as_the_shell():
     assert in_command == in_shell
 
 
-def test_a_command_whose_parent_shell_was_killed_has_failed():
+def test_a_command_that_kills_its_parent_shell_has_failed():
     assert run("bash -c 'kill -KILL $PPID'") == (137, "")

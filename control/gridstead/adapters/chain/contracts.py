@@ -2,7 +2,7 @@
 """The addresses and the version of a grid's contracts.
 
 A grid has either Gridstead's contracts ("our contracts") or the contracts of DeepSquare 1.2 ("plain
-DeepSquare"), from which ours are derived.
+DeepSquare"). Our contracts are derived from those of DeepSquare 1.2.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ class Contracts:
     def has_batches(self) -> bool:
         """Whether these are our contracts, and not those of plain DeepSquare.
 
-        Ours have batches, bills in seconds, start times, prices that are fixed at the match, and
-        events that can be searched by job. With plain DeepSquare, each contract call is about one
-        job, bills are in whole minutes, and the price is the provider's price at the settlement. A
-        job starts when the call that reports the start is mined. Events cannot be searched by job.
+        Our contracts accept calls about several jobs, bill by the second, and store the start time
+        that the provider reports. They fix the price at the match, and their events can be searched
+        by job. With plain DeepSquare, each contract call is about one job, bills are in whole
+        minutes, and the price is the provider's price at the settlement. A job starts when the call
+        that reports the start is mined. Events cannot be searched by job.
         """
         return bool(self.version)
 
@@ -59,7 +60,7 @@ class Contracts:
 
 
 def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
-    """Return a grid's contracts; the MetaScheduler has the addresses of the others.
+    """Return a grid's contracts. Read their addresses from the MetaScheduler contract.
 
     Raises:
         ConfigError: If there is no MetaScheduler at the address, or its version is unknown.

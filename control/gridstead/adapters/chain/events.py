@@ -2,9 +2,9 @@
 """Decodes the contracts' events as domain events.
 
 The events are those of the published ABI. Gridstead's contracts ("our contracts") emit them, and so
-do the contracts of DeepSquare 1.2 ("plain DeepSquare"), from which ours are derived. The claims of
-one provider are read from an event that only our contracts emit, because the published event of a
-claim has no index by provider.
+do the contracts of DeepSquare 1.2 ("plain DeepSquare"), from which ours are derived. The published
+event of a claim has no index by provider. Therefore the claims of one provider are read from an
+additional event of our contracts, which plain DeepSquare does not emit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 
 EventFields = dict[tuple[str, str], tuple[ChainEventKind, dict[str, str]]]
 
-# For each event of a contract: the kind of the domain event, and the domain's names of the fields
-# by the contract's names.
+# For each event of a contract: the kind of the domain event, and a dict from the contract's name of
+# each field to the domain's name of that field.
 _FIELDS: EventFields = {
     ("MetaScheduler", "NewJobRequestEvent"): (
         ChainEventKind.JOB_REQUESTED,
@@ -68,10 +68,10 @@ class EventReader:
     """Decodes the events of one grid.
 
     Args:
-        contracts: The grid.
-        claims_of: If this is the address of a provider, only its claims are read. On plain
-            DeepSquare the claims of all providers are read, because they cannot be searched by
-            provider. Empty to read all events.
+        contracts: The contracts of the grid.
+        claims_of: The address of a provider, to read the claims of this provider and no other
+            events. On plain DeepSquare the claims of all providers are then read, because they
+            cannot be searched by provider. Empty to read all events.
     """
 
     def __init__(self, contracts: Contracts, *, claims_of: str = "") -> None:
@@ -103,7 +103,7 @@ class EventReader:
         }
 
     def read(self, log: Mapping[str, Any]) -> ChainEvent | None:
-        """Return the event of a log entry, None if ``filter`` does not select the entry."""
+        """Return the event of a log entry, or None if ``filter`` does not select the entry."""
         event_type = self._event_types.get((log["address"].lower(), log["topics"][0]))
         if event_type is None:
             return None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A JSON-RPC client for a node of the chain, over HTTP.
 
-Reads are batched. Each read is pinned to a block by its hash, so a node on another fork cannot
-answer it. Callers see no part of HTTP or JSON-RPC except ``RpcError``, which the other modules of
-the adapter interpret.
+Reads are sent in batches. Each read names its block by the block's hash, so a node on another fork
+refuses the read. Callers see no part of HTTP or JSON-RPC except ``RpcError``, which the other
+modules of this package interpret.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from gridstead.errors import ChainUnavailable
 
 REQUESTS_PER_BATCH = 100
 TIMEOUT_S = 20.0
-# Fragments of the messages with which nodes report a revert, lower case, without spaces.
+# Nodes report a revert with messages that contain one of these texts, after a conversion to lower
+# case and without spaces.
 _REVERT_FRAGMENTS = ("revert", "outofgas", "gasrequiredexceeds")
 
 
@@ -40,14 +41,14 @@ class RpcError:
 
     @property
     def is_revert(self) -> bool:
-        """Whether the contract reverted the call. Otherwise it is an error of the node."""
+        """Whether the contract reverted the call. Otherwise the node itself has failed."""
         message = self.message.lower().replace(" ", "")
         return bool(self.data) or any(fragment in message for fragment in _REVERT_FRAGMENTS)
 
 
 @dataclass(frozen=True, slots=True)
 class EthCall:
-    """A call of a view.
+    """A call of a view function of a contract.
 
     Attributes:
         to: The contract's address.
@@ -90,7 +91,7 @@ class Node:
         return answer
 
     def batch(self, requests: Sequence[Request]) -> list[Any]:
-        """Return the answers to several requests, in order; an ``RpcError`` for a failed one.
+        """Return the answers in the order of the requests; ``RpcError`` for a failed request.
 
         Raises:
             ChainUnavailable: If the node does not answer.
@@ -101,7 +102,9 @@ class Node:
         return answers
 
     def read(self, reads: Sequence[EthCall], *, at_block: Block) -> list[bytes | RpcError]:
-        """Return the data of views at a block, in order; an ``RpcError`` if a contract reverted.
+        """Return the results of view calls at a block, in the order of the calls.
+
+        The result of a call that the contract reverted is an ``RpcError``.
 
         Raises:
             ChainUnavailable: If the node does not answer, or the block is no longer in the chain.
@@ -145,9 +148,9 @@ class Node:
         return results
 
     def _send(self, body: list[dict[str, Any]]) -> httpx.Response:
-        """Return the response; send again if the server has just closed the idle connection.
+        """Return the response. Send again if the server has just closed the idle connection.
 
-        Every request is safe to repeat.
+        A repeated request is harmless.
         """
         try:
             return self._client.post(self._url, json=body)

@@ -41,9 +41,9 @@ class Inspector:
     """Reads one set of contracts.
 
     Args:
-        node: The chain.
-        contracts: The set.
-        report: Called with a line of progress while many jobs are read.
+        node: A node of the chain.
+        contracts: The contracts to read.
+        report: A function that is called with a line of progress while many jobs are read.
     """
 
     def __init__(self, node: Node, contracts: Contracts, *, report: Callable[[str], None]) -> None:
@@ -73,8 +73,8 @@ class Inspector:
         Args:
             accounts: Accounts whose roles are read even if no event names them.
             first_block: The first block of the set; None to let the node search all blocks.
-            count_escrow: Add up the escrow of all jobs. This takes about a second for a few
-                thousand jobs.
+            count_escrow: Whether to add up the escrow of all jobs, which takes about a second for a
+                few thousand jobs.
 
         Raises:
             ChainUnavailable: If the node does not answer.
@@ -112,7 +112,7 @@ class Inspector:
         )
 
     def _deployed(self, name: str, head: Block) -> DeployedContract:
-        """Return a contract of the set, and how its code compares with this release."""
+        """Return a contract of the set, with a comparison of its code with this release's code."""
         address = self._contracts_by_name[name].address
         addresses = {other: contract.address for other, contract in self._contracts_by_name.items()}
         pin = {"blockHash": head.hash, "requireCanonical": True}
@@ -137,7 +137,8 @@ class Inspector:
     ) -> tuple[Holder, ...]:
         """Return the accounts that have a role now.
 
-        Only ``accounts``, MetaScheduler and the accounts that were ever granted a role are checked.
+        The method checks ``accounts``, MetaScheduler, and each account that was ever granted a
+        role.
         """
         givers: dict[tuple[str, Role, str], str] = {}
         for grant in grants:
@@ -202,9 +203,9 @@ class Inspector:
         return Escrow(balance=balance, escrowed=escrowed, fees=fees, jobs=total, hot_jobs=hot_jobs)
 
     def _values(self, calls: Iterable[ViewArguments], head: Block) -> list[Any]:
-        """Return the results of views; None if a contract does not have the view.
+        """Return the results of views; None for a view that a contract does not have.
 
-        For example, the contracts of DeepSquare 1.2 do not have all views of Gridstead's contracts.
+        For example, the contracts of DeepSquare 1.2 lack some views of Gridstead's contracts.
         """
         views = list(calls)
         reads = [contract.read(name, *arguments) for contract, name, arguments in views]

@@ -20,7 +20,7 @@ class TransactionStep:
     """A transaction that has not been sent.
 
     Attributes:
-        title: What is true after the step. It is also the name of the step in a deployment file.
+        title: What is true after the step. A deployment file identifies the step by this title.
         contract: The name of the contract that is called or created.
         to: The contract's address; empty for a creation.
         function: The contract's function; ``constructor`` for a creation.
@@ -28,7 +28,7 @@ class TransactionStep:
         data: The transaction's data, 0x and hexadecimal digits.
         nonce: The planned nonce. It changes if another program uses the wallet in the meantime.
         creates: The address of the new contract; empty for a call.
-        gas: The node's estimate; None if it depends on an earlier step.
+        gas: The node's estimate; None if the estimate depends on an earlier step.
     """
 
     title: str
@@ -48,7 +48,7 @@ def role_id(name: str) -> bytes:
 
 
 def encode_change(change: Change) -> str:
-    """Return the data of a change's transaction. The names of roles are converted to their ids."""
+    """Return the data of a change's transaction. Names of roles are converted to role ids."""
     function = artifact(change.contract).functions[change.function]
     values: list[Any] = []
     for input_type, value in zip(function.inputs, change.arguments, strict=True):
@@ -84,7 +84,7 @@ def to_steps(
 
 
 def filler_step(nonce: int, sender: str) -> TransactionStep:
-    """Return a step that only uses a nonce: a transfer of 0 wei to the sender itself."""
+    """Return a step whose purpose is to use a nonce: a transfer of 0 wei to the sender itself."""
     title = f"nonce {nonce} is used, which nothing else waits with"
     return TransactionStep(
         title=title,
@@ -98,7 +98,7 @@ def filler_step(nonce: int, sender: str) -> TransactionStep:
 
 
 def to_json(step: TransactionStep) -> dict[str, Any]:
-    """Return a step as JSON. For a creation, it has the length and the hash of the code only."""
+    """Return a step as JSON. Of a created contract's code, it has the length and the hash."""
     fields: dict[str, Any] = {
         "title": step.title,
         "contract": step.contract,

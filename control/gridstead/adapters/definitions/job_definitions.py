@@ -43,7 +43,7 @@ Sign = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderWallet:
-    """The wallet of a provider: its address and the function that signs for it."""
+    """The wallet of a provider: the wallet's address and a function that signs with its key."""
 
     address: str
     sign: Sign
@@ -55,8 +55,8 @@ class JobDefinitionClient:
     Args:
         peer: Address and certificates of the service.
         wallet: The provider's wallet.
-        logger_ca_file: Path on compute nodes of the CA file of the grid's logger. None for the
-            system's CAs.
+        logger_ca_file: The path, on compute nodes, of the logger's CA file. None for the system's
+            CAs.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class JobDefinitionClient:
     def fetch(self, job: Job) -> Script:
         """Sign a challenge of the service and return the job's script.
 
-        Only NOT_FOUND is a final error. Other refusals may have a temporary reason, such as a chain
-        node that lags.
+        The status NOT_FOUND is a final error. Every other refusal may have a temporary reason, such
+        as a chain node that lags.
         """
         try:
             response = self._fetch(job)
@@ -102,7 +102,7 @@ class JobDefinitionClient:
         except grpc.RpcError as err:
             if err.code() is not grpc.StatusCode.UNAUTHENTICATED:
                 raise
-        # A service with a new key refuses older challenges, so the client tries once more.
+        # After a change of its key, the service refuses older challenges. So try once more.
         return self._sign_and_fetch(job)
 
     def _sign_and_fetch(self, job: Job) -> GetSBatchResponse:
@@ -141,8 +141,8 @@ def submit_workflow(
         url: ``https://host:port/graphql``.
         job: The workflow, as ``Workflow.to_graphql`` returns it.
         ca: PEM file of the service's CA. None for the system's CAs.
-        customer: Address of the owner. If it is empty, the owner is the first customer whose job
-            names the script.
+        customer: Address of the script's owner. If the address is empty, the owner is the first
+            customer whose job names the script.
 
     Raises:
         InvalidWorkflow: If the service rejected the workflow. Nothing is stored.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends a job's output to the logger: from pipes to the spool, and from the spool to the logger.
 
-Rule 1: the pipes are always read, so the job never waits. Rule 2: lines are kept until the logger
-has confirmed that they are durable. This module has few imports, because it runs in every job.
+Rule 1: the pipes are always read, so the job never waits. Rule 2: the spool retains lines until the
+logger has confirmed that it has stored them. This module has few imports, because it runs in every
+job.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class LogSender:
     Args:
         spool: The spool.
         connect: Connects to the logger and returns the function that sends chunks. The thread calls
-            it, because it takes time.
+            ``connect``, because a connection takes time.
     """
 
     def __init__(self, spool: Spool, connect: Callable[[], Send]) -> None:
@@ -53,9 +54,9 @@ class LogSender:
         self._thread.start()
 
     def finish(self) -> int:
-        """Wait until all chunks are sent, and return the number of lines that were not sent.
+        """Wait for the thread to send all chunks, and return the number of lines not sent.
 
-        The wait is short if the logger is unreachable.
+        The wait ends after a short time if the logger is unreachable.
         """
         self._ending.set()
         ended_at = time.monotonic()
@@ -81,7 +82,7 @@ class LogSender:
             self._spool.done()
 
     def _deliver(self, send: Send, batch: Sequence[Chunk]) -> bool:
-        """Send a batch, with retries; return False if the logger rejects it for good."""
+        """Send a batch, with retries. Return False if the logger rejects the batch for good."""
         pause_s = _FIRST_PAUSE_S
         while True:
             self._trying_since = time.monotonic()
@@ -96,7 +97,7 @@ class LogSender:
                 return True
             finally:
                 self._trying_since = None
-            if self._ending.wait(pause_s):  # finish() was called: retry after short pauses only
+            if self._ending.wait(pause_s):  # finish() was called, so the pauses must be short
                 time.sleep(_FIRST_PAUSE_S)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
@@ -104,7 +105,7 @@ class LogSender:
 def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
     """Read descriptors to their ends, and write their lines to the spool and to ``copy``.
 
-    Lines of different descriptors never mix.
+    No line contains text of two descriptors.
     """
     partial_lines = dict.fromkeys(sources, b"")
     poll = select.poll()
@@ -137,7 +138,7 @@ def _split(data: bytes, *, is_end: bool) -> tuple[bytes, bytes]:
 
 
 def write_all(fd: int, data: bytes) -> bool:
-    """Write all data. Return False if that failed, because a full disk must not stop the job."""
+    """Write all data. Return False after an error, because a full disk must not end the job."""
     view = memoryview(data)
     try:
         while view:

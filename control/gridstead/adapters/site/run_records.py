@@ -34,7 +34,7 @@ class RunRecordFiles:
             stream.write(_ADAPTER.dump_json(record, indent=2) + b"\n")
 
     def _open_new_file(self, name: str) -> int:
-        """Create a file and return its descriptor. If the name exists, append a number to it."""
+        """Create a file and return its descriptor. Append a number to a name that exists."""
         for attempt in count(1):
             suffix = f"-{attempt}{SUFFIX}" if attempt > 1 else SUFFIX
             with suppress(FileExistsError):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands, users and directories of the controller's host.
 
-The cluster agent uses them. It runs on this host as SlurmUser.
+The cluster agent, which runs on this host as SlurmUser, uses this module.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class LocalAccounts:
         self._lock = threading.Lock()
 
     def user(self, address: str) -> GridUser | None:
-        """Return the account of a user name. Returns None if the name does not resolve."""
+        """Return the user whose name is the address, or None if the name does not resolve."""
         try:
             entry = pwd.getpwnam(address)
         except KeyError:

@@ -31,8 +31,8 @@ CREATE TABLE IF NOT EXISTS report (
 class SqliteReports:
     """Implements port ``ReportStore``. It is thread-safe.
 
-    The sequence numbers of a new file start at the current time in milliseconds. So they increase
-    even if the file was lost and created again.
+    The sequence numbers of a new file start at the current time in milliseconds. So the numbers
+    still increase after the file was lost and created again.
 
     Raises:
         ConfigError: If the file cannot be opened.
@@ -51,7 +51,7 @@ class SqliteReports:
             raise ConfigError(f"could not open {path}", detail=str(err)) from err
 
     def add(self, hints: Iterable[Hint]) -> None:
-        """Store hints in one transaction and wake waiting readers."""
+        """Store the plugins' hints as reports in one transaction, and wake waiting readers."""
         now = self._clock.now()
         rows = [(hint.event, hint.slurm_job_id, hint.uid, hint.occurred_at, now) for hint in hints]
         if not rows:
@@ -67,9 +67,9 @@ class SqliteReports:
             self._changed.notify_all()
 
     def list_after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return reports with a higher sequence number, at most a thousand.
+        """Return at most a thousand reports whose sequence number is higher than ``sequence``.
 
-        If there is none, the call waits up to ``wait_s`` seconds for one.
+        If there is no such report, the call waits for one, up to ``wait_s`` seconds.
         """
         with self._changed:
             reports = self._select(sequence)
@@ -79,7 +79,7 @@ class SqliteReports:
             return reports
 
     def delete(self, *, before: int) -> None:
-        """Delete the reports that were stored before this time, Unix seconds."""
+        """Delete the reports that were stored before a time in Unix seconds."""
         with self._changed:
             self._database.execute("DELETE FROM report WHERE stored_at < ?", (before,))
 

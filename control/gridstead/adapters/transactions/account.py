@@ -23,7 +23,8 @@ MAX_REQUEST_LENGTH = 500_000
 MAX_MESSAGE_LENGTH = 500  # longer error messages of a node are truncated
 MIN_TIP = 1_000_000  # wei per gas; some nodes refuse a lower tip
 
-# Fragments of the error messages of geth, Nethermind, Besu and other nodes, lower case.
+# The texts below are parts of error messages of geth, Nethermind, Besu and other nodes. They are in
+# lower case.
 _ACCEPTED_MESSAGES = (
     "already known",
     "already imported",
@@ -42,7 +43,7 @@ _UNDERPRICED_MESSAGES = (
 )
 _CANNOT_PAY_MESSAGES = ("insufficient funds", "insufficientfunds", "upfront cost exceeds")
 _NONCE_USED_MESSAGES = ("nonce too low", "oldnonce")
-# Errors that do not depend on the transaction itself.
+# Parts of the messages of errors that do not depend on the transaction itself.
 _RETRY_LATER_MESSAGES = (
     "too many requests",
     "rate limit",
@@ -100,7 +101,7 @@ class ChainAccount:
         return Fees(max_fee=2 * base_fee + tip_wei, tip=tip_wei)
 
     def receipts(self, hashes: Iterable[str]) -> dict[str, Receipt]:
-        """Return the receipts of those transactions that are in a block, by hash."""
+        """Return the receipt of each transaction that is in a block, by the transaction's hash."""
         requested = list(hashes)
         answers = self._node.batch(
             [("eth_getTransactionReceipt", [tx_hash]) for tx_hash in requested]
@@ -116,9 +117,9 @@ class ChainAccount:
     def gas(
         self, batches: Sequence[Sequence[Call]], *, available_gas: int
     ) -> tuple[int | TransactionReverted, ...]:
-        """Return the gas limit of each batch, or the error with which the contract would refuse it.
+        """Return each batch's gas limit, or the error with which the contract would refuse it.
 
-        The node estimates the gas of the batches whose payload has no gas limit, in one request.
+        One request to the node estimates the gas of all batches whose payload has no gas limit.
         """
         limits: dict[int, int | TransactionReverted] = {}
         indexes: list[int] = []
@@ -174,9 +175,9 @@ class ChainAccount:
         return gas_of(call)
 
     def send(self, transactions: Sequence[Transaction]) -> tuple[Reply, ...]:
-        """Send transactions to the node and return its replies, in order.
+        """Send transactions to the node and return the node's replies, in order.
 
-        Each request carries at least one transaction, and more up to ``MAX_REQUEST_LENGTH``.
+        Each request carries as many transactions as fit into ``MAX_REQUEST_LENGTH``, at least one.
         """
         replies: list[Reply] = []
         page: list[str] = []
@@ -220,15 +221,15 @@ def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:
 def estimate_all(
     node: Node, sender: str, payloads: Sequence[tuple[Payload, str]]
 ) -> list[int | TransactionReverted]:
-    """Return for each payload a gas limit, or the error with which the contract would refuse it.
+    """Return a gas limit for each payload, or the error with which the contract would refuse it.
 
     Args:
         node: The chain.
         sender: The address that would send the transactions.
-        payloads: The payloads, each with the name of its call for the error.
+        payloads: The payloads, each with the name of its call for an error message.
 
     Raises:
-        ChainUnavailable: If the node answers with another error.
+        ChainUnavailable: If the node answers with an error that is not a revert.
     """
     requests: list[Request] = []
     for payload, _ in payloads:
@@ -250,7 +251,7 @@ def estimate_all(
 def to_fields(
     payload: Payload, *, chain_id: int, nonce: int, gas: int, fees: Fees
 ) -> dict[str, Any]:
-    """Return the fields of a transaction of type 2."""
+    """Return the fields of a transaction of type 2 (EIP-1559)."""
     fields: dict[str, Any] = {
         "type": 2,
         "chainId": chain_id,
@@ -273,7 +274,7 @@ def send_raw(node: Node, raw: str, sender: str) -> SendResult:
         ACCEPTED, UNDERPRICED or NONCE_USED.
 
     Raises:
-        ConfigError: If the sender cannot pay for it.
+        ConfigError: If the sender cannot pay for the transaction.
         ChainUnavailable: If the node does not answer, is busy, or refuses the transaction for
             another reason.
     """
@@ -313,6 +314,6 @@ def _to_reply(answer: Any) -> Reply:  # noqa: ANN401
 
 
 def _has_any(error: RpcError, fragments: Iterable[str]) -> bool:
-    """Return whether the node's message has one of these fragments, in any case."""
+    """Return whether the node's message contains one of these texts. Case is ignored."""
     message = error.message.lower()
     return any(fragment in message for fragment in fragments)

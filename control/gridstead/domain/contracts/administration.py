@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides which transactions an administrator must send to change a set of contracts.
 
-Rule 1: a change that is already in effect is not sent again. So an interrupted command can be
-repeated, and sends the remaining transactions.
+Rule 1: a change that is already in effect is not sent again. So the user can repeat an interrupted
+command, which then sends the remaining transactions.
 
 Rule 2: after every transaction each contract has an admin, except a sealed JobRepository.
 """
@@ -33,7 +33,8 @@ _REPEAT_HAND_OVER = "The current administrator must run `gridstead contracts han
 class Constant:
     """A number that the owner of Constants may set. Both bounds are valid values.
 
-    Source: contracts/src/Constants.sol, compared by tests/adapters/chain/test_administration.py.
+    The bounds are copied from contracts/src/Constants.sol. Test
+    tests/adapters/chain/test_administration.py compares the copies.
     """
 
     name: str
@@ -128,7 +129,7 @@ def find_constant(text: str) -> Constant:
     """Return the constant with this name. Case, dashes and underscores are ignored.
 
     Raises:
-        InvalidInput: If there is no constant of that name.
+        InvalidInput: If no constant has this name.
     """
     by_name = {constant.name.lower(): constant for constant in CONSTANTS}
     name = text.strip().replace("-", "").replace("_", "").lower()
@@ -177,7 +178,7 @@ def grant(state: GridState, sender: str, role: Role, account: str) -> tuple[Chan
     """Return the changes that grant a role to an account, in every contract with that role.
 
     Raises:
-        NotAllowed: If the sender is not admin of a contract that must be changed.
+        NotAllowed: If a contract must be changed of which the sender is not admin.
     """
     changes = tuple(_grant(state, role, account))
     _check_admin(state, sender, changes)
@@ -187,7 +188,7 @@ def grant(state: GridState, sender: str, role: Role, account: str) -> tuple[Chan
 def revoke(state: GridState, sender: str, role: Role, account: str) -> tuple[Change, ...]:
     """Return the changes that revoke a role of an account, in every contract with that role.
 
-    If the role is ``ADMIN``, offers to make the account the owner of a contract are withdrawn too.
+    For role ``ADMIN``, the changes also withdraw offers to make the account a contract's owner.
 
     Raises:
         NotAllowed: If the sender is not admin, if the account is the last admin, or if
@@ -227,9 +228,9 @@ def set_open(state: GridState, sender: str, *, is_open: bool) -> tuple[Change, .
 
 
 def hand_over(state: GridState, sender: str, new_owner: str) -> tuple[Change, ...]:
-    """Return the changes that let another admin take over from the current one.
+    """Return the changes that let a new admin take over from the current admin.
 
-    Both admins can act until the new one takes over.
+    Both admins can act until the new admin takes over.
 
     Raises:
         InvalidInput: If the new owner is the sender, one of the contracts or the zero address.
@@ -250,11 +251,11 @@ def hand_over(state: GridState, sender: str, new_owner: str) -> tuple[Change, ..
 def seal(state: GridState, sender: str) -> tuple[Change, ...]:
     """Return the changes that remove the last admin of JobRepository permanently.
 
-    MetaScheduler then remains the only account that may write to it.
+    Afterwards no account but MetaScheduler may ever write to JobRepository.
 
     Raises:
-        NotAllowed: If the sender is not admin of JobRepository, if another account may write to it,
-            or if its writers are not known.
+        NotAllowed: If the sender is not admin of JobRepository, if an account other than
+            MetaScheduler may write to it, or if the accounts that may write to it are not known.
     """
     _check_searched(state, f"cannot seal {SEALABLE} while its writers are not known")
     if state.is_sealed:
@@ -281,8 +282,8 @@ def take_over(state: GridState, new_owner: str) -> tuple[Change, ...]:
     """Return the changes by which a new admin takes over from the old one.
 
     The new admin accepts the offered contracts and then revokes the role of the old admin. In each
-    contract the old admin is the account that granted the role to the new one. Admins that the new
-    admin has appointed remain.
+    contract the old admin is the account that granted the admin role to the new admin. Admins that
+    the new admin has appointed remain.
 
     Raises:
         NotAllowed: If the old admin has not handed over all contracts, if the old admin is not
@@ -329,7 +330,7 @@ def _revoke(state: GridState, role: Role, account: str) -> Iterator[Change]:
 
 
 def _revoke_in(state: GridState, contract: str, admin: str) -> list[Change]:
-    """Return the change that revokes the role of an admin in one contract."""
+    """Return the change that revokes an account's admin role in one contract."""
     return [change for change in _revoke(state, Role.ADMIN, admin) if change.contract == contract]
 
 
@@ -388,9 +389,9 @@ def _accept_offers(
 
 
 def _old_admin(state: GridState, contract: str, new_owner: str) -> str:
-    """Return the account that granted the admin role to the new owner and still holds it.
+    """Return the account that granted the admin role to the new owner and is still an admin.
 
-    Returns an empty text if there is none.
+    Returns an empty text if there is no such account.
     """
     grantor = ""
     for holder in state.holders:
@@ -400,7 +401,7 @@ def _old_admin(state: GridState, contract: str, new_owner: str) -> str:
 
 
 def _appointed_admins(state: GridState, contract: str, new_owner: str) -> set[str]:
-    """Return the new owner, the admins that it appointed, and the admins that these appointed."""
+    """Return the new owner and all admins that it appointed, directly or through other admins."""
     appointed_admins: set[str] = set()
     for holder in state.holders:
         if (holder.contract, holder.role) != (contract, Role.ADMIN):
@@ -432,7 +433,10 @@ def _check_only_admin(state: GridState, new_owner: str) -> None:
 
 
 def _check_admin(state: GridState, sender: str, changes: Iterable[Change]) -> None:
-    """Raise an error if the sender is not admin of a contract whose roles or state change."""
+    """Raise an error if a change needs an admin of its contract and the sender is not one.
+
+    Every change except ``offerOwnership`` needs an admin.
+    """
     for change in changes:
         contract = change.contract
         needs_admin = change.function != "offerOwnership"

@@ -3,7 +3,7 @@
 
 The name of a log is the name of its Slurm job. DeepSquare's clients request a log by this name. The
 name contains the job number, and job numbers start again on a new chain, so several logs can have
-the same name. Only the *log identity*, which is derived from the job key, is unique. Output is
+the same name. The *log identity*, which is derived from the job key, is unique. Output is
 stored in *chunks*. A chunk is one or more whole lines of one stream. The lines of a log are
 numbered from 1.
 """
@@ -44,7 +44,7 @@ class LogId:
     Attributes:
         owner: The customer's address, lower case.
         name: The name of the Slurm job.
-        log_identity: Identifies the job among the jobs of this name. 32 hexadecimal digits.
+        log_identity: Identifies the log among the logs with this name. 32 hexadecimal digits.
     """
 
     owner: str
@@ -58,11 +58,12 @@ class Chunk:
 
     Attributes:
         data: The lines, separated by line feeds. No line feed follows the last line.
-        timestamp_ns: When they were written, by the clock of the writer. Unit: ns since 1970, UTC.
+        timestamp_ns: When the lines were written, by the writer's clock. Unit: ns since 1970, UTC.
         stream: The source of the lines.
-        writer: Identifies one run of a writer. 0 for writers that do not number their chunks.
-        sequence: The number of the chunk in this run, from 1, increasing. 0 for writers that do
-            not number their chunks.
+        writer: Identifies a run of the writer, the program that sent the lines. 0 if the writer
+            does not number its chunks.
+        sequence: The number of the chunk in this run, from 1, increasing. 0 if the writer does not
+            number its chunks.
     """
 
     data: bytes
@@ -85,7 +86,7 @@ class StoredChunk:
         chunk: The chunk.
         start: The position of the chunk. Positions are opaque: do not calculate with them.
         end: The position after the chunk.
-        first_line: The number of its first line, from 1.
+        first_line: The number of the chunk's first line, from 1.
     """
 
     chunk: Chunk

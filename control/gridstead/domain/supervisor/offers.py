@@ -47,11 +47,11 @@ def must_register(offered: Register, current: Provider | None, waiting: Provider
 
     Args:
         offered: The current offer of the provider.
-        current: The provider's active record on the chain. None if there is none.
-        waiting: The provider's record that waits for approval. None if there is none.
+        current: The provider's active record on the chain. None if no record is active.
+        waiting: The provider's record that waits for approval. None if no record waits.
 
     Returns:
-        False if one of the two records equals the offer, otherwise True.
+        False if ``current`` or ``waiting`` equals the offer, otherwise True.
     """
     offered_values = (offered.hardware, offered.prices, offered.labels)
     for record in (current, waiting):

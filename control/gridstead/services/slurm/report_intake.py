@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Receives the reports of the Slurm plugins for the cluster agent.
 
-Reports arrive in datagrams from nodes and in the spool of the job completion plugin. The agent
-never replies to a datagram. It drops an invalid report.
+Reports arrive in datagrams from nodes, and as lines in the spool of the job completion plugin. The
+agent drops invalid reports and never replies to a datagram.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gridstead.ports import Clock, CompletionSpool, MungeOpener, ReportStore
 RETENTION_S = 86_400
 DELETION_INTERVAL_S = 3_600
 LOG_INTERVAL_S = 60
-# Each node has its own limits. A job that floods the agent with reports suppresses only the reports
-# of its own node.
+# Each node has its own limits. So a job that floods the agent with reports suppresses reports of
+# the job's nodes, but of no other node.
 MAX_RATE_PER_S = 200.0
 BURST = 1_000.0
 
@@ -59,7 +59,7 @@ class ReportIntake:
         self._next_log_at = 0
 
     def receive(self, datagram: bytes, source: str) -> None:
-        """Store the report in a datagram, if the sender, the credential and the rate are valid."""
+        """Store a datagram's report, if the sender, the munge credential and the rate are valid."""
         rate = self._rates.get(source)
         if rate is None or not rate.allows(self._clock.now()):
             self._drop(f"{source} is not a known node, or exceeds its rate limit")

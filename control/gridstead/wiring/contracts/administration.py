@@ -46,8 +46,8 @@ class GridContracts:
     Attributes:
         node: The node of the chain.
         contracts: The contracts.
-        first_block: The first block of the set. None if it is not known.
-        expected: The addresses in the deployment file, by name. Empty without such a file.
+        first_block: The first block of the set. None if this block is not known.
+        expected: The addresses in the deployment file, by name. Empty if no file was given.
     """
 
     node: Node
@@ -72,7 +72,7 @@ class GridContracts:
         """Send the transactions of a plan, signed by a wallet.
 
         Args:
-            plan: Returns the changes that a set still needs.
+            plan: A function that returns the changes that are still necessary.
             wallet: Keystore file and password file of the administrator.
             accounts: The accounts whose roles the plan reads.
             dry_run: Whether to send nothing.
@@ -147,7 +147,8 @@ def parse_recipient(text: str) -> str:
     """
     address = parse_address(text)
     given = text.strip()
-    # The checksum is in the case of the digits a to f. An address in one case has no checksum.
+    # The case of the digits a to f encodes the checksum. An address whose digits are all in lower
+    # case or all in upper case has no checksum.
     is_lower_case = given == address
     is_upper_case = given == "0x" + given[2:].upper()
     has_checksum = not is_lower_case and not is_upper_case

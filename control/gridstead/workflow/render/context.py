@@ -13,7 +13,7 @@ from gridstead.workflow.schema import NetworkInterface, ResolvedUse, Step, Workf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderContext:
-    """The position of a step in the workflow, and what it inherits from outer steps.
+    """The position of a step in the workflow, and what the step inherits from enclosing steps.
 
     Attributes:
         workflow: The whole workflow.
@@ -24,10 +24,10 @@ class RenderContext:
         tunnel_files: The file in ``$private`` for each tunnel of the workflow.
         parts: The path to the step, outermost step first. It consists of step numbers, from 1, and
             of list names such as ``catch``. Example: ``("3", "catch", "1")``.
-        variables: By name of a loop variable (``item`` or ``index``): the name of the script
-            variable that contains its value.
-        handles: By handle in lower case: the ``number`` of the launched step that the step can wait
-            for. Each list of steps adds a map for the handles of its own steps.
+        variables: The name of the script variable with the value of each loop variable, by the name
+            of the loop variable (``item`` or ``index``).
+        handles: The ``number`` of each launched step that the step can wait for, by the handle of
+            the launched step in lower case. Each list of steps adds a map for its own handles.
         signals: The signals that end the enclosing launches. 0 means no signal.
         in_module: Whether the step belongs to a module.
     """
@@ -83,7 +83,7 @@ def children(step: Step) -> tuple[Step, ...]:
 
 
 def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield all steps, also nested ones, each before its nested steps."""
+    """Yield all steps and all nested steps. A step comes before the steps nested in it."""
     for step in steps:
         yield step
         yield from all_steps(children(step))

@@ -16,7 +16,7 @@ _PLAIN_CONTROL_CHARACTERS = "\n\t"
 
 
 class _ShellTemplate(Template):
-    """A template with placeholders ``%%{name}``, which do not occur in shell code."""
+    """A template with placeholders such as ``%%{name}``. Shell code contains no such text."""
 
     delimiter = "%%"
 
@@ -33,7 +33,7 @@ def quote(text: str) -> str:
 
 
 def _is_control(char: str) -> bool:
-    """Return whether an ASCII character must be escaped. Line feeds and tabs may stay."""
+    """Return whether a character is an ASCII control character other than line feed and tab."""
     is_control = char < " " or char == "\x7f"
     return is_control and char not in _PLAIN_CONTROL_CHARACTERS
 
@@ -63,7 +63,7 @@ def too_large(subject: str, size: int, limit: int) -> InvalidInput:
 
     Args:
         subject: What is too large, with a verb, such as ``the script has``.
-        size: The size, or a lower bound of it. Unit: bytes.
+        size: The size, or a lower bound of the size. Unit: bytes.
         limit: The maximum size. Unit: bytes.
     """
     return InvalidInput(

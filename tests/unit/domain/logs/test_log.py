@@ -89,7 +89,7 @@ def test_chunk_counts_its_lines(message):
     assert Chunk(data=data, timestamp_ns=1).lines == len(to_lines(data))
 
 
-def test_short_key_is_a_configuration_error():
+def test_key_shorter_than_32_bytes_is_a_configuration_error():
     check_key(b"k" * 32)
     with pytest.raises(ConfigError):
         check_key(b"k" * 31)
@@ -99,7 +99,7 @@ def test_token_is_valid_until_a_grace_period_after_the_paid_time():
     assert token_end(NOW, paid_s=3600) == NOW + 3600 + TOKEN_GRACE_S
 
 
-def test_validity_of_a_token_is_limited():
+def test_token_is_valid_for_at_most_the_longest_token_time():
     assert token_end(NOW, paid_s=10**9) == NOW + LONGEST_TOKEN_S
 
 
@@ -113,7 +113,7 @@ def test_token_is_not_valid_for_another_log(owner, log_name):
 
 
 @pytest.mark.parametrize("token", ["", "é", write_token(b"j" * 32, PERMIT)])
-def test_token_of_another_key_is_not_valid(token):
+def test_token_that_was_not_signed_with_the_key_is_not_valid(token):
     assert parse_token(KEY, token, owner=CUSTOMER, log_name="0x07") is None
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time at which a job expires, and the providers to which it may be matched again.
 
-A job is due if the contracts allow its expiry and a safety margin has passed. A job is cold if it
-has ended. Plain contracts are those of DeepSquare 1.2, from which the contracts of Gridstead are
-derived.
+A job is due if the contracts allow the job to expire and a safety margin has passed since then. A
+job is cold if it has ended. "Plain contracts" are the contracts of DeepSquare 1.2, from which the
+contracts of Gridstead are derived.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ from gridstead.domain.matching.expiry import (
 GRACE_S = 86_400
 TEN_YEARS_S = 10 * 365 * 86_400
 TIMEOUTS = Timeouts(claim_blocks=10, start_s=3600, settle_grace_s=GRACE_S)
-PLAIN_TIMEOUTS = Timeouts(claim_blocks=10)  # of plain contracts: claimed jobs never expire
+PLAIN_TIMEOUTS = Timeouts(claim_blocks=10)  # On plain contracts, claimed jobs never expire.
 MATCHED = job(JobState.META_SCHEDULED)
 CLAIMED = job(JobState.SCHEDULED)
 RUNNING = job(JobState.RUNNING, escrow=100 * CREDIT, price_per_min=3 * CREDIT)
@@ -50,7 +50,7 @@ def history_of(*events):
     return history
 
 
-# Offsets from the last block or second before a job is due, and whether it is due.
+# Offsets from the last block or second before a job is due, and whether the job is due then.
 BEFORE_AND_AFTER_THE_LIMIT = [(-1, False), (0, False), (1, True)]
 
 
@@ -64,7 +64,7 @@ def test_match_is_due_after_the_claim_timeout_and_the_margin(timeouts, offset, e
 
 
 @pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
-def test_claim_timeout_starts_at_the_last_claim_of_the_provider(offset, expected):
+def test_claim_timeout_is_counted_from_the_last_claim_of_the_provider(offset, expected):
     last_claim = CLAIM_BLOCK + 50
     newest_block = head(last_claim + 10 + MARGIN_BLOCKS + offset)
 
@@ -157,7 +157,7 @@ def test_pending_or_cold_job_is_never_due(state):
     assert not is_due(job(state), head=newest_block, timeouts=TIMEOUTS, claimed_at=T0)
 
 
-# The return of a job to PENDING is either a refusal or a claim timeout. For both, the contracts
+# A job returns to PENDING after a refusal or after a claim timeout. In both cases the contracts
 # emit JOB_REFUSED.
 def test_return_after_a_claim_is_a_refusal():
     history = history_of(

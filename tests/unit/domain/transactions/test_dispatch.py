@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decisions of a wallet's sender.
 
-An outbox entry is a call that must be sent. A transaction contains the calls of its entries. A
-nonce has several transactions if the sender replaced one with a transaction with higher fees. A
-call is cleared if it may be sent to the node now. An objection to a call is the reason why the call
-is no longer valid and must not be sent.
+An outbox entry is a call that must be sent. A transaction contains the calls of one or several
+entries. After the sender has replaced a transaction by one with higher fees, both have the same
+nonce. A call is cleared if it may be sent to the node now. An objection to a call is the reason why
+the call is no longer valid and must not be sent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def transaction(nonce, *entry_ids, name="", **fields):
 
 
 def view(*entries, transactions=(), waiting=None, **fields):
-    """Return a chain view in which the transactions were sent just now. ``fields`` change it."""
+    """Return a chain view in which the transactions were sent just now, with these fields."""
     if waiting is None:
         just_sent = Waiting(since=NOW, last_sent_at=NOW)
         waiting = dict.fromkeys(map(hash_of, transactions), just_sent)
@@ -142,7 +142,7 @@ def test_newest_transaction_of_a_nonce_is_sent_again_if_all_were_refused():
 
 
 @pytest.mark.parametrize(("is_refused", "entry_ids"), [(True, ()), (False, (1,))])
-def test_replacement_is_empty_if_the_node_refuses_all_transactions_of_a_nonce(
+def test_replacement_has_no_calls_if_the_node_refuses_all_transactions_of_a_nonce(
     is_refused, entry_ids
 ):
     first, second = transaction(7, 1), transaction(7, 1, name="b")
@@ -314,7 +314,7 @@ def test_objection_does_not_affect_a_mined_call():
     assert plan.changes == ()
 
 
-def test_same_transaction_is_sent_again_after_a_reorg():
+def test_transaction_that_a_reorg_removed_is_sent_again_unchanged():
     removed_transaction = transaction(7, 1)
 
     plan = plan_for(entry(1, state=SendState.MINED), transactions=[removed_transaction], waiting={})
