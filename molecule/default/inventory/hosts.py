@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the lab's inventory script for the lab of a molecule scenario.
 
-The scenarios link to this file. It sets the environment because molecule does not always pass it.
+The inventory of each scenario is a symbolic link to this file. Molecule does not always pass the
+variables GRIDSTEAD_LAB_* to an inventory script, so this script sets the variables.
 """
 
 import os
