@@ -63,7 +63,7 @@ def test_the_settings_of_the_example_inventory_are_valid(service, site):
         SERVICES[service].model_validate(tomllib.loads(text))
 
 
-def test_only_the_public_service_has_a_memory_limit(site):
+def test_the_public_service_has_a_memory_limit_and_the_supervisor_has_none(site):
     template = ROLE.path / "templates/etc/systemd/system/gridstead.service.j2"
     units = {}
     for name in SERVICES.keys() & {"job-definitions", "supervisor"}:
