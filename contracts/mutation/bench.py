@@ -22,7 +22,7 @@ SETTINGS = {
     "FOUNDRY_FUZZ_RUNS": "64",
     "FOUNDRY_INVARIANT_RUNS": "16",
 }
-# The quick tests run first and kill most mutants, so that few mutants need the slow invariant tests.
+# The quick tests run first and kill most mutants, so few mutants need the slow invariant tests.
 TEST_SELECTIONS = (("--no-match-path", "test/invariant/*"), ("--match-path", "test/invariant/*"))
 TIMEOUT_S = 300
 # The replacement of bin/solc in the copy. It sends the input of forge to the compiler process.

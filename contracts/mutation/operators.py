@@ -24,7 +24,7 @@ WORDS = {"true": "false", "false": "true"}
 BINARY = COMPARISONS | ARITHMETIC | LOGIC | ASSIGNMENTS
 STATES = tuple(state.name for state in JobState)
 KINDS = ("CLAIMABLE", "CANCELLING", "TOP_UP")
-# If one of these words precedes parentheses, the parentheses do not contain the arguments of a call.
+# Parentheses after one of these words do not contain the arguments of a call.
 NOT_CALLS = re.compile(
     r"catch|constructor|error|event|for|function|if|mapping|modifier|returns|type|while"
 )

@@ -201,7 +201,7 @@ def roles_in(playbook):
 
 
 @pytest.mark.parametrize(("other_databases", "answer_count"), [(0, 1), (1, 0)])
-def test_mariadbs_tables_are_retained_if_another_database_exists(other_databases, answer_count, site):
+def test_mariadbs_tables_remain_if_another_database_exists(other_databases, answer_count, site):
     """The role gives debconf an answer that makes the removal of the package delete the tables.
 
     If the server has another database, the role must not give this answer.

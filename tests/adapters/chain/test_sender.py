@@ -82,7 +82,7 @@ def test_call_is_final_after_its_confirmations(grid, wallet_sender):
     assert len(wallet_sender.hashes()) == 1
 
 
-def test_many_jobs_take_one_transaction_per_kind_of_call(grid, paused_chain, wallet_sender, open_sender):
+def test_jobs_take_one_transaction_per_kind_of_call(grid, paused_chain, wallet_sender, open_sender):
     numbers = request_jobs(grid, 40)
     operator = open_sender(paused_chain, paused_chain.operator)
     operator.put_match(grid, *numbers)
