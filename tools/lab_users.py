@@ -69,7 +69,7 @@ class LabGrid:
 
     @property
     def chain(self) -> Path:
-        """The folder of role devnet with the contracts' addresses and the admin's wallet."""
+        """The folder to which role devnet wrote the contracts' addresses and the admin's wallet."""
         return self.folder / "secrets" / "chain"
 
     @property
@@ -126,7 +126,7 @@ def lab_grid(name: str | None = None) -> LabGrid:
 
 
 def administrator(grid: LabGrid) -> User:
-    """Return the owner of the contracts, whose wallet role devnet stored in the lab's folder."""
+    """Return the owner of the contracts. Role devnet stored the owner's wallet in the lab."""
     password = grid.folder / "secrets" / "wallet-admin"
     return _user(grid, "admin", grid.chain / "admin.json", password)
 
@@ -171,8 +171,8 @@ def _user(grid: LabGrid, name: str, keystore: Path, password: Path) -> User:
 def _fund(grid: LabGrid, address: str, credits_: int) -> None:
     """Send coins for gas and ``credits_`` (wei) to a wallet, as `gridstead devnet fund` does.
 
-    A file lock lets only one process use the administrator's wallet at a time: two processes would
-    sign transactions with the same nonce.
+    During the call, a file lock keeps other processes from using the administrator's wallet.
+    Without the lock, two processes could sign transactions with the same nonce.
     """
     owner = administrator(grid)
     admin = (owner.keystore, owner.password)

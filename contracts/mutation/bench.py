@@ -12,9 +12,9 @@ from pathlib import Path
 
 CONTRACTS = Path(__file__).resolve().parents[1]
 NODE_MODULES = CONTRACTS / "node_modules"
-# With dynamic test linking, the tests load the contracts' code from the build output. A mutant is
-# therefore compiled without the tests. The number of fuzz runs is small, because a test should not
-# need luck to kill a mutant.
+# With dynamic test linking, the tests load the contracts' code from the build output. Forge can
+# therefore compile a mutant without the tests. The number of fuzz runs is small: a mutant should be
+# killed by a test that checks the changed behaviour, and not by a lucky random input.
 SETTINGS = {
     "FOUNDRY_OPTIMIZER": "false",
     "FOUNDRY_DYNAMIC_TEST_LINKING": "true",
@@ -22,7 +22,7 @@ SETTINGS = {
     "FOUNDRY_FUZZ_RUNS": "64",
     "FOUNDRY_INVARIANT_RUNS": "16",
 }
-# The quick tests run first, so that few mutants need the slow invariant campaigns.
+# The quick tests run first and kill most mutants, so few mutants need the slow invariant tests.
 TEST_SELECTIONS = (("--no-match-path", "test/invariant/*"), ("--match-path", "test/invariant/*"))
 TIMEOUT_S = 300
 # The replacement of bin/solc in the copy. It sends the input of forge to the compiler process.

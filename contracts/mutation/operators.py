@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mutants of a Solidity source: copies with one small change that a person could make.
 
-Rule 1: the functions convert text to text. Only the compiler decides whether a mutant compiles.
+Rule 1: the functions convert text to text. They may yield mutants that do not compile, because the
+compiler detects such mutants later.
 Rule 2: the source is formatted by forge, so a binary operator has white space on both sides.
 Comments, strings, imports, and code outside contracts and libraries are not changed.
 """
@@ -23,7 +24,7 @@ WORDS = {"true": "false", "false": "true"}
 BINARY = COMPARISONS | ARITHMETIC | LOGIC | ASSIGNMENTS
 STATES = tuple(state.name for state in JobState)
 KINDS = ("CLAIMABLE", "CANCELLING", "TOP_UP")
-# Words before parentheses that are not calls, or whose parameters would only be renamed.
+# Parentheses after one of these words do not contain the arguments of a call.
 NOT_CALLS = re.compile(
     r"catch|constructor|error|event|for|function|if|mapping|modifier|returns|type|while"
 )
@@ -39,7 +40,7 @@ KEPT_STATEMENTS = ("if", "for", "while", "unchecked", "assembly", "try", "using"
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: the text at an offset of the source, and its replacement."""
+    """One change of a source: an offset, the text at this offset, and the replacement."""
 
     start: int
     old: str
@@ -51,7 +52,7 @@ class Mutant:
 
 
 def mutants_of(source: str) -> tuple[Mutant, ...]:
-    """Return every mutant of a source once, by offset."""
+    """Return all mutants of a source, sorted by offset and without duplicates."""
     masked = _mask(source)
     first_contract = re.search(r"^(abstract contract|contract|library) ", masked, re.MULTILINE)
     if first_contract is None:
@@ -128,7 +129,7 @@ def _conditions(masked: str) -> Iterator[Mutant]:
 
 
 def _statements(masked: str) -> Iterator[Mutant]:
-    """Yield mutants without a statement."""
+    """Yield mutants in each of which one statement is removed."""
     for body_start, body_end in _bodies(masked):
         for match in STATEMENT.finditer(masked[body_start:body_end]):
             text, start = match.group(1), body_start + match.start(1)
@@ -188,13 +189,13 @@ def _ternaries(masked: str) -> Iterator[Mutant]:
 
 
 def _modifiers(masked: str) -> Iterator[Mutant]:
-    """Yield mutants without an access modifier."""
+    """Yield mutants in each of which one access modifier is removed."""
     for match in re.finditer(r"(?<=\s)(onlyRole\(\w+\)|onlyOwner)(?=\s)", masked):
         yield Mutant(match.start(), match.group(), "")
 
 
 def _closing(text: str, start: int, opening: str = "(", closing: str = ")") -> int:
-    """Return the offset of the bracket that closes the one at an offset."""
+    """Return the offset of the bracket that closes the opening bracket at offset ``start``."""
     depth = 0
     for offset in range(start, len(text)):
         if text[offset] == opening:
@@ -207,5 +208,5 @@ def _closing(text: str, start: int, opening: str = "(", closing: str = ")") -> i
 
 
 def _depth(text: str, opening: str, closing: str) -> int:
-    """Return the number of brackets that are opened and not closed in a text."""
+    """Return the number of opening brackets in a text minus the number of closing brackets."""
     return text.count(opening) - text.count(closing)

@@ -67,7 +67,8 @@ abstract contract Base {
         returns (uint256)
     {
         if (value >= minimum && value <= maximum) return value;
-        // No overflow: if the range were all of uint256, the value would be inside.
+        // The sum cannot overflow: the value is outside of the range, so the range is not all of
+        // uint256.
         return minimum + value % (maximum - minimum + 1);
     }
 

@@ -6,9 +6,10 @@ import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {Job, JobId, JobStatus, ProviderPrices, Settlement} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Settlements: the bill, the division of the escrow, and the events. A status is hot until
-/// the job has ended. The published call is the function providerSetJobStatus, which starts or
-/// settles a job. It is published by DeepSquare 1.2, from which these contracts are derived.
+/// @notice Tests of settlements: the bill, the division of the escrow, and the events. The status
+/// of a job is hot until the job has ended. These contracts are derived from DeepSquare 1.2. "The
+/// published call" is the function of DeepSquare 1.2 that starts or settles a job:
+/// providerSetJobStatus.
 contract SettlementTest is Grid {
     function test_a_job_that_does_not_exist_cannot_be_settled() public {
         expectError(bytes4(keccak256("InvalidJob()")));

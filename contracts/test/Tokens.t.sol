@@ -11,7 +11,8 @@ import {JobId, JobStatus} from "../src/Types.sol";
 import {CallingToken, Customer} from "./Doubles.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Hostile tokens: a reentrant call gains no credits, and a refused transfer loses none.
+/// @notice Tests with hostile tokens: a caller gains no credits by a reentrant call, and loses no
+/// credits by a refused transfer.
 contract TokensTest is Grid {
     CallingToken private token;
     Customer private customer;

@@ -226,7 +226,7 @@ def _for_each(
     *,
     as_json: bool,
 ) -> None:
-    """Run an action on each repository. A failure does not stop the others."""
+    """Run an action on each repository, also if the action failed on another repository."""
     from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415 - slow import
 
     settings = _load(config, names)

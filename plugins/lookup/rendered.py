@@ -32,9 +32,10 @@ _raw:
 
 
 class ShallowCopiedVariables(dict[str, Any]):
-    """Variables whose deep copy is a shallow copy.
+    """Variables whose deep copy is a shallow copy. It saves time in lookup `template`.
 
-    A shallow copy is enough, because rendering only adds names and does not change values.
+    That lookup makes a deep copy of all variables before it renders a template. A shallow copy is
+    enough, because the lookup adds variables but does not change the values of variables.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:

@@ -124,8 +124,8 @@ def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Po
     """Run a second Traefik with the new files and the dynamic files that the operator added.
 
     Yields:
-        The address of its API, its log and its process. If the caller is killed, the kernel kills
-        the process too.
+        The address of the second Traefik's API, its log file and its process. If the caller is
+        killed, the kernel kills this process too.
     """
     with tempfile.TemporaryDirectory(prefix="traefik-trial-") as name:
         folder = Path(name)
@@ -199,7 +199,8 @@ def check_live(options: Mapping[str, Any]) -> None:
     """Check that the running Traefik has loaded both documents without an error.
 
     Raises:
-        InvalidConfiguration: If that is still not the case after ``timeout_s`` seconds.
+        InvalidConfiguration: If Traefik has not loaded both documents within ``timeout_s`` seconds,
+            or reports an error.
     """
     static, dynamic = options["static_document"], options["dynamic_document"]
     address = static["entryPoints"][API]["address"]

@@ -26,7 +26,8 @@ def _postgresql_bin() -> Path | None:
 def _server_account() -> dict[str, int]:
     """Return the account of the server, as arguments of ``subprocess.run``.
 
-    PostgreSQL refuses to run as root. If the tests do not run as root, there are no arguments.
+    PostgreSQL refuses to run as root. If the tests do not run as root, the result is empty, and the
+    server runs as the user of the tests.
     """
     if os.geteuid() != 0:
         return {}

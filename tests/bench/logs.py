@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the logger: throughput, delay of a follower, time added to a job, memory per stream.
 
-The logger is a separate process with TLS on the loopback interface and encrypted logs on disk. It
-acknowledges lines after it has written them to disk. The writers are processes that send the same
-calls as a job's log writer: chunks of 64 KiB, 4 MiB per call. The exit code is 1 if a measurement
-misses its limit.
+The logger is a separate process with TLS on the loopback interface and encrypted logs on disk. The
+logger acknowledges lines after it has written the lines to disk. The writers are processes that
+send the same calls as a job's log writer: chunks of 64 KiB, 4 MiB per call. The exit code is 1 if a
+measurement misses its limit.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def run_writer(address: str, ca: Path, access: WriteAccess, count: int) -> None:
 
 
 def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
-    """Return the total MB/s (1e6 bytes) of several writers, each with its own log."""
+    """Return the total MB/s (1e6 bytes per second) of several writers. Each writes its own log."""
     count = mib * MIB // CHUNK_BYTES
     processes = []
     for _ in range(writers):
@@ -105,7 +105,7 @@ def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
 
 
 def follower_delays(logger: LoggerProcess) -> list[float]:
-    """Return the delays until a follower receives a line, in seconds."""
+    """Return, for each line, the seconds from the write until a follower receives the line."""
     owner = Wallet()
     log = log_of(owner.address)
     client = LoggerClient(logger.peer)
@@ -191,7 +191,7 @@ def job_time(node: Node, access: dict[str, str], *, logging: bool) -> float:
 
 
 def memory_per_browser(logger: LoggerProcess, port: int) -> float:
-    """Return the logger's memory per browser stream, in KiB, with separate connections."""
+    """Return the logger's memory per browser, in KiB. Each browser has its own connection."""
     tls = ssl.create_default_context(cafile=logger.peer.ca)
     before_kib = resident_memory_kib(logger)
     connections = []
@@ -223,7 +223,7 @@ def memory_per_browser(logger: LoggerProcess, port: int) -> float:
 
 
 def median_writer_delay_s(logger: LoggerProcess, folder: Path, lines: int) -> float:
-    """Return the median time from the end of the output to the end of the writer, in seconds."""
+    """Return the median time from the end of a job's output to the end of its log writer, in s."""
     times = []
     for _ in range(ENDED_JOBS):
         access_file = logger.access_file(folder / "access", log_of(Wallet().address))
@@ -256,7 +256,7 @@ def node_with_log_writer(folder: Path) -> Node:
 
 
 def logger_environment(logger: LoggerProcess, address: str) -> dict[str, str]:
-    """Return the environment variables of a job that logs to this address."""
+    """Return the environment variables of a job that sends its output to a logger's address."""
     log = log_of(Wallet().address)
     return {
         "GRIDSTEAD_LOGGER_URL": address,

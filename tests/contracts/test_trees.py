@@ -50,7 +50,7 @@ def leaves(nodes):
 
 
 @pytest.mark.parametrize("path", TEST_FILES, ids=lambda path: path.name)
-def test_tests_and_leaves_are_the_same(path):
+def test_leaves_of_a_tree_are_the_names_of_the_tests(path):
     tests = [name.replace("_", " ") for name in TEST_NAME.findall(path.read_text())]
 
     assert tree_of(path).exists(), f"{tree_of(path).name} is missing"
@@ -58,7 +58,7 @@ def test_tests_and_leaves_are_the_same(path):
 
 
 @pytest.mark.parametrize("path", TEST_FILES, ids=lambda path: path.name)
-def test_refusals_come_first(path):
+def test_refused_calls_come_first_in_the_tree_of_a_function(path):
     function, first_case = None, None
     for depth, text in read_nodes(tree_of(path)):
         if depth == 0:

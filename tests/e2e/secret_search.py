@@ -66,7 +66,7 @@ def encodings_of(secret: str) -> Iterator[bytes]:
 
 
 class SecretSearch:
-    """A search for a set of secrets, which collects the places where it finds them.
+    """A search for a set of secrets. It collects the places where it finds a secret.
 
     Args:
         lab: The running lab.
@@ -161,8 +161,8 @@ class SecretSearch:
     def _search_process(self, process: Path, searched: dict[tuple[str, str], bytes]) -> bool:
         """Search a process and return whether it belongs to a host.
 
-        ``searched`` contains the environments and command lines of earlier searches. Unchanged ones
-        are not searched again.
+        ``searched`` contains the environments and command lines of earlier searches. An environment
+        or command line that has not changed is not searched again.
         """
         cgroup = ""
         for kind in ("environ", "cmdline"):

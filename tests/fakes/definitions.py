@@ -40,11 +40,12 @@ def job_id(number: int) -> JobId:
 
 @dataclass
 class MemoryScripts:
-    """Ports ScriptStore and TakenNonces.
+    """A store in memory. Implements the ports ScriptStore and TakenNonces.
 
     Attributes:
         records: The stored scripts, by batch location hash.
-        owners: The addresses of the owners, by batch location hash. Empty without an owner.
+        owners: The addresses of the owners, by batch location hash. An address is empty while the
+            script has no owner.
         ends: The times at which the scripts expire (Unix seconds), by batch location hash. None
             while a job uses the script.
         current_uses: The uses of scripts by jobs that have not ended.
@@ -127,7 +128,7 @@ class MemoryScripts:
 
 @dataclass
 class MemoryModules:
-    """Port Modules.
+    """A source of modules in memory. Implements port Modules.
 
     Attributes:
         texts: The texts of the modules, by source.
@@ -150,7 +151,7 @@ class MemoryModules:
 
 @dataclass
 class MemoryLogs:
-    """Port LogSink. ``synced`` maps a log to the number of its chunks that are durable."""
+    """Implements port LogSink. ``synced`` contains the number of durable chunks of each log."""
 
     max_bytes: int = 10**6
     logs: dict[LogId, list[StoredChunk]] = field(default_factory=dict)

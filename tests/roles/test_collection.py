@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collection gridstead.site: its documentation and its artifact.
+"""Tests of the documentation and the built artifact of the collection gridstead.site.
 
 The molecule scenario `collection` installs the artifact and sets up a host with it.
 """
@@ -42,7 +42,10 @@ def test_ansible_doc_prints_every_role_with_its_entry_points():
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory):
-    """By path: the link target of each file in the built artifact; empty if it is not a link."""
+    """Return the target of each symbolic link in the built artifact, by the link's path.
+
+    The dict also contains the other files, each with an empty target.
+    """
     folder = tmp_path_factory.mktemp("artifact")
     run("tools/collection", folder)
     (path,) = folder.iterdir()
@@ -86,7 +89,7 @@ def test_the_artifact_contains_neither_tests_nor_sources_of_other_programs(artif
     assert "inventory/lab" not in artifact
 
 
-def test_the_collection_the_wheel_and_the_wiring_have_one_version():
+def test_the_collection_the_wheel_and_the_inventory_have_the_same_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wiring = (ROOT / "inventory/group_vars/all/control_plane.yml").read_text()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role control_plane: the settings of services, and the conditions to restart them."""
+"""Tests of role control_plane: the settings of services, and the reasons to restart services."""
 
 import tomllib
 
@@ -54,7 +54,7 @@ def test_a_value_without_a_toml_form_is_refused():
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES))
-def test_the_settings_of_the_example_inventory_load(service, site):
+def test_the_settings_of_the_example_inventory_are_valid(service, site):
     for host in site.hosts_of(ROLE):
         templar = site.templar(ROLE, host)
         settings = templar.template(templar.available_variables["control_plane_settings"])
@@ -63,7 +63,7 @@ def test_the_settings_of_the_example_inventory_load(service, site):
         SERVICES[service].model_validate(tomllib.loads(text))
 
 
-def test_only_the_public_service_has_a_memory_limit(site):
+def test_the_public_service_has_a_memory_limit_and_the_supervisor_has_none(site):
     template = ROLE.path / "templates/etc/systemd/system/gridstead.service.j2"
     units = {}
     for name in SERVICES.keys() & {"job-definitions", "supervisor"}:
@@ -88,7 +88,7 @@ def test_only_the_public_service_has_a_memory_limit(site):
         (True, set(), ["logger"], True),
     ],
 )
-def test_services_restart_for_new_files_and_check_mode_predicts_it(
+def test_services_restart_for_new_files_and_check_mode_predicts_the_restart(
     check_mode, changed, renewed, restart
 ):
     task = start_task()
@@ -102,8 +102,8 @@ def test_services_restart_for_new_files_and_check_mode_predicts_it(
 
 
 def test_a_service_reads_its_credentials_and_the_files_of_its_settings():
-    """Files of the service itself and systemd's copies of credentials are not included, because
-    they are always newer than the service.
+    """Two kinds of files are left out: files that the service writes, and systemd's copies of the
+    credentials. Both kinds are always newer than the start of the service.
     """
     settings = {
         "url": "/etc/not-a-file",

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""durable_file.write_whole: a file is complete at any time, and private until it is complete."""
+"""Tests of durable_file.write_whole, which replaces a file by a new file at once.
+
+Readers see the whole old content or the whole new content. The new file is private until it is
+complete.
+"""
 
 import errno
 import os
@@ -22,7 +26,7 @@ def test_the_file_has_content_mode_and_owner_and_no_temporary_file_remains(tmp_p
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_the_old_file_is_complete_until_the_new_file_is(tmp_path, monkeypatch):
+def test_the_old_file_is_unchanged_if_the_new_file_cannot_be_completed(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     contents = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of sinfo in which playbooks/drain.yml drains and resumes nodes."""
+"""Tests of the filters with which playbooks/drain.yml reads node states from output of sinfo."""
 
 import pytest
 from ansible_collections.gridstead.site.plugins.filter import node_states as filters
@@ -58,5 +58,5 @@ def sinfo_result(*lines, **more):
     ],
 )
 def test_a_node_that_stopped_answering_is_named(result, message):
-    """A node that did not answer before, such as compute3, is not named."""
+    """The message does not name compute3, which did not answer before either."""
     assert filters.loss_of_nodes(result, STATES_BEFORE) == message

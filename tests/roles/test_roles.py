@@ -11,7 +11,7 @@ from tests.roles.catalogue import COLLECTION, ROOT, Role, one_line, roles, with_
 
 from gridstead.domain.site.playbook import VERBS
 
-# The variable that names the role of playbooks/tasks/verify_role.yml.
+# The variable from which playbooks/tasks/verify_role.yml takes the name of the role to verify.
 ROLE_VARIABLE = "__verify_role"
 INCLUDES = ("ansible.builtin.import_role", "ansible.builtin.include_role")
 
@@ -30,7 +30,7 @@ def test_the_defaults_match_the_specification(role: Role):
 
 @every_role
 def test_the_defaults_name_every_variable_in_the_order_of_the_specification(role: Role):
-    """A required variable is commented out."""
+    """A required variable has no default, so the file names it in a comment."""
     assert list(role.options) == list(role.comments())
 
 
@@ -70,7 +70,7 @@ def test_roles_have_no_dependencies(role: Role):
 
 
 @every_role
-def test_the_first_word_of_a_handler_is_its_effect(role: Role):
+def test_the_first_word_of_a_handlers_name_is_its_effect(role: Role):
     """`gridstead provider plan` reads this word."""
     path = role.path / "handlers/main.yml"
     handlers = yaml.safe_load(path.read_text()) if path.exists() else []

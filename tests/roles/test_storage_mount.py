@@ -10,7 +10,8 @@ from tests.roles.catalogue import Role
 from tests.roles.modules import run_module
 
 ROLE = Role("shared_storage")
-# Mount points that every machine has. The tests replace stat, so that its results do not matter.
+# Mount points that every machine has. The tests replace program stat by a fake, so the file systems
+# at these mount points do not matter.
 ROOT = "/"
 HOME = "/proc"
 OLD = "/sys"
@@ -31,7 +32,7 @@ def mount_description(root, *folders):
 
 @pytest.fixture
 def check_mount(tmp_path, monkeypatch):
-    """A function that runs the module with fake programs.
+    """Return a function that runs the module with fake programs.
 
     With ``must="spare"`` the module fails if a remount could close files of jobs. With
     ``must="answer"`` the module fails if the mount does not work. ``stat`` has the script of the
@@ -106,7 +107,7 @@ def test_mounts_to_remove_are_retained_while_a_job_runs(check_mount):
 
 
 def test_a_mount_without_an_answer_is_retained_while_a_job_runs(check_mount):
-    """The server may answer later."""
+    """The mount works again if its server answers later, so jobs should keep their open files."""
     result = check_mount("spare", stat={ROOT: "exec sleep 30"}, paths=[ROOT], answer_s=0)
 
     assert result["failed"]

@@ -21,7 +21,7 @@ def tasks(name):
 
 
 def daemons(site, backend):
-    """Return the arguments of module daemon for each unit of a back end on the storage host."""
+    """Return the arguments of module `daemon` by unit, for a back end on the storage host."""
     templar = site.templar(
         ROLE,
         "infra",
@@ -53,8 +53,9 @@ def daemons(site, backend):
         ),
     ],
 )
-def test_a_server_reloads_every_newer_file(site, backend, paths):
-    # The daemon is reloaded for newer files in rereads, and restarted for newer files in reads.
+def test_a_server_is_reloaded_for_every_newer_file(site, backend, paths):
+    # The module reloads a daemon if a file in rereads is newer than the daemon's start, and
+    # restarts the daemon if a file in reads is newer.
     reloaded_files = set()
     for daemon in daemons(site, backend).values():
         reloaded_files |= set(daemon["rereads"])
@@ -116,7 +117,10 @@ def test_the_run_stops_if_the_configured_mount_is_missing():
 def test_a_new_back_end_is_refused_if_another_back_end_has_files(
     site, existing, backend, old_backends
 ):
-    """MooseFS was the default in an old release, so its users may not have set the variable."""
+    """The refusal protects sites that use the default back end of an old release, MooseFS.
+
+    The variable `shared_storage_backend` may not be set at such a site.
+    """
     stat_task, assert_task = tasks("backend.yml")
     assertion = assert_task["ansible.builtin.assert"]
     templar = site.templar(ROLE, "infra", shared_storage_backend=backend)
@@ -182,7 +186,7 @@ def test_a_different_mount_has_a_different_description(site, variables):
     assert mount_description(site) != mount_description(site, **variables)
 
 
-def test_dependents_and_other_clients_change_the_unit_and_not_the_description(site, render):
+def test_dependent_services_and_other_clients_change_the_unit_but_not_the_description(site, render):
     variables = {
         "shared_storage_needed_by": ["other.service"],
         "shared_storage_client_addresses": ["192.0.2.21"],
@@ -211,8 +215,8 @@ def test_the_mount_unit_records_the_description_of_the_present_mount(site, rende
     assert f"ExecStopPost=-/usr/bin/rm --force {recorded_path}" in unit
 
 
-def test_only_a_changed_description_causes_a_remount():
-    """`gridstead provider plan` reads from the handler's name that nodes are drained."""
+def test_a_remount_has_no_cause_except_a_changed_description():
+    """The name of the handler also tells `gridstead provider plan` that nodes are drained."""
     all_tasks = tasks("configure_client.yml") + tasks("moosefs/configure.yml")
 
     (notifying_task,) = tasks_with("notify", all_tasks)
@@ -229,7 +233,7 @@ def test_jobs_are_checked_before_any_file_is_written():
 
 @pytest.mark.parametrize("backend", ["nfs", "moosefs", "external"])
 def test_a_client_has_the_program_that_finds_jobs(site, backend):
-    """A minimal Debian may not have pgrep."""
+    """The program is pgrep, which a minimal Debian may not contain."""
     templar = site.templar(ROLE, "compute1", shared_storage_backend=backend)
 
     packages = templar.template(templar.available_variables["__shared_storage_required_packages"])

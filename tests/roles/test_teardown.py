@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The footprint of a role lists all its objects on a host, so that its teardown removes them.
+"""The footprint of a role lists all objects of the role on a host. The teardown removes them.
 
 Objects are paths, packages, units and accounts. A trace is an object that a footprint lists.
 """
@@ -16,7 +16,7 @@ from tests.roles.catalogue import COLLECTION, ROOT, Role, playbook_plays, roles
 from tests.roles.conftest import trust_templates
 from tests.roles.content import imported_playbooks, tasks_with
 
-# By module: the argument with the path that a task writes.
+# The argument that contains the path that a task writes, by module.
 PATH_ARGUMENTS = {
     "ansible.builtin.copy": "dest",
     "ansible.builtin.file": "path",
@@ -25,7 +25,7 @@ PATH_ARGUMENTS = {
     "ansible.posix.authorized_key": "path",
     "community.crypto.openssh_keypair": "path",
 }
-# By module: the kind of the object in its argument ``name``.
+# The kind of the object that argument ``name`` names, by module.
 NAMED_KINDS = {
     "ansible.builtin.apt": "packages",
     "ansible.builtin.systemd_service": "units",
@@ -52,14 +52,14 @@ every_role = pytest.mark.parametrize("role", TEARDOWNS, ids=lambda role: role.na
 
 
 def tasks_of(role):
-    """Yield the tasks of a role on its hosts, including tasks in blocks, without its teardown."""
+    """Yield the tasks that a role runs on its hosts, also those in blocks. Omit the teardown."""
     for path in sorted((role.path / "tasks").rglob("*.yml")):
         if path.name != "teardown.yml":
             yield from tasks_on_hosts(yaml.safe_load(path.read_text()))
 
 
 def tasks_on_hosts(tasks):
-    """Yield tasks and the tasks of their blocks, without tasks on the control machine."""
+    """Yield all tasks, also those in blocks, except tasks that run on the control machine."""
     for task in tasks:
         if task.get("delegate_to") != "localhost":
             yield task
@@ -74,8 +74,9 @@ def render_list(templar, value):
 
 
 def render_with_loop(templar, task, value):
-    """Return a task's value for each loop item. If the items are known only during a run, return
-    the folder of the path.
+    """Return a task's value, a path or a name, for each item of the task's loop.
+
+    If the items become known only when the task runs, return the folder of the path.
     """
     loop = task.get("loop", [None])
     variable = task.get("loop_control", {}).get("loop_var", "item")
@@ -132,7 +133,7 @@ def footprint_of(templar, role):
 
 
 def objects_outside_the_footprint(templar, role):
-    """Yield the paths and names that a role's tasks use but its footprint does not list."""
+    """Yield the paths and names that a role's tasks use but the role's footprint does not list."""
     footprint = footprint_of(templar, role)
     for task in tasks_of(role):
         for path in paths_of(templar, task):
@@ -155,7 +156,7 @@ def test_the_footprint_covers_all_objects_of_the_role(role, site):
 
 @every_role
 def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
-    """The paths of templates and files mirror the paths on the host."""
+    """A template or file has the same path in the role's folder as on the host."""
     host = (site.hosts_of(role) or ["controller"])[0]
     footprint = footprint_of(site.templar(role, host), role)
 
@@ -167,7 +168,7 @@ def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
 
 
 def test_roles_are_removed_in_reverse_order():
-    """If site.yml applies role a only before role b, the teardown removes b before a."""
+    """If every use of role a in site.yml precedes role b, the teardown removes b before a."""
     roles_with_teardown = {role.name for role in TEARDOWNS}
     applied = []
     for playbook in imported_playbooks("site"):
@@ -200,8 +201,11 @@ def roles_in(playbook):
 
 
 @pytest.mark.parametrize(("other_databases", "answer_count"), [(0, 1), (1, 0)])
-def test_mariadbs_tables_are_retained_with_another_database(other_databases, answer_count, site):
-    """With the debconf answer, the removal of the package deletes the tables."""
+def test_mariadbs_tables_remain_if_another_database_exists(other_databases, answer_count, site):
+    """The role gives debconf an answer that makes the removal of the package delete the tables.
+
+    If the server has another database, the role must not give this answer.
+    """
     database = Role("database")
     tasks = yaml.safe_load((database.path / "tasks/teardown.yml").read_text())
     templar = site.templar(database, site.hosts_of(database)[0])
@@ -212,8 +216,8 @@ def test_mariadbs_tables_are_retained_with_another_database(other_databases, ans
     assert len(traces.get("answers", [])) == answer_count
 
 
-def test_the_page_lists_the_remains_of_a_teardown():
-    """The molecule test uses the same list."""
+def test_the_documentation_lists_the_objects_that_a_teardown_leaves():
+    """File declared.yml is also the list of allowed remains in the molecule test of a teardown."""
     declared = yaml.safe_load((ROOT / "molecule/single/nothing_left/declared.yml").read_text())
     page = (ROOT / "docs/howto/teardown.md").read_text()
 
@@ -226,7 +230,10 @@ def test_the_page_lists_the_remains_of_a_teardown():
 
 @pytest.mark.parametrize(("confirmation", "code"), [("yes", 2), ("lab", 2), ("example", 0)])
 def test_a_teardown_needs_the_name_of_the_site(confirmation, code, tmp_path):
-    """Without option -i, a general confirmation could remove the default site of ansible.cfg."""
+    """Without option -i, Ansible takes the inventory of ansible.cfg, perhaps of another site.
+
+    The confirmation therefore contains the name of the site.
+    """
     confirming_play = yaml.safe_load((ROOT / "playbooks/teardown.yml").read_text())[:1]
     (tmp_path / "teardown.yml").write_text(yaml.safe_dump(confirming_play))
     (tmp_path / "tasks").mkdir()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of how the code identifies a job.
 
-The domain, the ports and the services identify a job by a JobId or a JobKey. Only the adapters and
-the command line convert these to other identifiers, such as the job's number or its name in Slurm.
+The domain, the ports and the services identify a job by a JobId or a JobKey. The adapters and the
+command line convert JobId and JobKey to other identifiers, such as the job's number or the job's
+name in Slurm.
 """
 
 import ast
@@ -27,7 +28,7 @@ EXCEPTIONS = {
 
 
 def uses_other_identifier(path):
-    """Return whether a module uses another identifier of a job than JobId and JobKey."""
+    """Return whether a module identifies jobs by something else than JobId and JobKey."""
     for node in ast.walk(ast.parse(path.read_text())):
         if name_of(node) in OTHER_IDENTIFIERS or is_number_of_a_job(node):
             return True

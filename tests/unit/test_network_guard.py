@@ -27,7 +27,7 @@ def test_thread():
 
 
 def test_connection_to_another_host_is_refused(request):
-    """The guard is active although the test does not request the fixture before the attempt."""
+    """The fixture refuses connections even in a test that does not request the fixture."""
     with pytest.raises(NetworkUsed):
         socket.create_connection(OTHER_HOST, timeout=1)
 

@@ -48,7 +48,7 @@ def init(
 
     The command is idempotent. It prints "changed" if it changed something.
     """
-    # The import takes a second.
+    # Only these commands need this import, which takes a second.
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415
 
     admin_files = (admin_keystore, admin_password_file)
@@ -90,7 +90,7 @@ def fund(
     as_json: Json = False,
 ) -> None:
     """Mint credits for a wallet, and give it coins for gas."""
-    # The import takes a second.
+    # Only these commands need this import, which takes a second.
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415
 
     wallet = parse_address(address)

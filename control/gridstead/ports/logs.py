@@ -18,7 +18,7 @@ class LogSink(Protocol):
         host.
 
         Raises:
-            LogFull: If the log has reached its size limit. Its last line reports this.
+            LogFull: If the log has reached its size limit. The last line of the log says so.
         """
         ...
 
@@ -37,7 +37,7 @@ class LogSink(Protocol):
         ...
 
     def newest(self, owner: str, name: str) -> LogId | None:
-        """Return the newest log with a name. Returns None if there is none."""
+        """Return the owner's newest log with a name. Returns None if there is no such log."""
         ...
 
     def names(self, owner: str) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class LogSink(Protocol):
         ...
 
     def sweep(self, now: int) -> int:
-        """Remove logs that are too old or exceed the size limits, and return how many.
+        """Remove logs that are too old or exceed the size limits. Return how many were removed.
 
         Unit: ``now`` Unix seconds.
         """

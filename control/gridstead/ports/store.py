@@ -16,24 +16,24 @@ class Outbox(Protocol):
     """The contract calls that a wallet must send. A stored call survives any crash."""
 
     def put(self, key: str, call: Call) -> None:
-        """Store a call to send. Does nothing while an entry with this key is open."""
+        """Store a call to send. Does nothing if an entry with this key is open already."""
         ...
 
     def put_all(self, calls: Iterable[tuple[str, Call]]) -> None:
-        """Store calls to send, each with its key, in this order. Stores all or none."""
+        """Store pairs of a key and a call to send, in this order. Stores all pairs or none."""
         ...
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
-        """Return the entries that are not final or rejected, oldest first."""
+        """Return the entries that are neither FINAL nor REJECTED, oldest first."""
         ...
 
 
 class Transactions(Protocol):
     """The signed transactions that carry the calls of an outbox, in the same database.
 
-    An *account* is a wallet on one chain: the hash of the chain's first block and the address. A
-    method returns only transactions of the given account. So a transaction of an old chain is never
-    sent to a new chain, although transactions of both chains may have the same hash.
+    An *account* is a wallet on one chain: the hash of the chain's first block and the wallet's
+    address. The methods return no transactions of other accounts. So a transaction of an old chain
+    is never sent to a new chain, although transactions of both chains may have the same hash.
     """
 
     def next_entries(self, max_queued: int) -> tuple[OutboxEntry, ...]:
@@ -49,7 +49,10 @@ class Transactions(Protocol):
         ...
 
     def add(self, account: str, *transactions: Transaction) -> None:
-        """Store transactions before they are sent, all or none. Their entries become SENT."""
+        """Store transactions before they are sent. Stores all or none.
+
+        The outbox entries of the transactions become SENT.
+        """
         ...
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
@@ -64,7 +67,7 @@ class Transactions(Protocol):
         withdrawn: Iterable[int],
         closed: Iterable[int],
     ) -> None:
-        """Store new states of entries, and withdraw and close nonces. Stores all or none.
+        """Store new states of entries, and withdrawn and closed nonces. Stores all or none.
 
         Args:
             account: The account.
@@ -79,7 +82,7 @@ class Journal(Protocol):
     """The append-only journal of a service."""
 
     def append(self, entries: Iterable[JournalEntry]) -> None:
-        """Store the entries, all or none. They are durable after return."""
+        """Store the entries, all or none. The entries are durable when the call returns."""
         ...
 
     def open_entries(self) -> tuple[JournalEntry, ...]:

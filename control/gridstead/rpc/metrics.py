@@ -27,7 +27,8 @@ class Gauge:
 
     Attributes:
         description: A full sentence.
-        values: Returns the value, or the values by label value.
+        values: Returns the value. If the gauge has a label, returns a mapping from each value of
+            the label to a value of the gauge.
         label: Name of the label; empty for a single value.
     """
 

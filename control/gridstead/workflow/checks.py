@@ -4,9 +4,9 @@
 A handle is the name by which a later step waits for a launched step.
 
 Steps run at the same time in two cases. All iterations of a parallel loop run at the same time. A
-launched step runs at the same time as the later steps of its list, until one of them waits for its
-handle. Steps that run at the same time must fit into the resources of the job. Otherwise a step
-could wait for resources that another step does not release.
+launched step runs at the same time as the later steps of its list, until one of these later steps
+waits for the handle of the launched step. Steps that run at the same time must fit into the
+resources of the job. Otherwise a step could wait for resources that another step does not release.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workf
 MAX_ALL_STEPS = 1024
 MAX_PARALLEL = 1024
 
-# The handle of each earlier launched step in lower case, and whether the current step can wait for
-# it.
+# Maps the handle (in lower case) of each earlier launched step to a bool: whether the current step
+# can wait for that launched step.
 Handles = Mapping[str, bool]
 
 
@@ -34,11 +34,11 @@ class Needs:
     gpus: int = 0
 
     def __add__(self, other: Needs) -> Needs:
-        """Return the sum of both."""
+        """Return the sum of each resource."""
         return Needs(self.cpus + other.cpus, self.mem + other.mem, self.gpus + other.gpus)
 
     def times(self, number: int) -> Needs:
-        """Return the total resources of ``number`` steps with these resources."""
+        """Return the total resources of ``number`` steps that each have these needs."""
         return Needs(self.cpus * number, self.mem * number, self.gpus * number)
 
     def maximum(self, other: Needs) -> Needs:
@@ -77,7 +77,7 @@ class _Checker:
             names.add(network.name)
 
     def check_steps(self, steps: Iterable[Step], path: Path, outer: Handles) -> Needs:
-        """Check a list of steps, and return the peak of the resources that it needs at one time."""
+        """Check a list of steps, and return the most resources that the list needs at one time."""
         handles = dict(outer)
         running: dict[str, Needs] = {}
         peak = Needs()
@@ -95,7 +95,8 @@ class _Checker:
             )
             peak = peak.maximum(total)
             if step.launch:
-                # Handles do not contain "#". No step can wait for a launched step without a handle.
+                # A launched step without a handle gets a name with "#". No handle contains "#", so
+                # no step can wait for such a launched step.
                 name = self._add_handle(step, step_path, handles) or f"#{number}"
                 # If _check_fit() has reported a problem, it returns empty needs.
                 was_reported = total == Needs()
@@ -193,8 +194,8 @@ class _Checker:
         """Check that the job has these resources, and return them.
 
         Returns:
-            ``Needs()`` if the job has too few resources. Then enclosing steps do not report the
-            same problem again.
+            The needs, or ``Needs()`` if the job has too few resources. The empty needs keep the
+            checks of enclosing steps from reporting the same problem again.
         """
         job = self.workflow.resources
         cpus = job.tasks * job.cpus_per_task

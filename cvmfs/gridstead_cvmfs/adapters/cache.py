@@ -26,10 +26,10 @@ FRACTION_AFTER_EVICTION = 0.75  # size after an eviction, as a fraction of the m
 
 
 class DiskContent:
-    """Implements port ``Content``.
+    """The content of an object in the cache. Implements port ``Content``.
 
     Args:
-        descriptor: The descriptor of the open file. ``close`` closes it.
+        descriptor: The descriptor of the open file. ``close`` closes the descriptor.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -46,7 +46,7 @@ class DiskContent:
 
 
 class DiskCache:
-    """Implements port ``ContentCache``.
+    """A cache in a folder. Implements port ``ContentCache``.
 
     Args:
         folder: The folder of the cache. No other program may write there.
@@ -66,7 +66,7 @@ class DiskCache:
             self._bytes = sum(size for _, size, _ in self._files())
 
     def open(self, name: ObjectName) -> DiskContent | None:
-        """Return the content of an object. None if the object is not in the cache."""
+        """Return the content of an object, or None if the object is not in the cache."""
         try:
             descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -93,7 +93,7 @@ class DiskCache:
         return content_file
 
     def catalog(self, name: ObjectName) -> SqliteTreeCatalog | None:
-        """Return a catalog. None if the catalog is not in the cache."""
+        """Return a catalog, or None if the catalog is not in the cache."""
         content = self.open(name)  # also marks the catalog as recently used
         if content is None:
             return None
@@ -124,7 +124,10 @@ class DiskCache:
                 self._evict(down_to=max(0, target), new_bytes=size)
 
     def _evict(self, *, down_to: int, new_bytes: int) -> None:
-        """Remove the least recently used files, catalogs last, until ``down_to`` bytes remain."""
+        """Remove files until ``down_to`` bytes remain: the least recently used files first.
+
+        Catalogs are removed last.
+        """
         files = sorted(self._files(), key=_eviction_order)
         remaining = sum(size for _, size, _ in files)
         for _, size, path in files:

@@ -29,7 +29,7 @@ from gridstead_cvmfs.domain.tree import (
 
 SET_CACHE_SIZE = "PRAGMA cache_size = -256"  # 256 KiB, because many catalogs are open at a time
 _COLUMNS = "name, mode, size, mtime, uid, gid, hardlinks, flags, hash, symlink"
-# The interpolated text of the next two statements is constant.
+# The f-strings in the next two statements contain constants only, so SQL injection is impossible.
 _ENTRY = f"SELECT {_COLUMNS} FROM catalog WHERE md5path_1 = ? AND md5path_2 = ?"  # noqa: S608
 _ENTRIES = f"SELECT {_COLUMNS} FROM catalog WHERE parent_1 = ? AND parent_2 = ?"  # noqa: S608
 _CHUNKS = (
@@ -38,7 +38,7 @@ _CHUNKS = (
 
 
 class SqliteTreeCatalog:
-    """Implements port ``TreeCatalog``.
+    """A catalog in an SQLite database. Implements port ``TreeCatalog``.
 
     Args:
         path: The path of the database.
@@ -55,7 +55,7 @@ class SqliteTreeCatalog:
             require_tables(self._database, name, "catalog", "chunks")
 
     def entry(self, path: str) -> TreeEntry | None:
-        """Return the entry at a path. None if there is no entry."""
+        """Return the entry at a path, or None if the catalog has no such entry."""
         with self._query() as database:
             row = database.execute(_ENTRY, path_key(path)).fetchone()
         return None if row is None else self._parse(row, path)
@@ -80,7 +80,7 @@ class SqliteTreeCatalog:
             return chunk_pieces(entry, tuple(rows))
 
     def nested(self) -> Mapping[str, ObjectName]:
-        """Return the nested catalogs by the paths of their roots."""
+        """Return the names of the nested catalogs, by the path of each catalog's root directory."""
         if self._nested is None:
             with self._query() as database:
                 self._nested = dict(nested_catalogs(database, self._name))
@@ -97,9 +97,10 @@ class SqliteTreeCatalog:
             yield self._database
 
     def _parse(self, row: tuple[object, ...], path: str) -> TreeEntry:
-        """Return the entry of a row, with the last component of its path as name.
+        """Return the entry of a row. The name of the entry is the last component of ``path``.
 
-        The root row of a nested catalog may have no name, because its parent catalog has the name.
+        The row itself may lack the name: the name of a nested catalog's root is in the parent
+        catalog.
         """
         name = path.rpartition("/")[2]
         return parse_entry(Row(*row)._replace(name=name), parent_of(path))

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """Limits of an answer.
+    """Limits of the requests to a server.
 
     Attributes:
         timeout_s: The time to connect, and the time between two pieces of an answer.
@@ -46,11 +46,11 @@ class FetchLimits:
 
 
 class HttpUpstream:
-    """Implements port ``Upstream``.
+    """A repository on a Stratum 0. Implements port ``Upstream``.
 
     Args:
         url: The URL of the repository, without a slash at the end.
-        limits: The limits of an answer.
+        limits: The limits of the requests.
         tls: The trusted certificates for an HTTPS URL.
         wait: Waits for a number of seconds between two attempts.
     """

@@ -33,9 +33,10 @@ class ReplicaState:
     """The state that a replica stores between runs.
 
     Attributes:
-        revisions: Newest last. At most one is not superseded.
-        last_snapshot: Time of the last successful pull. Unit: Unix seconds. None if there was none.
-        last_sweep: Time of the last sweep. Unit: Unix seconds. None if there was none.
+        revisions: The revisions, newest last. At most one revision is not superseded.
+        last_snapshot: Time of the last successful pull. Unit: Unix seconds. None before the first
+            successful pull.
+        last_sweep: Time of the last sweep. Unit: Unix seconds. None before the first sweep.
         doubted: Whether a sweep or a check was interrupted while it removed objects. If so, a
             stored catalog does not prove that the objects below it are stored.
         whitelist_expires_at: Expiry of the whitelist. Unit: Unix seconds. None before the first
@@ -126,7 +127,7 @@ def make_current(state: ReplicaState, revision: Revision, *, now: int) -> Replic
 def retain(state: ReplicaState, *, now: int, keep_s: int) -> ReplicaState:
     """Return the state without revisions that were superseded more than ``keep_s`` seconds ago.
 
-    Clients still read a recently superseded revision, until they check for a new revision.
+    Clients may still read a revision that was superseded recently, until they check for a new one.
     """
 
     def is_retained(revision: Revision) -> bool:

@@ -26,10 +26,10 @@ ReportProgress = Callable[[PullResult], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullOptions:
-    """Which stored objects a pull reads again.
+    """Options that say which stored objects a pull reads again.
 
     Attributes:
-        walk: Whether to read stored catalogs too.
+        walk: Whether to read the stored catalogs again, and the catalogs below them.
         check: Whether to read every stored object, and fetch damaged objects again. Requires
             ``walk``.
     """
@@ -48,11 +48,11 @@ class _Visit:
 
 @dataclass(slots=True)
 class Puller:
-    """One pull.
+    """Carries out one pull.
 
     Attributes:
-        upstream: The server that objects are fetched from.
-        objects: The store that objects are written to.
+        upstream: The server from which objects are fetched.
+        objects: The store to which objects are written.
         databases: Reads catalogs.
         workers: The number of simultaneous fetches.
         options: Which stored objects are read again.
@@ -85,7 +85,7 @@ class Puller:
         self._count(size)
 
     def pull(self, root: ObjectName) -> None:
-        """Fetch a catalog and everything that it lists, at any depth, unless it is stored."""
+        """Fetch a catalog and everything that it lists, at any depth. Skip stored objects."""
         visits = [_Visit(root)]  # from the root to the current catalog
         with ThreadPoolExecutor(self.workers, thread_name_prefix="cvmfs") as pool:
             while visits:
@@ -118,7 +118,7 @@ class Puller:
             return [name for name in opened_catalog.nested() if name not in self._pulled]
 
     def _leave(self, catalog: ObjectName) -> None:
-        """Make a catalog a stored object, after everything below it."""
+        """Make a catalog a stored object. Everything below the catalog must be stored already."""
         if self.objects.is_staged(catalog):
             self.objects.store_staged(catalog)
         self._pulled.add(catalog)
@@ -177,7 +177,8 @@ def walk(databases: Databases, root: ObjectName, visited: set[ObjectName]) -> It
     Args:
         databases: Reads catalogs.
         root: The catalog to start from.
-        visited: Catalogs of earlier walks. They are skipped. This walk adds its own catalogs.
+        visited: Catalogs of earlier walks, which this walk skips. This walk adds the catalogs that
+            it yields.
     """
     remaining = [root]
     while remaining:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser of a catalog's rows, and the objects that contain a file."""
+"""Tests of the parser of a catalog's rows, and of the objects that store a file's content."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAME = ObjectName("00" * 20, Algorithm.SHA1, ObjectKind.FILE)
 
 
 def entry(**fields):
-    """Parse ROW, with these changes, in the directory /a."""
+    """Return the entry of ROW in the directory /a. ``fields`` replace fields of ROW."""
     return parse_entry(ROW._replace(**fields), "/a")
 
 

@@ -18,7 +18,7 @@ LOCK = "inotify"
 
 
 def raise_limit(limit: Path = LIMIT, saved: Path = SAVED_LIMIT) -> None:
-    """Save the old limit and raise it to LAB_LIMIT. A higher limit does not change."""
+    """Save the old limit and raise the limit to LAB_LIMIT. A limit above LAB_LIMIT is kept."""
     with hold_mutex(LOCK):
         old = int(limit.read_text())
         if old >= LAB_LIMIT:

@@ -2,7 +2,8 @@
 """The names of the objects of one lab.
 
 The name of every kernel object of a lab starts with the lab's prefix. Teardown therefore finds the
-objects by name, even after a killed run. Two labs never use the same object.
+objects by name, even if the run that created the objects was killed. Two labs never share an
+object.
 """
 
 import hashlib
@@ -35,7 +36,11 @@ class Names:
         return f"{self.prefix}br"
 
     def veth(self, octet: int) -> str:
-        """Return the machine's end of the veth pair of the host with this last octet."""
+        """Return the name of the veth interface that connects a host to the lab's bridge.
+
+        Args:
+            octet: The last octet of the host's address.
+        """
         return f"{self.prefix}v{octet}"
 
     def machine(self, host: str) -> str:
@@ -54,7 +59,7 @@ class Names:
 
     @property
     def run(self) -> Path:
-        """Return the folder of the hosts' roots."""
+        """Return the folder that contains the root file systems of the hosts."""
         return STORE / "labs" / self.prefix
 
     def host(self, host: str) -> Path:

@@ -28,7 +28,8 @@ def flows(inventory: Inventory, faulty_names: frozenset[str]) -> Iterator[Diagno
 
     Args:
         inventory: The inventory.
-        faulty_names: Variables with a reported mistake. A flow that needs one of them is skipped.
+        faulty_names: Variables with a reported mistake. Flows that need one of these variables are
+            skipped.
     """
     host = inventory.first()
     if not host.value("base_firewall", default=True):
@@ -119,7 +120,7 @@ def _check_addresses(
 def _addresses(inventory: Inventory) -> list[dict[str, str]]:
     """Return the name and address of each host.
 
-    A missing address is replaced by 0.0.0.0, because another check reports it.
+    A missing address is replaced by 0.0.0.0, because another check reports missing addresses.
     """
     hosts = []
     for name, host in inventory.hosts.items():
@@ -129,7 +130,7 @@ def _addresses(inventory: Inventory) -> list[dict[str, str]]:
 
 
 def _flow_faults(host: Host, flow_template: Any, context: tuple[Any, Any, Any]) -> list[str]:
-    """Return what is wrong with a flow before templating; at most one fault."""
+    """Return the faults of one flow of a variable: a list with at most one fault."""
     try:
         flow = host.templar.template(flow_template)
         if not isinstance(flow, Mapping):

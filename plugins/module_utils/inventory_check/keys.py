@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the parameter names of slurm.conf, of its nodes and partitions, and of slurmdbd.conf.
+"""Checks the names of the parameters in slurm.conf and slurmdbd.conf.
 
-Names are not case-sensitive. A daemon exits if it reads an unknown name, and slurmctld and slurmdbd
-have no option to test a file. ``slurm_releases/<release>/options.toml`` lists the names.
+In slurm.conf, the lines of nodes and partitions have their own parameters. Names are not
+case-sensitive. A daemon exits if it reads an unknown name, and slurmctld and slurmdbd have no
+option to test a file. ``slurm_releases/<release>/options.toml`` lists the known names.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _PIN = re.compile(r"version (\d\d\.\d\d)\b")  # a pin of apt such as ``version 2
 def release(inventory: Inventory) -> str:
     """Return the release of Slurm that ``base_apt_pins`` selects.
 
-    Returns the newest known release if no pin selects one.
+    Returns the newest known release if no pin selects a release.
     """
     pins = inventory.first().value("base_apt_pins", [])
     for pin in pins:
@@ -54,7 +55,9 @@ def release(inventory: Inventory) -> str:
 
 
 def names(inventory: Inventory, subject: str) -> list[str]:
-    """Return the parameter names of ``node``, ``partition``, ``slurm`` or ``slurmdbd``.
+    """Return the names of the parameters in a list of options.toml.
+
+    The lists are ``node``, ``partition``, ``slurm`` and ``slurmdbd``.
 
     For an unknown release, returns the names of the newest known release.
     """

@@ -19,21 +19,22 @@ class Generation:
     """The expected behaviour of a generation.
 
     Attributes:
-        version: The version of MetaScheduler; empty if it has no version.
+        version: The version that MetaScheduler reports; empty if MetaScheduler reports no version.
         max_calls: The highest number of calls in one transaction.
         max_claimed_jobs: The highest number of jobs that one claim takes.
-        billing_unit_s: The billed time is a multiple of this unit; it is rounded down.
+        billing_unit_s: The billed time is rounded down to a multiple of this unit.
         min_billed_s: The minimum billed time of a job that ran.
-        is_panic_free: Whether a panicked job costs nothing. Otherwise it costs the minimum bill.
-        keeps_reported_start: Whether a job starts at the reported time; else it starts at the
-            block of the report.
-        fixes_price: Whether a match fixes the price; else the provider's current price counts.
+        is_panic_free: Whether a panicked job costs nothing. Otherwise the job costs the minimum
+            bill.
+        keeps_reported_start: Whether the start time of a job is the reported time. Otherwise the
+            start time is the time of the block that contains the report.
+        fixes_price: Whether a match fixes the price. Otherwise the provider's current price counts.
         notifies_of_early_cancel: Whether a provider is notified of jobs that are cancelled before
             they run.
         settles_when_removed: Whether a removed provider may settle its running jobs.
         request_transactions: How many transactions a job request without an earlier allowance
             takes.
-        has_own_events: Whether the contracts emit the events that only our contracts have.
+        has_own_events: Whether the contracts emit events that DeepSquare 1.2 does not have.
         expires_claimed_jobs: Whether another account can end a claimed job that never starts.
     """
 

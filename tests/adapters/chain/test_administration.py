@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Administering a set of contracts on a real chain, through the command line."""
+"""Tests of `gridstead contracts`, which administers a set of contracts, on a real chain."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from gridstead.errors import NotAllowed, TransactionReverted
 
 # The contracts that still have an admin after JobRepository is sealed.
 GOVERNED = ("MetaScheduler", "ProviderManager")
-# Runs a test twice: on a sealed and on an unsealed set of contracts. ``governed_contracts`` are the
-# contracts of the set that have an admin.
+# Runs a test twice: once on a sealed set of contracts, and once on an unsealed set.
+# ``governed_contracts`` are the contracts of the set that have an admin.
 SEALED_OR_NOT = pytest.mark.parametrize(
     ("generation", "governed_contracts"),
     [("ours", GOVERNED), ("unsealed", ROLE_CONTRACTS)],
@@ -68,11 +68,11 @@ def test_role_is_granted_once_and_revoked_once(contracts_cli):
 
 
 def accounts(status, role):
-    """Return the accounts that hold a role in any contract, from a status document."""
+    """Return the accounts that, in a status document, hold a role in at least one contract."""
     return {account for _, account in holders(status, role)}
 
 
-# Commands that change something, by their name.
+# The arguments of commands that change the contracts, by the name of the command.
 COMMANDS = {
     "grant": ("grant", "matcher", wallet(NEW_OWNER).address),
     "revoke": ("revoke", "matcher", wallet(2).address),
@@ -98,7 +98,7 @@ def test_dry_run_prints_the_transactions_and_changes_nothing(contracts_cli, chai
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
-def test_command_sends_the_transactions_of_its_dry_run(contracts_cli, chain, command):
+def test_command_sends_the_transactions_that_its_dry_run_printed(contracts_cli, chain, command):
     plan = json.loads(contracts_cli.run(*command, "--dry-run", "--json").out)
 
     result = json.loads(contracts_cli.run(*command, "--json").out)
@@ -146,7 +146,7 @@ def is_accepted(chain, constant, value):
     return not isinstance(answer, RpcError)
 
 
-def test_refusal_of_the_contract_has_a_hint(chain):
+def test_error_about_a_value_that_the_contract_refuses_has_a_hint(chain):
     """A contract refuses a value if its bounds differ from the bounds that this release knows."""
     cut = find_constant("deepsquareCut")
     cut_with_wide_bounds = replace(cut, minimum=0, maximum=1000)
@@ -164,7 +164,7 @@ def test_refusal_of_the_contract_has_a_hint(chain):
     assert isinstance(refusal.value.__cause__, TransactionReverted)
 
 
-def test_closed_set_refuses_jobs_until_it_is_opened(contracts_cli, chain):
+def test_closed_set_of_contracts_refuses_jobs_until_it_is_opened(contracts_cli, chain):
     assert contracts_cli.run("close").code == 0
     assert contracts_cli.status()[1]["accepts_jobs"] is False
     with pytest.raises(TransactionReverted, match="NewJobRequestDisabled"):
@@ -196,7 +196,10 @@ def test_administrator_is_replaced_in_two_steps(contracts_cli, governed_contract
 
 
 class NodeThatMinesLate(Node):
-    """A node that mines a pending transaction only after a request for a nonce."""
+    """A node that mines pending transactions when it has answered a request for a nonce.
+
+    A program that asks for a nonce at its start thus sees the transactions as still pending.
+    """
 
     def batch(self, requests):
         answers = super().batch(requests)
@@ -206,12 +209,12 @@ class NodeThatMinesLate(Node):
 
 
 class InterruptedAdministration:
-    """Carries out changes of the contracts in two runs. The first run dies after a transaction.
+    """Carries out changes of the contracts in two runs, of which the first one crashes.
 
     Args:
         chain: The chain with the contracts.
-        position: The number of the transaction after which the first run dies.
-        is_pending: Whether this transaction is still pending at the start of the second run.
+        position: The number of transactions that the first run sends before it crashes.
+        is_pending: Whether these transactions are still pending at the start of the second run.
     """
 
     def __init__(self, chain, position, *, is_pending):
@@ -241,7 +244,7 @@ class InterruptedAdministration:
         administrator.carry_out(plan, accounts=accounts)
 
     def _count(self, sender, block):
-        """Return how many transactions the sender has sent up to a block."""
+        """Return how many transactions of the sender the chain contains up to a block."""
         return int(self._chain.node.ask("eth_getTransactionCount", sender.address, block), 16)
 
 
@@ -293,9 +296,9 @@ def admin_contracts(state):
 
 @SEALED_OR_NOT
 def test_take_over_fails_if_the_old_admin_is_not_found(contracts_cli, chain, governed_contracts):
-    """The command revokes the role of the old admin, so it fails if it does not find this admin.
+    """The command revokes the role of the old admin, so it must find the old admin.
 
-    It searches for the old admin in events. The search fails if --first-block is too late.
+    The command searches for the old admin in the events of the chain since --first-block.
     """
     old_admin, new_admin = wallet(ADMIN).address, wallet(NEW_OWNER).address
     late_block = int(chain.node.ask("eth_blockNumber"), 16) + 1
@@ -333,7 +336,7 @@ def test_take_over_fails_until_a_third_admin_is_revoked(contracts_cli, governed_
 
 
 @on_unsealed
-def test_sealed_set_continues_to_work(contracts_cli, chain):
+def test_sealed_set_of_contracts_continues_to_work(contracts_cli, chain):
     assert contracts_cli.run("seal", by=NEW_OWNER).code == REFUSED
     before = contracts_cli.transaction_count()
 
@@ -355,7 +358,7 @@ def assert_sealed(state):
 
 
 def invalid_commands(contracts_cli):
-    """Return invalid commands: their arguments, options, exit code, and a text of the error."""
+    """Return the arguments, options, exit code and error text of invalid commands, by name."""
     admin = wallet(ADMIN).address
     credit = contracts_cli.chain.addresses["Credit"]
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DirectSender, which sends transactions without an outbox, on a chain with errors and delays."""
+"""Tests of DirectSender, which sends transactions without an outbox, with errors and delays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.errors import ChainUnavailable
 
 @pytest.fixture
 def paused_chain(chain):
-    """The chain, which mines only on request."""
+    """Return the chain, which mines a block when the test requests it, and at no other time."""
     chain.anvil.rpc("evm_setAutomine", False)
     return chain
 

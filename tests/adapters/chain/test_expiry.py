@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expiry of jobs: the meta-scheduler and its sender on real chains, over days of chain time."""
+"""Tests of the expiry of jobs. The meta-scheduler runs on real chains, over days of chain time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Operator:
         self.timeouts = ledger.timeouts(at_block=ledger.head())
 
     def tick(self):
-        """Run one tick of the service and its sender; return the calls."""
+        """Run one tick of the meta-scheduler, send the calls of the tick, and return them."""
         self.service.tick()
         calls = [entry.call for entry in self.wallet_sender.outbox.open_entries()]
         self.wallet_sender.finish()
@@ -79,7 +79,7 @@ class Operator:
 
 @pytest.fixture
 def operator(chain, tmp_path):
-    """The operator's services, on a grid whose provider has joined."""
+    """Return the operator's services, on a grid that one provider has joined."""
     services = Operator(chain, tmp_path)
     yield services
     services.wallet_sender.close()
@@ -105,7 +105,7 @@ def test_unclaimed_match_expires_and_is_matched_again(operator):
 
 
 @on_both
-def test_claim_before_the_expiry_keeps_the_job(operator):
+def test_expiry_is_rejected_if_the_job_is_claimed_before_it_is_sent(operator):
     number = operator.match_job()
     match_block = operator.grid.job(number).state_block
     operator.mine_to(match_block + CLAIM_TIMEOUT_BLOCKS + MARGIN_BLOCKS + 1)
@@ -147,7 +147,7 @@ def test_running_job_that_is_never_settled_is_refunded(operator):
 
 
 @on_both
-def test_outage_within_the_grace_costs_a_provider_nothing(operator):
+def test_outage_within_the_grace_period_costs_a_provider_nothing(operator):
     _, provider_before = operator.grid.balances()
     job = operator.start_job()
     seconds = paid_seconds_floor(job.escrow, job.price_per_min)
@@ -170,7 +170,7 @@ def test_outage_within_the_grace_costs_a_provider_nothing(operator):
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)
-def test_plain_deepsquare_gets_no_expiry_that_it_does_not_support(operator):
+def test_no_expiry_is_sent_to_contracts_that_do_not_support_it(operator):
     _, claimed_at = operator.claim_job()
     operator.mine_at(claimed_at + 40 * DAY_S)
     assert operator.tick() == []

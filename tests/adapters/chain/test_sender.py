@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender on a real chain: batches, crashes between any two of its steps, and reorgs."""
+"""Tests of the sender on a real chain: batches, crashes between two steps, and reorgs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from gridstead.errors import ChainUnavailable, ConfigError
 
 @pytest.fixture
 def paused_chain(chain):
-    """The chain, which mines only on request."""
+    """Return the chain, which mines a block when the test requests it, and at no other time."""
     chain.anvil.rpc("evm_setAutomine", False)
     return chain
 
 
 @pytest.fixture
 def grid(chain):
-    """The grid, whose provider has joined."""
+    """Return a grid that the provider has joined."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -58,7 +58,7 @@ def open_sender(tmp_path):
 
 @pytest.fixture
 def wallet_sender(grid, paused_chain, open_sender):
-    """The provider's sender."""
+    """Return the sender of the provider's wallet."""
     return open_sender(paused_chain, paused_chain.provider)
 
 
@@ -82,7 +82,7 @@ def test_call_is_final_after_its_confirmations(grid, wallet_sender):
     assert len(wallet_sender.hashes()) == 1
 
 
-def test_jobs_take_one_transaction_per_step(grid, paused_chain, wallet_sender, open_sender):
+def test_jobs_take_one_transaction_per_kind_of_call(grid, paused_chain, wallet_sender, open_sender):
     numbers = request_jobs(grid, 40)
     operator = open_sender(paused_chain, paused_chain.operator)
     operator.put_match(grid, *numbers)
@@ -103,7 +103,7 @@ def test_jobs_take_one_transaction_per_step(grid, paused_chain, wallet_sender, o
 
 @pytest.mark.parametrize("count", [1, 20])
 def test_batches_stay_within_their_gas_limit(grid, paused_chain, wallet_sender, open_sender, count):
-    """encode.py sets a gas limit that is high enough, and not much too high for large batches."""
+    """The gas limit from encode.py must suffice. For large batches it must not be much too high."""
     operator = open_sender(paused_chain, paused_chain.operator)
     numbers = request_jobs(grid, count * 3)
     running_numbers, refused_numbers = numbers[:count], numbers[count : 2 * count]
@@ -165,7 +165,7 @@ def test_skipped_call_of_a_batch_is_rejected_with_the_contracts_error(grid, wall
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL, SendState.REJECTED]
-    # From SCHEDULED (2) to FINISHED (5).
+    # The arguments are the states SCHEDULED (2) and FINISHED (5).
     assert wallet_sender.reasons()[1] == "InvalidTransition(2, 5)"
 
 
@@ -306,7 +306,10 @@ def assert_unknown(chain, hashes):
 def test_call_of_an_old_chain_is_not_sent_to_a_new_chain(
     grid, paused_chain, wallet_sender, tmp_path
 ):
-    """The chains have the same chain id and addresses. One call is mined, and one is pending."""
+    """The chains have the same chain id and addresses.
+
+    When the old chain ends, one call is in a mined transaction and one in a pending transaction.
+    """
     numbers = claim_jobs(grid, 2, "old")
     wallet_sender.put_running(grid, numbers[1])
     wallet_sender.tick_and_mine(2)
@@ -361,7 +364,7 @@ def test_call_is_kept_while_the_endpoint_is_unreachable(grid, paused_chain, wall
 
 @pytest.fixture
 def small_blocks(paused_chain):
-    """Blocks that hold 400,000 gas."""
+    """Limit blocks to 400,000 gas during the test."""
     usual_limit = paused_chain.anvil.rpc("eth_getBlockByNumber", "latest", False)["gasLimit"]
     paused_chain.anvil.rpc("evm_setBlockGasLimit", hex(400_000))
     paused_chain.anvil.mine()
@@ -370,7 +373,7 @@ def small_blocks(paused_chain):
     paused_chain.anvil.mine()
 
 
-def test_batches_stay_within_half_a_block(grid, paused_chain, wallet_sender, request):
+def test_batches_use_at_most_half_the_gas_of_a_block(grid, paused_chain, wallet_sender, request):
     numbers = claim_jobs(grid, 6)
     request.getfixturevalue("small_blocks")  # after the claim, which needs a larger block
     wallet_sender.put_running(grid, *numbers)
@@ -380,7 +383,7 @@ def test_batches_stay_within_half_a_block(grid, paused_chain, wallet_sender, req
     assert len(wallet_sender.hashes()) == 2
 
 
-def test_transaction_above_the_block_gas_limit_rejects_only_its_call(
+def test_call_above_the_block_gas_limit_is_rejected_and_other_calls_are_sent(
     grid, paused_chain, wallet_sender, request
 ):
     first, second = claim_jobs(grid, 2)

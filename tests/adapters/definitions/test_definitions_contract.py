@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contract tests of the ports ScriptStore and TakenNonces, and tests of the encryption of scripts.
 
-The contract tests run on the fake, on SQLite and on PostgreSQL. To *seal* is to encrypt.
+The contract tests run with three stores: a fake, SQLite and PostgreSQL. To *seal* a script is to
+encrypt the script.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def url(request, tmp_path):
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def scripts(request, tmp_path):
-    """Yield an empty script store. It also stores nonces."""
+    """Yield an empty store of scripts and nonces."""
     if request.param == "memory":
         yield MemoryScripts()
         return
@@ -64,7 +65,7 @@ class TestScriptStore:
     def test_get_returns_none_for_an_unknown_id(self, scripts):
         assert scripts.get("id") is None
 
-    def test_second_put_changes_nothing(self, scripts):
+    def test_put_with_an_existing_id_changes_nothing(self, scripts):
         put(scripts, owner=ALICE)
         put(scripts, owner=ALICE, ends_at=1)
 
@@ -109,7 +110,7 @@ class TestScriptStore:
 
         assert scripts.uses() == ()
 
-    def test_second_use_changes_nothing(self, scripts):
+    def test_repeated_use_changes_nothing(self, scripts):
         put(scripts)
         scripts.use([use(7)])
         scripts.use([use(7)])
@@ -199,7 +200,7 @@ class TestSealed:
         assert second.get("id").record == "text"
         close(second)
 
-    def test_no_file_contains_the_plain_text(self, tmp_path):
+    def test_no_file_of_the_database_contains_the_plain_text_of_a_record(self, tmp_path):
         scripts = open_scripts(f"sqlite:///{tmp_path}/state.db", KEY)
         put(scripts, record=SECRET)
 
@@ -248,13 +249,13 @@ class TestSealed:
         assert third.get("new").record == "new text"
         close(third)
 
-    def test_reseal_skips_and_returns_unreadable_records(self, url, monkeypatch):
+    def test_reseal_skips_unreadable_records_and_returns_their_ids(self, url, monkeypatch):
         monkeypatch.setattr("gridstead.adapters.definitions.scripts.RECORDS_PER_RESEAL", 2)
         scripts = open_scripts(url, KEY)
         for name in ("a", "b", "d"):
             put(scripts, name)
         # Make two records unreadable. Record c is encrypted with a key that the store later
-        # lacks. Record a gets another id, but the encryption of a record includes its id.
+        # lacks. The id of record a is changed, but a record is decrypted together with its id.
         lost_key = b"l" * 32
         scripts._seal = ScriptSeal((lost_key,))
         put(scripts, "c")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits per caller, and the metrics of calls."""
+"""Tests of the rate limits per caller, and of the metrics of calls."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_peer_is_an_ipv4_address_or_an_ipv6_network(host, peer):
     ],
 )
 def test_caller_is_parsed_from_grpc_peer_and_metadata(grpc_peer, host):
-    # A binary value is not an address.
+    # The last value is binary, so the parser ignores it: addresses are text.
     metadata = [("user-agent", "x"), ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-for", b"8")]
 
     assert grpc_caller(grpc_peer, metadata) == RemoteCaller(host, ("192.0.2.7",))
@@ -134,7 +134,7 @@ def test_caller_behind_a_known_proxy_is_the_last_forwarded_address(host, forward
     assert caller_host(RemoteCaller(host, forwarded), (ip_network("10.0.0.0/24"),)) == caller
 
 
-def test_callers_behind_a_known_proxy_have_separate_limits(now):
+def test_caller_has_one_limit_with_and_without_a_known_proxy(now):
     limit = PeerLimit(
         per_s=1, burst=1, subject="calls", proxies=(ip_network("10.0.0.9/32"),), now=now
     )
@@ -142,7 +142,7 @@ def test_callers_behind_a_known_proxy_have_separate_limits(now):
     limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
 
     with pytest.raises(TooMuch):
-        # a direct call of the same caller, without the proxy
+        # The first caller now calls directly, without the proxy. The limit knows this caller.
         limit.take(RemoteCaller("198.51.100.7"))
 
 

@@ -123,7 +123,7 @@ class Checkout:
 
 @pytest.fixture(scope="module")
 def checkout_and_run(tmp_path_factory):
-    """Return a checkout and a run of its playbook in check mode."""
+    """Return a checkout, and the result of a run of the checkout's playbook in check mode."""
     checkout = Checkout(tmp_path_factory.mktemp("checked"))
     run = checkout.run(check=True)
     return checkout, run
@@ -153,7 +153,7 @@ def test_check_mode_reports_changes_without_making_them(checkout_and_run):
     assert not (checkout.folder / "secret").exists()
 
 
-def test_effects_include_handlers_that_only_check_mode_skips(checkout_and_run):
+def test_effects_include_handlers_that_are_skipped_because_of_check_mode(checkout_and_run):
     _, run = checkout_and_run
 
     finished_events = [event for event in run.events if isinstance(event, HostFinished)]
@@ -185,7 +185,7 @@ def test_report_file_of_a_playbook_is_read(checkout_and_run):
     assert run.report == {"looked_at": 1}
 
 
-def test_events_are_notified_during_the_run(checkout_and_run):
+def test_notify_receives_events_during_the_run(checkout_and_run):
     checkout, _ = checkout_and_run
 
     assert checkout.events[0] == PlayStarted(name="Change things")
@@ -302,7 +302,7 @@ def test_unit_state_of_a_systemd_task_is_the_requested_state():
 
 
 def test_unit_state_of_a_daemon_task_is_the_resulting_state():
-    """The daemon module has no argument ``state``. It compares the daemon with its files."""
+    """Module daemon has no argument ``state``. The module itself decides whether to restart."""
     arguments = {"name": "gridstead-agent", "reads": [], "restart": True}
     result = {"changed": True, "state": "restarted", "invocation": {"module_args": arguments}}
     data = {"host": "a", "task": "x", "task_action": "daemon", "res": result}
@@ -339,7 +339,8 @@ def test_long_diff_is_truncated():
     diff_lines = difference({"before": "", "after": "x\n" * 1000}).splitlines()
 
     assert len(diff_lines) == 201
-    # 1000 added lines and 3 header lines, of which 200 are kept.
+    # The diff has 1003 lines: 3 header lines and 1000 added lines. 200 lines are kept, and the last
+    # line says how many are not: 803.
     assert "803" in diff_lines[-1]
 
 
@@ -357,7 +358,7 @@ def test_flushed_handlers_are_not_pending():
 
 
 def record(number):
-    """Return the record of a failed run of apply that started at second ``number``."""
+    """Return the record of a failed `gridstead provider apply` that started at ``number`` s."""
     circumstances = Circumstances(
         by="me@here", commit="abc", started_at=number, ended_at=number + 1
     )

@@ -71,7 +71,7 @@ def test_reports_and_their_sequence_numbers_survive_a_restart(tmp_path, clock, s
     reopened.close()
 
 
-def test_sequence_numbers_increase_even_if_the_file_is_lost(tmp_path, clock, store):
+def test_sequence_numbers_of_a_new_file_exceed_those_of_a_lost_file(tmp_path, clock, store):
     store.add([hint(1)])
     (before,) = store.list_after(0, wait_s=0)
     clock.advance(60)
@@ -93,7 +93,7 @@ def test_list_after_returns_as_soon_as_a_report_is_added(store):
     assert job_ids(reports) == [1]
 
 
-def test_only_old_reports_are_deleted(store, clock):
+def test_reports_before_a_time_are_deleted_and_newer_reports_remain(store, clock):
     store.add([hint(1)])
     clock.advance(DAY_S)
     store.add([hint(2)])
@@ -123,7 +123,7 @@ def test_one_call_renames_the_spool_and_the_next_call_reads_it(spool_file):
     assert spool.read_lines() == ("a", "b")
 
 
-def test_the_same_lines_are_returned_until_they_are_removed(spool_file):
+def test_lines_are_returned_by_every_call_until_they_are_removed(spool_file):
     spool_file.write_text("a\n")
     FileSpool(spool_file).read_lines()
 

@@ -85,7 +85,10 @@ def test_old_store_is_migrated(url, set_migrations):
 
 
 def test_migration_keeps_the_transactions_of_an_old_store(url, set_migrations):
-    """Migration 4 recreates the table, because hashes are then unique only per account."""
+    """Migration 4 recreates the table of transactions.
+
+    After this migration, two accounts may have transactions with the same hash.
+    """
     current_migrations = migrations.MIGRATIONS
     set_migrations(current_migrations[:3])
     old_database = Database(url)
@@ -148,8 +151,9 @@ def test_threads_can_write_at_the_same_time(url):
 def test_threads_do_not_wait_for_the_lock_of_sqlite(tmp_path, monkeypatch):
     """The threads wait for a mutex of the process instead.
 
-    SQLite sleeps between its attempts to get the lock. Many writers would be five times slower
-    than one. Without a busy timeout, SQLite raises an error if a thread would have to wait.
+    SQLite sleeps between two attempts to get its lock, so many writers would be five times slower
+    than one writer. The test sets the busy timeout to 0. SQLite then raises an error if a thread
+    would have to wait for SQLite's lock.
     """
     monkeypatch.setattr("gridstead.adapters.store.database._BUSY_TIMEOUT_MS", 0)
     database = Database(f"sqlite:///{tmp_path}/state.db")
@@ -210,7 +214,7 @@ def test_store_that_lost_its_lock_refuses_writes(postgresql_url):
 
 
 def record_statements(database):
-    """Return a list to which each further SQL statement is added with its parameters."""
+    """Return a list to which each later SQL statement is added, together with its parameters."""
     executed_statements = []
 
     def record(_connection, _cursor, sql, parameters, *_):
@@ -245,7 +249,7 @@ def test_queries_for_open_rows_use_the_partial_indexes(tmp_path):
 
 
 def unsent_transaction(nonce, transaction_hash):
-    """Return a transaction that was not sent and belongs to no entry."""
+    """Return a transaction that was not sent and contains the call of no outbox entry."""
     return Transaction(
         hash=transaction_hash, nonce=nonce, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)
     )

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rights of callers: roles and owners, as in OpenZeppelin 4 (AccessControl and Ownable)."""
+"""Model of the callers' rights: the roles and owners of OpenZeppelin 4's contracts.
+
+These contracts are AccessControl and Ownable.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def require_owner(model: ContractModel, contract: str) -> None:
 
 
 def grant_role(model: ContractModel, role: bytes, account: str, *, contract: str) -> None:
-    """Grant a role. A second grant has no effect."""
+    """Grant a role. The grant of a role that the account already has changes nothing."""
     require_role(model, contract, ADMIN_ROLE)
     if (contract, role, account) not in model.state.members:
         model.state.members |= {(contract, role, account)}
@@ -70,7 +73,7 @@ def accept_ownership(model: ContractModel, *, contract: str) -> None:
 
 
 def transfer_ownership(model: ContractModel, account: str, *, contract: str) -> None:
-    """Transfer the ownership of a contract without an offer."""
+    """Transfer the ownership of a contract directly. The new owner need not accept it."""
     require_owner(model, contract)
     require(account != NOBODY, "Ownable: new owner is the zero address")
     _set_owner(model, contract, account)
@@ -89,7 +92,7 @@ def _set_owner(model: ContractModel, contract: str, account: str) -> None:
 
 
 def refuse_all_accounts(model: ContractModel, *_: object, contract: str, role: bytes) -> None:
-    """Refuse the caller. Only another contract of the grid has the role."""
+    """Refuse the caller. The one holder of the role is another contract of the grid."""
     require_role(model, contract, role)
     raise AssertionError(f"{model.sender} has a role in {contract} that no account may have")
 

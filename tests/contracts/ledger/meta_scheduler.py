@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of contract MetaScheduler. It checks the callers. Module steps has the effects."""
+"""The model of contract MetaScheduler.
+
+The functions of this module check the caller. The functions of module steps change the jobs.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,7 @@ def match(model: ContractModel, job_id: bytes, provider: str, limit: int = MAX_U
 
 
 def time_out(model: ContractModel, job_id: bytes) -> None:
-    """Return a job that has not started to PENDING."""
+    """Unmatch a job that has not started. The state of the job becomes PENDING again."""
     require_role(model, GRID, META_SCHEDULER_ROLE)
     steps.unmatch(model, records.find(model, job_id))
 
@@ -285,9 +288,9 @@ def _to_state(status: int) -> JobState:
 def _claim_one(
     model: ContractModel, kind: QueueKind, emit: Callable[[ContractModel, Job], None]
 ) -> None:
-    """Claim the oldest live entry. Refuse the call if the queue has no entry at all.
+    """Claim the oldest live entry of a queue. Refuse the call if no entry is left.
 
-    If the call removes only stale entries and others remain, it succeeds without an event.
+    A call that removes stale entries but does not reach a live entry succeeds without an event.
     """
     job, is_empty = records.pop(model, kind)
     if job is not None:

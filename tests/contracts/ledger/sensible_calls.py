@@ -30,7 +30,7 @@ class NothingToDo(Exception):
 
 
 class SensibleCalls:
-    """A source of random calls about jobs that are usually valid in the current state.
+    """A source of random calls about jobs. Most calls are valid in the current state.
 
     Args:
         random: The source of randomness.
@@ -98,7 +98,8 @@ class SensibleCalls:
         if self._random.random() < 0.1:
             states = tuple(JobState)
         jobs = self._jobs(*states)
-        # Some jobs without the customer's consent are candidates too. Their calls are refused.
+        # Some calls concern jobs whose customer does not allow such top-ups. The contract refuses
+        # these calls.
         job = self._choice([job for job in jobs if job.delegates or self._random.random() < 0.2])
         sender = self._random.choice([job.customer, job.provider, self._accounts.operator.address])
         if sender not in {wallet.address for wallet in self._accounts.wallets}:
@@ -128,7 +129,7 @@ class SensibleCalls:
         )
 
     def match_at_most(self) -> Call:
-        """Match a job with a price limit near its price."""
+        """Match a job, with a price limit near the price that the job has after the match."""
         job, provider = self._job(JobState.PENDING), self._schedulable_provider()
         return Call(
             self._operator,
@@ -147,7 +148,7 @@ class SensibleCalls:
         )
 
     def time_out(self) -> Call:
-        """Return a job of a provider to PENDING."""
+        """Unmatch a job. The state of the job becomes PENDING again."""
         return Call(self._operator, GRID, "timeoutJob", (self._job(*sorted(HOT)).id,))
 
     def panic(self) -> Call:
@@ -171,7 +172,7 @@ class SensibleCalls:
         )
 
     def claim_other(self) -> Call:
-        """Claim one or several cancellations or top-ups."""
+        """Claim waiting cancellations or waiting top-ups: one, or several."""
         filled_kinds = {
             kind for (kind, _), queue in self._model.state.queues.items() if queue.waiting
         }
@@ -198,7 +199,10 @@ class SensibleCalls:
         return Call(jobs[0].provider, GRID, "refuseMany", (ids,))
 
     def start(self) -> Call:
-        """Start a job, sometimes with the function of DeepSquare 1.2 or a wrong start time."""
+        """Start a job, sometimes with the function of DeepSquare 1.2.
+
+        Other calls report a start time, which is sometimes invalid.
+        """
         job = self._job(JobState.SCHEDULED)
         if self._random.random() < 0.4:
             report = self._random.choice([("", 0), ("slow disk", 0), ("", -2)])
@@ -242,13 +246,16 @@ class SensibleCalls:
     # Calls of any account.
 
     def expire(self) -> Call:
-        """Expire a job exactly at its timeout, which is too early, or one second (block) later."""
+        """Expire a job at one of two times: exactly at its timeout, or one second (block) later.
+
+        The contract refuses the first of these times, because it is too early.
+        """
         return self._expiry_call(
             self._job(JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING)
         )
 
     def expire_cancelled(self) -> Call:
-        """Expire a running job that has a request to cancel, at the same times as ``expire``."""
+        """Expire a running job whose customer requested to cancel it. Times as in ``expire``."""
         cancelled = [job for job in self._jobs(JobState.RUNNING) if job.cancel_requested]
         return self._expiry_call(self._choice(cancelled))
 
@@ -291,7 +298,7 @@ class SensibleCalls:
         return self._choice(list(filter(is_valid, self._accounts.providers)))
 
     def _provider_with_entries(self, kind: QueueKind) -> str:
-        """Return a provider with entries in a queue, sometimes any provider."""
+        """Return a provider that has entries in a queue, or sometimes any other provider."""
         if self._random.random() >= 0.9:
             return self._choice(list(self._accounts.providers))
         return self._choice(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owners of scripts. Script ids are public on the chain, so a job can name any script."""
+"""Tests of the owners of scripts. A script id on the chain is public, so any job can name it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gridstead.errors import (
 
 class TestOwner:
     def test_job_of_another_customer_does_not_get_the_script(self, definitions_setup):
-        """A provider could request a job with another customer's script id and run it itself."""
+        """Otherwise a provider could get any script, with a job that names the script's id."""
         definitions_setup.service.get_sbatch(definitions_setup.request())
         outsider = Wallet()
         definitions_setup.ledger.job = replace(

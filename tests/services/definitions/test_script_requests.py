@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Authorization of script requests. Only the provider of a job receives the job's script."""
+"""Tests of the authorization of script requests: a job's provider alone receives the script."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from gridstead.services.definitions.job_definitions import CLOCK_SKEW_S, MATCH_R
 @pytest.mark.parametrize(
     "changes", [{"provider": "0x" + "01" * 20}, {"customer": "0x" + "01" * 20}]
 )
-def test_another_provider_or_customer_is_not_allowed(definitions_setup, changes):
+def test_request_with_changed_provider_or_customer_is_not_allowed(definitions_setup, changes):
     with pytest.raises(NotAllowed):
         definitions_setup.service.get_sbatch(definitions_setup.request(**changes))
 
 
-def test_provider_without_the_job_is_not_allowed(definitions_setup):
+def test_provider_to_which_the_job_is_not_matched_is_not_allowed(definitions_setup):
     with pytest.raises(NotAllowed, match="not matched to this provider"):
         definitions_setup.service.get_sbatch(definitions_setup.request(Wallet()))
 
@@ -91,7 +91,7 @@ def test_challenge_is_accepted_for_ten_minutes(definitions_setup, age_s, is_acce
             definitions_setup.service.get_sbatch(request)
 
 
-def test_challenge_is_accepted_by_another_instance_and_after_a_restart(definitions_setup):
+def test_challenge_is_accepted_by_another_instance_with_the_same_key(definitions_setup):
     request = definitions_setup.request()
     other_service = new_service(
         definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=KEY
@@ -159,7 +159,7 @@ class TestOldSupervisor:
     def during_sleep(self, definitions_setup):
         """Return an empty list to which the test appends functions.
 
-        Each time the service would sleep, it removes the first function and calls it instead.
+        Instead of a sleep, the service removes the first function from the list and calls it.
         """
         functions = []
 
@@ -189,7 +189,7 @@ class TestOldSupervisor:
             definitions_setup.request(secrets_beside=False)
         ).script
 
-    def test_number_of_reads_of_a_request_is_limited(self, definitions_setup, during_sleep):
+    def test_number_of_reads_per_request_is_limited(self, definitions_setup, during_sleep):
         during_sleep += [lambda: None] * 1000
         definitions_setup.ledger.job = None
 

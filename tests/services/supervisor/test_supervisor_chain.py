@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor after a reorg, on a new chain, and with RPC servers that disagree.
+"""Tests of the supervisor after a reorg, on a new chain, and with RPC servers that disagree.
 
 An attempt is a Slurm job that the supervisor submitted for a job of the grid.
 """
@@ -25,7 +25,7 @@ def grid():
     return SupervisorSetup()
 
 
-def test_only_the_new_job_is_settled_if_a_reorg_reuses_its_number(grid):
+def test_new_job_is_settled_if_a_reorg_reuses_the_number_of_an_old_job(grid):
     number = grid.request_job()
     grid.run_steps(2)
     grid.ledger.reorg(5)

@@ -13,7 +13,7 @@ ROOT = LAB.run / "hosts/compute1/root"
 
 @pytest.fixture
 def add_process(monkeypatch, tmp_path):
-    """Return a function that adds a process, which ends after its command line has been read."""
+    """Return a function that adds a process. The process ends once its command line is read."""
     process = tmp_path / "4242"
     read = processes._read
 
@@ -31,7 +31,7 @@ def add_process(monkeypatch, tmp_path):
     return add
 
 
-def test_a_host_may_end_during_the_search(add_process):
+def test_the_search_finds_a_host_that_ends_during_the_search(add_process):
     add_process("systemd-nspawn", "--quiet", f"--directory={ROOT}")
     assert processes.nspawns(LAB) == {"compute1": 4242}
     assert processes.nspawns(LAB) == {}
@@ -45,6 +45,6 @@ def test_a_host_may_end_during_the_search(add_process):
         ["systemd-nspawn", str(ROOT)],
     ],
 )
-def test_other_processes_are_ignored(add_process, words):
+def test_processes_that_are_not_hosts_of_the_lab_are_ignored(add_process, words):
     add_process(*words)
     assert processes.nspawns(LAB) == {}

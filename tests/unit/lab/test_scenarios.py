@@ -16,7 +16,10 @@ TOPOLOGIES = sorted(CHECKOUT.glob("molecule/*/topology.json"))
 
 
 def runs_site_yml(topology_file):
-    """Return whether a lab runs site.yml. Other labs need only the groups of their own plays."""
+    """Return whether a lab runs site.yml.
+
+    A lab that does not run site.yml needs no groups except those of the plays that the lab runs.
+    """
     playbook = topology_file.with_name("converge.yml")
     return not playbook.exists() or "/site.yml" in playbook.read_text()
 
@@ -36,7 +39,8 @@ def groups_of_plays():
     groups = set()
     for file in (CHECKOUT / "playbooks").rglob("*.yml"):
         for play in yaml.safe_load(file.read_text()):
-            # The hosts of a play are a pattern with names of groups. Its expressions are left out.
+            # The hosts of a play are a pattern that contains the names of groups. The pattern may
+            # also contain Jinja expressions, which this line removes.
             pattern = re.sub(r"{{.*?}}", "", play.get("hosts", ""))
             groups |= set(re.findall(r"[a-z]\w+", pattern))
     return groups - NAMED_BY_ANSIBLE - IN_EVERY_LAB - CREATED_BY_PLAYS
@@ -70,7 +74,10 @@ def test_a_scenario_runs_all_its_tests(file):
 
 @pytest.fixture
 def run_scenarios(tmp_path, monkeypatch):
-    """Return a function that returns the scenarios of a make target. Molecule is a fake."""
+    """Return a function that runs a make target with a fake molecule.
+
+    The function returns the scenarios that the target runs.
+    """
     record = tmp_path / "record"
     molecule = tmp_path / "molecule"
     molecule.write_text(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data of the supported releases of Slurm, and the support of a new release."""
+"""Tests of the data of the supported Slurm releases, and of the support of a new release."""
 
 import shutil
 
@@ -43,7 +43,7 @@ def test_error_for_an_unknown_release_lists_the_supported_releases():
         read_release("19.05", "rest")
 
 
-def test_new_release_needs_only_a_folder_with_its_data(tmp_path, monkeypatch):
+def test_new_release_is_supported_once_a_folder_contains_its_data(tmp_path, monkeypatch):
     """The new release is a changed copy of 24.11, because Debian 13 has no other release."""
     releases = tmp_path / "releases"
     shutil.copytree(slurm_releases.FOLDER, releases)
@@ -70,7 +70,7 @@ def test_output_without_a_version_is_an_error():
         text.parse_version("command not found")
 
 
-def test_rejections_include_the_bounds_of_their_ranges():
+def test_ranges_of_rejection_codes_include_their_bounds():
     rejections = release.rest_release("24.11.5").rejections
 
     assert {2000, 2999, 9000, 9999} <= rejections

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands for gridstead-submit on the login node, and the parsers of its results."""
+"""Tests of the commands of gridstead-submit on the login node, and of the result parsers."""
 
 import json
 import runpy
@@ -81,7 +81,7 @@ def test_installed_program_refuses_malformed_arguments(program, arguments):
         program.parse(list(arguments))
 
 
-def test_secrets_are_sent_only_on_standard_input():
+def test_secrets_are_sent_on_standard_input_and_not_as_arguments():
     command = wrapper.submit(SUBMISSION, {"TOKEN": "secret"})
 
     assert "secret" not in " ".join(command.argv)
@@ -124,7 +124,7 @@ def test_successful_command_is_accepted():
     wrapper.check_success(result(), "could not cancel")
 
 
-def test_command_with_malformed_arguments_is_an_input_error():
+def test_exit_status_for_malformed_arguments_is_an_input_error():
     with pytest.raises(InvalidInput):
         wrapper.check_success(result(64), "could not cancel")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about containers, and the messages about broken rules."""
+"""Tests of the rules about containers, and of the messages about broken rules."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_fields_that_depend_on_a_container_are_checked(run, expected):
     assert problem.reason == expected
 
 
-def test_the_repr_of_a_workflow_has_no_password():
+def test_the_repr_of_a_workflow_contains_no_password():
     job = workflow(
         {"run": {"command": "x", "container": {**DEBIAN, "username": "me-at", "password": "hush"}}}
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rendered scripts: the recorded scripts of the examples, and properties of every script."""
+"""Tests of rendered scripts: recorded scripts of the examples, and properties of all scripts."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_the_examples_exist():
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_renders_to_its_recorded_script(example):
-    """Run ``python -m tests.unit.workflow.record`` after an intended change."""
+    """``python -m tests.unit.workflow.record`` updates the recorded scripts after a change."""
     workflow = parse_workflow(example.read_text())
 
     assert (GOLDEN / f"{example.stem}.sh").read_text() == render(workflow)
 
 
-def test_recorded_scripts_have_no_errors():
+def test_shellcheck_finds_no_errors_in_the_recorded_scripts():
     scripts = sorted(GOLDEN.glob("*.sh"))
 
     assert len(scripts) == len(EXAMPLES)
@@ -150,7 +150,7 @@ def test_a_script_or_secrets_that_are_too_large_are_refused(workflow, error):
         render(from_graphql({"resources": resources, **workflow}))
 
 
-def test_gpus_are_requested_only_if_the_job_has_gpus():
+def test_gpus_are_requested_if_and_only_if_the_job_has_gpus():
     with_gpus = from_graphql(
         {
             "resources": {"tasks": 2, "cpusPerTask": 1, "memPerCpu": 1, "gpus": 4},

@@ -11,7 +11,7 @@ from gridstead.errors import ConfigError, InvalidInput
 
 
 def keystore_address(keystore: Path) -> str:
-    """Return the address in a V3 key file, lower case; no password is necessary.
+    """Return the address in a V3 key file, lower case. The address is not encrypted.
 
     Raises:
         ConfigError: If the file cannot be read or has no address.

@@ -22,13 +22,13 @@ from gridstead.errors import ConfigError, InvalidInput
 SIGNATURE_BYTES = 65
 CIPHER = "aes-128-ctr"
 VERSIONS = (3, 4)
-_RECOVERY_BASE = 27  # added to 0 or 1 in signatures of EIP-191
+_RECOVERY_BASE = 27  # EIP-191 signatures contain the recovery id (0 or 1) plus this number
 _RECOVERY_IDS = (0, 1, 27, 28)
 
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:
-    """A signed transaction: its hash and its bytes, both 0x and hexadecimal digits."""
+    """A signed transaction: its hash and its bytes, each as ``0x`` and hexadecimal digits."""
 
     hash: str
     raw: str
@@ -39,7 +39,7 @@ class Wallet:
 
     Args:
         address: The key's address, lower case.
-        open_account: Returns the key; called once, before the first signature.
+        open_account: Returns the key. The wallet calls it once: before the first signature.
     """
 
     def __init__(self, address: str, open_account: Callable[[], LocalAccount]) -> None:
@@ -55,7 +55,7 @@ class Wallet:
         return self._address
 
     def open(self) -> None:
-        """Open the key now, so that an error is reported before the first transaction.
+        """Open the key now, so that an error occurs before the first transaction is prepared.
 
         Raises:
             ConfigError: If the key cannot be opened.
@@ -78,7 +78,7 @@ class Wallet:
         """Return the EIP-712 signature of a document: v, r and s.
 
         Args:
-            document: With types, domain and message.
+            document: A mapping with ``types``, ``domain`` and ``message``.
         """
         signed = self._open_account().sign_message(encode_typed_data(full_message=document))
         return signed.v, signed.r.to_bytes(32), signed.s.to_bytes(32)
@@ -93,11 +93,12 @@ def wallet_of(key: bytes) -> Wallet:
 def lazy_wallet(keystore: Path, password_file: Path) -> Wallet:
     """Return a wallet whose key file is opened before the first signature.
 
-    Opening a key file takes most of a second, because its key derivation is slow by design.
+    Opening a key file takes most of a second, because the derivation of a key from the password
+    is slow by design.
 
     Raises:
-        ConfigError: If the key file cannot be read or has no address. The first signature raises
-            the errors of ``load_wallet``.
+        ConfigError: If the key file cannot be read or has no address. The first signature may
+            raise the errors that ``load_wallet`` raises.
     """
     address = keystore_address(keystore)
 
@@ -115,7 +116,8 @@ def load_wallet(keystore: Path, password_file: Path) -> Wallet:
     """Return the wallet of a V3 key file.
 
     Raises:
-        ConfigError: If a file cannot be read, is not a key file, or the password is wrong.
+        ConfigError: If one of the files cannot be read, if ``keystore`` is not a key file, or if
+            the password is wrong.
     """
     return wallet_of(_key(keystore, password_file))
 
@@ -170,7 +172,7 @@ def create_wallet(
         keystore: The new file; it must not exist.
         password_file: Contains the password on one line.
         key: 32 bytes; None for a random key.
-        iterations: Cost of the key derivation (scrypt n); None for the standard's cost.
+        iterations: Cost of the key derivation (n of scrypt). None for the library's default.
 
     Raises:
         ConfigError: If the key file exists, or a file cannot be written or read.
@@ -206,7 +208,7 @@ def recover(text: str | bytes, signature: bytes) -> str:
 
     Args:
         text: The signed text.
-        signature: r, s and v; v may be 0, 1, 27 or 28, as clients differ.
+        signature: r, s and v. Clients use different values of v: 0 and 1, or 27 and 28.
 
     Raises:
         InvalidInput: If the signature is malformed.

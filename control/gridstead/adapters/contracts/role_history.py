@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads all role grants in a set of contracts, and the first block of the set, from events.
 
-If a node refuses to search many blocks at once, the range is halved. If it still refuses, a binary
-search for the block at which the contract's code appears finds the first block. If the node has
-pruned old states, the history is unknown.
+If a node refuses to search many blocks at once, the range is halved. If the node also refuses small
+ranges, a binary search finds the first block, which is the block at which the contract's code
+appears. If the node has pruned the old states that the binary search needs, the history is unknown.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class RoleHistory:
 def search(
     node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None
 ) -> RoleHistory | None:
-    """Return the role history of a set, None if the node refuses to search its events.
+    """Return the role history of a set, or None if the node refuses to search the set's events.
 
     Args:
         node: The chain.
@@ -102,7 +102,7 @@ def _grants(log: dict[str, Any], contract: str) -> Iterator[RoleGrant]:
 def _logs(
     node: Node, log_filter: dict[str, Any], first: int, last: int
 ) -> list[dict[str, Any]] | None:
-    """Return the log entries of a range of blocks, None if the node refuses."""
+    """Return the log entries of a range of blocks, or None if the node refuses the search."""
     request = log_filter | {"fromBlock": hex(first), "toBlock": hex(last)}
     (answer,) = node.batch([("eth_getLogs", [request])])
     if not isinstance(answer, RpcError):
@@ -118,7 +118,7 @@ def _logs(
 
 
 def _find_creation_block(node: Node, address: str, head: Block) -> int | None:
-    """Return the block that created a contract, None if the node has pruned its state."""
+    """Return the block that created a contract, or None if the node has pruned the old states."""
     low, high = 0, head.number
     while low < high:
         middle = (low + high) // 2

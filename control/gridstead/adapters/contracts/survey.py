@@ -41,9 +41,10 @@ def creation_of(contract: str) -> str:
 def survey(node: Node, record: Record) -> Survey:
     """Return the state of a deployment, and correct the record.
 
-    Nonce and code are read at the same block. If a nonce is used and there is no code at the
-    contract's address, another transaction has used the nonce. If the nonce is not used, the
-    contract may still be created.
+    The admin's nonces and the contracts' code are read at the same block. The address of a contract
+    results from the nonce of the transaction that creates it. If that nonce is used but the address
+    has no code, another transaction has used the nonce. If the nonce is not used, the contract may
+    still be created.
     """
     admin = record.origin.admin
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))

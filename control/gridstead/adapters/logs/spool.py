@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The spool of a job's log: a bounded queue on disk between the pipe and the logger.
 
-Chunks have increasing numbers and are written to segment files. The name of a segment is its first
-number. A segment is deleted after the logger has confirmed that its chunks are durable. A writer
-that was killed and restarted sends the chunks in the segments again and continues the numbers. The
-logger ignores chunks that it has already. The job never waits for the logger: if the spool is full,
-lines are dropped, and the log contains their number in their place.
+Chunks have increasing numbers and are written to segment files. The name of a segment is the number
+of its first chunk. A segment is deleted after the logger has confirmed that the segment's chunks
+are durable. A writer that was killed and restarted sends the chunks in the segments again and
+continues the numbers. The logger ignores chunks that it already has. The job never waits for the
+logger: if the spool is full, the writer drops lines, and a message in the log says how many lines
+are missing.
 """
 
 from __future__ import annotations

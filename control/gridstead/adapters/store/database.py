@@ -2,8 +2,8 @@
 """The store of a process: an SQLite file or a PostgreSQL database.
 
 Rule 1: a committed transaction survives a power failure.
-Rule 2: only one process at a time may open the store. A PostgreSQL database may also be opened by
-several processes, if all of them open it as shared.
+Rule 2: at most one process at a time may open the store. Exception: several processes may open a
+PostgreSQL database if each of them opens the database as shared.
 Rule 3: any thread may use the store. Writers wait for each other.
 """
 
@@ -57,7 +57,10 @@ _SERVER_KEEPALIVES = {
 
 
 class StoreLost(Exception):
-    """The process may no longer own the store, and must end. A new process reads it again."""
+    """This process may have lost its lock on the store, and must end.
+
+    A new process must then read the state from the store again.
+    """
 
 
 class Database:
@@ -142,9 +145,9 @@ class Database:
             yield
 
     def close(self) -> None:
-        """Close the store permanently.
+        """Close the store. From now on, ``begin`` raises StoreLost in every thread.
 
-        A thread that is still running must not write to a store that another process has opened.
+        A thread that still runs would otherwise write to a store that another process has opened.
         """
         with self._write_lock:
             self._is_closed = True
@@ -177,7 +180,7 @@ class Database:
             )
 
     def _check_lock(self) -> None:
-        """Check that this process still holds the lock. A restart of the server releases it.
+        """Check that this process still holds the lock. A restart of the server releases the lock.
 
         Raises:
             StoreLost: If the lock is lost. Another process may have opened the store.
@@ -257,14 +260,14 @@ def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401
 
 
 def _begin_immediate(connection: Connection) -> None:
-    # SQLite fails a transaction that starts as a reader and then writes while another one writes. A
-    # transaction that starts as a writer waits.
+    # If a transaction starts as a reader and writes while another transaction writes, SQLite makes
+    # it fail. A transaction that starts as a writer waits for the other transaction.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 @contextmanager
 def _translated_errors() -> Iterator[None]:
-    """Convert errors of the database to errors of the project."""
+    """Convert errors of the database library to the errors that ports raise."""
     try:
         yield
     except DBAPIError as error:

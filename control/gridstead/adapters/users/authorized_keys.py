@@ -20,14 +20,14 @@ from gridstead.proto.supervisor_pb2_grpc import SshAPIStub
 
 _TIMEOUT_S = 10.0
 _MODE = 0o644  # Public keys are not secret, and sshd reads them as nobody.
-# A key may not have options before it, because options could grant rights on this host.
+# The pattern allows no options before a key, because options could grant rights on this host.
 _KEY_PATTERN = re.compile(
     r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+={0,3}( [\w@.+-]*)?"
 )
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """Return the public keys in the text of an authorized_keys file, at least one.
+    """Return the public keys in the text of an authorized_keys file. At least one is required.
 
     Raises:
         UnexpectedOutput: If a line is not a key without options, or if there is no line.

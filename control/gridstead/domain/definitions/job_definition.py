@@ -73,8 +73,9 @@ class StoredScript:
     """A stored script.
 
     Attributes:
-        record: The record. The id of the script is a hash of it.
-        owner: The customer whose jobs may use the script, lower case. Empty while no job names it.
+        record: The record. The id of the script is a hash of the record.
+        owner: The address of the customer whose jobs may use the script, lower case. Empty until a
+            job names the script.
     """
 
     record: str = field(repr=False)
@@ -113,12 +114,14 @@ class Holdings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resealed:
-    """The result of one reseal: some records that had an old key now have the newest key.
+    """The result of one reseal, which encrypts some records with the newest key.
+
+    Before the reseal, these records were encrypted with an older key.
 
     Attributes:
         count: Number of records that were encrypted again.
         unreadable: Ids of the records that cannot be decrypted, sorted. They are unchanged.
-        last: The id after which to continue. None if no records remain.
+        last: The id after which the next reseal continues. None if no records remain.
     """
 
     count: int
@@ -145,17 +148,17 @@ def use_of(job: Job) -> ScriptUse | None:
 
 
 def is_missing(use: ScriptUse, job: Job | None) -> bool:
-    """Return whether the job that names a script is missing from a block.
+    """Return whether a block lacks the job that names a script.
 
     Args:
-        use: Which job names which script.
-        job: The block's job with this id. None if there is none.
+        use: The job and the script that the job names.
+        job: The job that has the same id in the block. None if the block has no such job.
     """
     return job is None or use_of(job) != use
 
 
 def refusal(job: Job, request: ScriptRequest) -> str | None:
-    """Return why a caller may not get the script of a job. Returns None if it may."""
+    """Return why a caller may not get the script of a job. Returns None if the caller may."""
     if job.customer != request.customer:
         return "the job belongs to another customer"
     if job.provider != request.provider:

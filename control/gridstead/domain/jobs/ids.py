@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The identifiers of jobs and wallets that several systems share.
 
-A *job id* is (chain id, MetaScheduler address, job number). Job numbers are counters. They start
-again with a new deployment of the contracts and on a new devnet, and a reorg can reuse them. The
-*job key* is the job id and the batch location hash, which is a salted hash of the script. So two
-jobs that get the same number before and after a reorg have different job keys.
+A *job id* is (chain id, MetaScheduler address, job number). The contract counts the job numbers.
+The count starts again with a new deployment of the contracts and on a new devnet, and after a reorg
+a number can be used again. The *job key* is the job id and the batch location hash, which is a
+salted hash of the script. So two jobs that get the same number before and after a reorg have
+different job keys.
 
-In Slurm the job name is the job number. Jobs are found by this name, but the user of a job can
-change it. The job key is the AdminComment, which the user cannot change.
+In Slurm the job name is the job number. The program finds jobs by this name, but a user can change
+the name of a job. The AdminComment of a Slurm job is the job key, which a user cannot change.
 
-Rule 1: the program represents a job by a ``JobId`` or a ``JobKey``, not by its number or a text.
-Rule 2: only adapters, rpc and cli convert these classes from and to texts. The two texts that
-several adapters use, the job name and the text of a job key, have their parsers in this module.
+Rule 1: the program represents a job by a ``JobId`` or a ``JobKey``, not by a number or a text.
+Rule 2: packages adapters, rpc and cli convert these classes from and to texts. No other package
+does. The parsers of the two texts that several adapters use, which are the job name and the text of
+a job key, are in this module.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def parse_address(text: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Return whether the text is an address in lower case, as the program uses addresses."""
+    """Return whether the text is an address in lower case. The program uses no other form."""
     return _ADDRESS.fullmatch(text) is not None
 
 

@@ -4,8 +4,8 @@
 An *attempt* is one Slurm job that runs a job of the grid. After a crash of slurmctld, a Slurm job
 id can disappear or be assigned again.
 
-ALIVE_STATES and END_STATES together contain every base state of Slurm. A test compares them with
-Slurm's own list. A state in neither of them is an error.
+ALIVE_STATES and END_STATES together contain every base state of Slurm. A test compares the two sets
+with Slurm's own list. If Slurm prints a state that is in neither set, the program raises an error.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Attempt:
         ended_at: Unix seconds. None while the Slurm job is alive.
         suspended_s: How long the Slurm job was suspended, seconds.
         exit_code: The wait status (code << 8 | signal).
-        time_limit_min: The time limit, minutes. None if there is none or it is unknown.
-        uid: The Linux user id. None if it is unknown.
+        time_limit_min: The time limit, minutes. None if the limit is unknown or does not exist.
+        uid: The Linux user id. None if the id is unknown.
     """
 
     slurm_job_id: int
@@ -101,7 +101,7 @@ class Attempt:
 
     @property
     def elapsed_s(self) -> int:
-        """Seconds from start to end without suspensions, as sacct's ElapsedRaw.
+        """Seconds from start to end, minus the suspended time. Equals ElapsedRaw of sacct.
 
         The value is 0 before the start and before the end.
         """
@@ -143,8 +143,8 @@ class AccountingSample:
 
     Attributes:
         taken_at: Unix seconds.
-        is_complete: Whether the queue from slurmctld to slurmdbd was empty. If it was, a job that
-            is not in the records does not exist.
+        is_complete: Whether the queue from slurmctld to slurmdbd was empty. If the queue was empty,
+            every ended job has a record.
         attempts: The records, not sorted. Ignore a live state in a record, because only slurmctld
             knows which jobs are alive.
     """
@@ -156,7 +156,9 @@ class AccountingSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """A report about an attempt, from a node or from slurmctld. It can only lower a bill.
+    """A report about an attempt, from a node or from slurmctld.
+
+    The supervisor uses a report to lower a bill, and never to raise a bill.
 
     Attributes:
         sequence: The sequence number that the agent assigned to the report.

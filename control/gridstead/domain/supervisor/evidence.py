@@ -2,9 +2,9 @@
 """Determines the state of a job in Slurm from slurmctld, slurmdbd and the supervisor's journal.
 
 Only slurmctld knows which jobs are alive. slurmdbd knows which jobs ended, their end states and
-their run times. A record may still wait in slurmctld's queue to slurmdbd. So a job without a record
-in slurmdbd did not run only if that queue is empty. A job is absent from Slurm only if two samples,
-taken some seconds apart, do not contain it.
+their run times. A record may still wait in slurmctld's queue to slurmdbd. A missing record in
+slurmdbd therefore proves nothing until that queue is empty. A job counts as absent from Slurm when
+two samples, taken some seconds apart, do not contain the job.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def assess(
     Args:
         record: The job's record in the journal.
         customer: The customer's address, which is the name of the Linux user.
-        live_sample: The jobs that slurmctld lists. None if it did not answer.
-        accounting_sample: The records of slurmdbd. None if it did not answer.
+        live_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
+        accounting_sample: The records of slurmdbd. None if slurmdbd did not answer.
         wait_times: How long to wait before a conclusion.
     """
     if live_sample is None:
@@ -136,7 +136,7 @@ def assess(
 def _attempts_of(
     record: JournalRecord, attempts: Iterable[Attempt], *, customer: str, not_before: int
 ) -> list[Attempt]:
-    """Return the attempts of a job, except those that we cancelled or that Slurm refused."""
+    """Return the attempts of a job, except attempts that were cancelled or that Slurm refused."""
     result = []
     for attempt in attempts:
         if not belongs(attempt, job_key=record.job_key, customer=customer, not_before=not_before):
@@ -159,8 +159,8 @@ def _assess_alive(
 ) -> Alive | Ended:
     """Return the state of a job of which slurmctld lists live attempts.
 
-    If several attempts are alive, the earliest attempt that has started is the job. If none has
-    started, the earliest attempt is the job. The other attempts are duplicates.
+    If several attempts are alive, the earliest attempt that has started counts as the job. If no
+    attempt has started, the earliest attempt counts. The other live attempts are duplicates.
     """
     sorted_attempts = sorted(
         live_attempts, key=lambda attempt: (attempt.submitted_at, attempt.slurm_job_id)
@@ -263,10 +263,10 @@ def _assess_absence(
 def node_seconds(attempt: Attempt, reports: Iterable[NodeReport]) -> int | None:
     """Return how many seconds the batch step ran by the node's clock.
 
-    Returns None if no report of the end matches the attempt. A report matches if it has the Slurm
-    job id and the uid of the attempt, and its time is between the start and the end of the attempt.
-    The result can only lower a bill: if slurmctld did not receive the end of a job, it records the
-    later time at which it noticed the end.
+    Returns None if no report of a job's end matches the attempt. A report matches if it has the
+    Slurm job id and the uid of the attempt, and its time is between the start and the end of the
+    attempt. The result can lower a bill but never raises it: the end that slurmctld records is
+    later than the true end if slurmctld noticed the end of the job late.
     """
     if attempt.uid is None or attempt.started_at is None or attempt.ended_at is None:
         return None

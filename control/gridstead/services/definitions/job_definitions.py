@@ -2,9 +2,9 @@
 """The Job Definition service, which stores job scripts and sends them to providers.
 
 Rule 1: a script is rendered and durably stored before its id is returned. Rule 2: a request must
-contain a signature of an unused challenge of this service. Rule 3: a script is sent only for a job
-of its owner, and only to the provider to which the job is matched at the newest block. Rule 4: the
-content of a workflow is never logged.
+contain a signature of an unused challenge of this service. Rule 3: a script is sent to a provider
+only if, at the newest block, a job of the script's owner is matched to this provider and names the
+script. Rule 4: the content of a workflow is never logged.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class JobDefinitions:
             mapping: The workflow in its GraphQL form.
             customer: Address of the owner. If it is empty, the owner is the first customer whose
                 job names the script.
-            charge: Called with the size of the stored record. The script of a small workflow can
-                be large.
+            charge: Counts the size of the stored record against the caller's limit. The size of the
+                workflow is not counted, because the script of a small workflow can be large.
 
         Raises:
             InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.
@@ -183,9 +183,9 @@ class JobDefinitions:
             "logged": workflow.enable_logging,
             "secrets": workflow_secrets,
         }
-        # Old supervisors, which do not accept secrets, get another script. It is stored only if the
-        # workflow is logged, because otherwise the two scripts are equal, and only if the workflow
-        # can run without secrets.
+        # Old supervisors do not accept secrets, so they get a second script. The second script is
+        # stored if two conditions hold: the workflow is logged (otherwise both scripts are equal),
+        # and the workflow can run without secrets.
         if workflow.enable_logging and not workflow_secrets:
             record["script_without_secrets"] = render(
                 workflow, secrets_beside=False, paths=self._script_paths
@@ -238,7 +238,8 @@ class JobDefinitions:
 
         Raises:
             NotAllowed: If the signature, the challenge, the provider or the customer is wrong.
-            ScriptUnavailable: If there is no such script, or the job has ended or has another one.
+            ScriptUnavailable: If the script does not exist, if the job has ended, or if the job
+                names another script.
             ChainUnavailable: If the chain has no such job, or the job is not matched yet.
             JobDefinitionUnavailable: If the script cannot be decrypted. The operator can fix this.
         """

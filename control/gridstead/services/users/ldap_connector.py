@@ -22,7 +22,7 @@ class LdapConnector:
     """Creates LDAP users.
 
     Each tick creates the users that new events require. The first tick also compares all past
-    events with the directory. So a restart creates users that are missing for any reason.
+    events with the directory. So a restart of the connector creates every user that is missing.
 
     Args:
         ledger: The chain.

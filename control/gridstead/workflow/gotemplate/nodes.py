@@ -33,7 +33,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A field of a value, such as ``.Name`` or ``$step.Name``."""
+    """A field of a value. In a template: ``.Name`` or ``$step.Name``, for example."""
 
     operand: Operand
     name: str
@@ -86,7 +86,7 @@ class Assign:
 
 @dataclass(slots=True)
 class TemplateBlock:
-    """``if``, ``with`` or ``range``.
+    """A block that starts with ``if``, ``with`` or ``range``, and ends with ``end``.
 
     Attributes:
         kind: ``if``, ``with`` or ``range``.

@@ -2,10 +2,11 @@
 """Renders a workflow as a batch script. The same workflow always renders to the same script.
 
 Rule 1: each text of the customer is one quoted word after the first command. Bash therefore does
-not run it as a command. It is not read as a directive of Slurm, because sbatch reads ``#SBATCH``
-only before the first command. Quoting also escapes carriage returns, because Slurm refuses scripts
-that contain them. Rule 2: variables of the customer are set only in the subshell of a step, so the
-rest of the script does not depend on them. Rule 3: the script contains no secrets.
+not run the text as a command. Slurm does not read the text as a directive, because sbatch reads
+``#SBATCH`` only before the first command. Quoting also escapes carriage returns, because Slurm
+refuses scripts that contain carriage returns. Rule 2: variables of the customer are set only in the
+subshell of a step, so the rest of the script does not depend on these variables. Rule 3: the script
+contains no secrets.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def render(
     Args:
         workflow: The workflow.
         secrets_beside: Whether the environment of the script will contain the secrets of the job.
-            If not, a workflow with logging runs without logging, and its output contains a message.
+            If false, a workflow that enables logging runs without logging, and a message in the
+            job's output says so.
         paths: Paths on the nodes. Default: the paths that the roles create.
 
     Raises:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes that an administrator's commands make, also after an interrupted command.
+"""Tests of the changes that an administrator's commands make. Some commands were interrupted.
 
 A set is the state of all contracts of one grid. To hand a set over, its admin makes the new admin
 an admin too and offers the ownership of the contracts. To take the set over, the new admin accepts
@@ -107,7 +107,7 @@ def test_constant_that_these_contracts_do_not_have_is_refused():
         set_constant(state(), OLD_ADMIN, grace, grace.minimum)
 
 
-def test_only_the_owner_sets_constants():
+def test_account_that_is_not_the_owner_cannot_set_constants():
     with pytest.raises(NotAllowed, match=NEW_ADMIN) as refusal:
         set_constant(state(), NEW_ADMIN, CUT, 25)
 
@@ -121,7 +121,7 @@ def test_constant_is_set_only_if_the_value_differs(value, expected):
     assert calls(set_constant(state(), OLD_ADMIN, CUT, value)) == expected
 
 
-def test_only_an_admin_grants_roles():
+def test_account_that_is_not_an_admin_cannot_grant_roles():
     with pytest.raises(NotAllowed, match=f"{NEW_ADMIN} is not admin of MetaScheduler") as refusal:
         grant(state(), NEW_ADMIN, Role.MATCHER, OUTSIDER)
 
@@ -137,7 +137,7 @@ def test_refusal_names_no_admin_if_no_event_shows_the_admin():
     assert refusal.value.detail == "its admin is not known from events"
 
 
-def test_role_is_granted_where_it_is_missing():
+def test_role_is_granted_on_the_contracts_where_the_account_lacks_it():
     grid = with_role(state(), "MetaScheduler", Role.MATCHER, OUTSIDER)
 
     changes = grant(grid, OLD_ADMIN, Role.MATCHER, OUTSIDER)
@@ -146,7 +146,7 @@ def test_role_is_granted_where_it_is_missing():
     assert grant(apply_all(grid, changes, OLD_ADMIN), OLD_ADMIN, Role.MATCHER, OUTSIDER) == ()
 
 
-def test_role_that_is_already_granted_needs_no_admin():
+def test_grant_of_an_existing_role_needs_no_admin():
     assert grant(state(), OUTSIDER, Role.MATCHER, MATCHER) == ()
 
 
@@ -191,7 +191,7 @@ def test_opening_an_open_set_changes_nothing():
     assert set_open(state(), OUTSIDER, is_open=True) == ()
 
 
-def test_only_an_admin_closes_a_set():
+def test_account_that_is_not_an_admin_cannot_close_a_set():
     with pytest.raises(NotAllowed):
         set_open(state(), OUTSIDER, is_open=False)
 
@@ -212,12 +212,12 @@ def test_new_owner_that_cannot_take_over_is_refused(new_owner):
         hand_over(state(), OLD_ADMIN, new_owner)
 
 
-def test_only_an_admin_hands_a_set_over():
+def test_account_that_is_not_an_admin_cannot_hand_a_set_over():
     with pytest.raises(NotAllowed, match=f"{OUTSIDER} is not admin"):
         hand_over(state(), OUTSIDER, NEW_ADMIN)
 
 
-def test_contracts_without_offers_cannot_be_handed_over():
+def test_contract_whose_ownership_cannot_be_offered_cannot_be_handed_over():
     with pytest.raises(NotAllowed, match="cannot offer Constants"):
         hand_over(with_ownership(state(), "Constants", offered_to=None), OLD_ADMIN, NEW_ADMIN)
 
@@ -247,7 +247,7 @@ def test_take_over_needs_a_hand_over():
 
 
 @pytest.mark.parametrize("make_set", [unsealed, state])
-def test_interrupted_hand_over_is_completed_by_repeating_it(make_set):
+def test_repeated_hand_over_completes_an_interrupted_hand_over(make_set):
     changes = hand_over(make_set(), OLD_ADMIN, NEW_ADMIN)
     for sent_count in range(len(changes)):
         grid = apply_all(make_set(), changes[:sent_count], OLD_ADMIN)
@@ -264,7 +264,7 @@ def test_interrupted_hand_over_is_completed_by_repeating_it(make_set):
 
 
 @pytest.mark.parametrize("make_set", [unsealed, state])
-def test_interrupted_take_over_is_completed_by_repeating_it(make_set):
+def test_repeated_take_over_completes_an_interrupted_take_over(make_set):
     changes = take_over(handed_over_set(make_set), NEW_ADMIN)
     for sent_count in range(len(changes) + 1):
         grid = apply_all(handed_over_set(make_set), changes[:sent_count], NEW_ADMIN)
@@ -294,7 +294,7 @@ def test_second_admin_cannot_take_over_without_an_offer():
     assert refusal.value.detail == f"Constants belongs to {OLD_ADMIN} and is not offered"
 
 
-def test_old_admin_that_the_new_admin_appointed_again_remains():
+def test_old_admin_that_the_new_admin_appointed_again_remains_an_admin():
     grid = taken_over_set()
     set_with_reappointed_admin = apply_all(
         grid, grant(grid, NEW_ADMIN, Role.ADMIN, OLD_ADMIN), NEW_ADMIN
@@ -314,7 +314,7 @@ def test_first_admin_has_nothing_to_take_over():
 
 
 def test_take_over_is_refused_if_the_old_admin_is_not_known():
-    """Otherwise the old admin would keep its role."""
+    """Without the refusal, the old admin would remain an admin after the take-over."""
     grid = replace(handed_over_set(), first_block=None)
 
     with pytest.raises(NotAllowed, match="who is not known") as refusal:
@@ -323,7 +323,7 @@ def test_take_over_is_refused_if_the_old_admin_is_not_known():
     assert "--first-block" in refusal.value.hint
 
 
-def test_set_that_is_handed_back_belongs_to_the_first_admin_only():
+def test_set_that_is_handed_back_has_no_admin_except_the_first_admin():
     grid = taken_over_set()
     offered_set = apply_all(grid, hand_over(grid, NEW_ADMIN, OLD_ADMIN), NEW_ADMIN)
 

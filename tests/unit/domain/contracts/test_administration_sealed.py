@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sealing JobRepository, and the administration of a set whose JobRepository is sealed.
+"""Tests of the sealing of JobRepository, and of the administration of a set that is sealed.
 
-A set is the state of all contracts of one grid. A sealed JobRepository has no admin, so nobody can
-allow another account to write to it.
+A set is the state of all contracts of one grid. A set is sealed if contract JobRepository has no
+admin. Nobody can then allow another account to write to JobRepository.
 """
 
 import pytest
@@ -53,7 +53,7 @@ def test_sealing_revokes_other_admins_before_the_sender_renounces_its_role():
     assert check_contracts(apply_all(grid, changes, OLD_ADMIN)) == ()
 
 
-def test_interrupted_seal_is_completed_by_repeating_it():
+def test_repeated_seal_completes_an_interrupted_seal():
     grid = with_role(unsealed(), "JobRepository", Role.ADMIN, NEW_ADMIN)
     changes = seal(grid, OLD_ADMIN)
 
@@ -61,7 +61,7 @@ def test_interrupted_seal_is_completed_by_repeating_it():
     assert seal(apply_all(grid, changes, OLD_ADMIN), OLD_ADMIN) == ()
 
 
-def test_only_the_admin_seals():
+def test_account_that_is_not_an_admin_cannot_seal_the_contract():
     with pytest.raises(NotAllowed, match=f"{NEW_ADMIN} is not admin of JobRepository"):
         seal(unsealed(), NEW_ADMIN)
 
@@ -79,7 +79,7 @@ def test_contract_with_wrong_or_unknown_writers_is_not_sealed(grid):
         seal(grid, OLD_ADMIN)
 
 
-def test_unauthorised_writer_of_a_sealed_contract_cannot_be_revoked():
+def test_role_of_an_unauthorised_writer_of_a_sealed_contract_cannot_be_revoked():
     grid = with_role(sealed(), "JobRepository", Role.CONTRACT, OUTSIDER)
 
     with pytest.raises(NotAllowed, match=f"{OLD_ADMIN} is not admin of JobRepository"):
@@ -87,7 +87,7 @@ def test_unauthorised_writer_of_a_sealed_contract_cannot_be_revoked():
     assert seal(grid, OLD_ADMIN) == ()
 
 
-def test_sealed_set_is_handed_over_without_the_sealed_contract():
+def test_hand_over_of_a_sealed_set_changes_all_contracts_except_the_sealed_contract():
     offered_set = apply_all(sealed(), hand_over(sealed(), OLD_ADMIN, NEW_ADMIN), OLD_ADMIN)
 
     grid = apply_all(offered_set, take_over(offered_set, NEW_ADMIN), NEW_ADMIN)
@@ -119,7 +119,7 @@ def test_set_may_be_sealed_between_hand_over_and_take_over():
     assert check_contracts(grid) == ()
 
 
-def test_second_admin_of_a_sealed_set_is_granted_and_revoked():
+def test_second_admin_of_a_sealed_set_can_be_appointed_and_removed():
     grants = grant(sealed(), OLD_ADMIN, Role.ADMIN, NEW_ADMIN)
     grid = apply_all(sealed(), grants, OLD_ADMIN)
 

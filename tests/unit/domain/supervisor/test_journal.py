@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of a job that is computed from its journal entries."""
+"""Tests of the record of a job, which the supervisor computes from the job's journal entries."""
 
 import pytest
 from tests.unit.domain.builders import T0, job, journal_record

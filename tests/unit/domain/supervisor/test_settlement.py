@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The billed time, and the minutes that are reported to contracts that bill minutes."""
+"""Tests of the billed time of a job, in seconds and in the minutes of DeepSquare's contracts."""
 
 import pytest
 from hypothesis import given
