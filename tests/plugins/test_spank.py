@@ -74,7 +74,7 @@ def stepd(spank_programs, spank_plugin):
 
 
 def address(receiver):
-    """Return the option that tells the plugin that the agent has the address of ``receiver``."""
+    """Return the plugin option that sets the address of ``receiver`` as the address of the agent."""
     return "agent={}:{}".format(*receiver.getsockname())
 
 

@@ -80,7 +80,8 @@ class ClusterAgentServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Submit(self, request, context):
-        """Submits a job of a wallet user. After INVALID_ARGUMENT and FAILED_PRECONDITION no job is queued.
+        """Submits a job of a wallet user.
+        With the status INVALID_ARGUMENT or FAILED_PRECONDITION, no job was queued.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -129,8 +130,8 @@ class ClusterAgentServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PullReports(self, request, context):
-        """Returns the reports of Slurm plugins after a sequence number. If there is none, waits up to
-        wait_s seconds for one.
+        """Returns the reports of Slurm plugins after a sequence number.
+        If there are no reports, the call waits up to wait_s seconds for a report.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -72,7 +72,7 @@ def signed_file(*lines):
 
 
 def manifest(**fields):
-    """Return a parsed manifest. A field with the value None is left out."""
+    """Return a parsed manifest without the fields whose value is None."""
     values = MANIFEST | fields
     lines = (f"{key}{value}" for key, value in values.items() if value is not None)
     return parse_manifest(signed_file(*lines))

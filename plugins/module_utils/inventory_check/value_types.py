@@ -20,7 +20,7 @@ def type_fault(option: Mapping[str, Any], value: Any) -> str | None:
 
     Args:
         option: The specification of the variable in ``argument_specs.yml``.
-        value: The value. None is valid if the variable has no default.
+        value: The value. A variable without a default may be None.
     """
     if value is None:
         if option.get("default") is None:

@@ -225,7 +225,7 @@ class DirectSender:
 def _mined_receipt(
     hashes: Iterable[str], answers: Iterable[Any], name: str
 ) -> dict[str, Any] | None:
-    """Return the receipt of the transaction that is mined. Return None if none is mined.
+    """Return the receipt of the mined transaction, or None if no transaction is mined.
 
     Raises:
         TransactionReverted: If the contract refused the mined transaction.
