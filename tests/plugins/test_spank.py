@@ -74,7 +74,7 @@ def stepd(spank_programs, spank_plugin):
 
 
 def address(receiver):
-    """Return the plugin option that sets the address of ``receiver`` as the address of the agent."""
+    """Return the plugin option that sets the agent address to that of ``receiver``."""
     return "agent={}:{}".format(*receiver.getsockname())
 
 

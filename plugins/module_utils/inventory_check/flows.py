@@ -20,7 +20,7 @@ from .roles import template_faults
 
 _FLOW_VARIABLES = frozenset({"base_flows", "gridstead_extra_flows"})
 _SEE_PAGE = "a flow as docs/reference/flows.md describes it"
-_NO_ADDRESS = "0.0.0.0"  # noqa: S104 - stands for an unset address; nothing listens on it
+_NO_ADDRESS = "0.0.0.0"  # noqa: S104 - means an unset address; nothing listens on it
 
 
 def flows(inventory: Inventory, faulty_names: frozenset[str]) -> Iterator[Diagnostic]:

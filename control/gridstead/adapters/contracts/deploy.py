@@ -112,8 +112,8 @@ class Deployment:
             InUse: If another run is active.
             ChainUnavailable: If a transaction was not mined in time. The next run continues with
                 this transaction.
-            ConfigError: If the wallet cannot pay for all transactions, or if existing contracts
-                are of another release. No transaction is sent.
+            ConfigError: If the wallet cannot pay for all transactions (no transaction is sent in
+                this case), or if existing contracts are of another release.
         """
         with locked(self._path):
             self._record = self._load()  # another run may have written the file
