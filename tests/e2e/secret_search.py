@@ -84,7 +84,8 @@ class SecretSearch:
 
     def add(self, name: str, text: str) -> None:
         """Add a secret to the search."""
-        self._names |= dict.fromkeys(encodings_of(text), name)
+        # A new dictionary, because the thread of ``watching`` iterates over the present one.
+        self._names = self._names | dict.fromkeys(encodings_of(text), name)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
