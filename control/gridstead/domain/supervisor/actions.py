@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.jobs.job import Job
-from gridstead.domain.supervisor.journal import JournalEntry
+from gridstead.domain.supervisor.attempt import Attempt
+from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecord
 from gridstead.domain.transactions.calls import Call
 
 
@@ -63,3 +64,30 @@ class Extend:
 
 
 Action = Put | Note | Submit | Cancel | Extend
+
+
+def note(
+    record: JournalRecord,
+    kind: EntryKind,
+    *,
+    occurred_at: int,
+    slurm_job_id: int | None = None,
+    reason: str = "",
+) -> Note:
+    """Return the action that appends an entry about the job of a record.
+
+    Unit: ``occurred_at`` Unix seconds.
+    """
+    entry = JournalEntry(
+        job_key=record.job_key,
+        kind=kind,
+        occurred_at=occurred_at,
+        slurm_job_id=slurm_job_id,
+        reason=reason,
+    )
+    return Note(entry=entry)
+
+
+def cancel(attempt: Attempt, job_key: JobKey, reason: str) -> Cancel:
+    """Return the action that cancels an attempt."""
+    return Cancel(slurm_job_id=attempt.slurm_job_id, job_key=job_key, reason=reason)

@@ -88,6 +88,11 @@ def belongs(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int
     )
 
 
+def is_cancelled_by_us(attempt: Attempt, record: JournalRecord) -> bool:
+    """Return whether the record says that this provider cancelled the attempt."""
+    return (attempt.slurm_job_id, attempt.submitted_at) in record.cancelled_by_us
+
+
 def assess(
     record: JournalRecord,
     *,
@@ -141,8 +146,7 @@ def _attempts_of(
     for attempt in attempts:
         if not belongs(attempt, job_key=record.job_key, customer=customer, not_before=not_before):
             continue
-        is_cancelled_by_us = (attempt.slurm_job_id, attempt.submitted_at) in record.cancelled_by_us
-        if not is_cancelled_by_us and not _was_rejected(attempt, record):
+        if not is_cancelled_by_us(attempt, record) and not _was_rejected(attempt, record):
             result.append(attempt)
     return result
 

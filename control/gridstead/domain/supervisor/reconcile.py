@@ -17,7 +17,7 @@ from typing import assert_never
 from gridstead.domain.jobs.ids import JobKey, is_batch_location_hash
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
-from gridstead.domain.supervisor.actions import Action, Cancel, Extend, Note, Put, Submit
+from gridstead.domain.supervisor.actions import Action, Extend, Put, Submit, cancel, note
 from gridstead.domain.supervisor.attempt import END_STATES, Attempt
 from gridstead.domain.supervisor.evidence import (
     Absent,
@@ -27,8 +27,9 @@ from gridstead.domain.supervisor.evidence import (
     Unknown,
     assess,
     belongs,
+    is_cancelled_by_us,
 )
-from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecord
+from gridstead.domain.supervisor.journal import EntryKind, JournalRecord
 from gridstead.domain.supervisor.settlement import (
     billed_seconds,
     evidence_hash,
@@ -124,7 +125,7 @@ def _plan_unclaimed_job(
     is_missing = _is_missing_for_confirmations(record, snapshot, rules)
     if is_missing or _is_settled(record, job, rules):
         reason = NOT_CLAIMED if job is None else f"the job is {job.state.name} on the chain"
-        for attempt in _live_attempts(record.job_key, snapshot):
+        for attempt in snapshot.live_attempts(record.job_key):
             yield from _cancel_and_note(record, attempt, reason)
     if is_missing:
         yield from _close_if_absent(record, snapshot, rules)
@@ -149,28 +150,26 @@ def _cancel_and_note(record: JournalRecord, attempt: Attempt, reason: str) -> It
 
     We may claim the job again later, and submit it again.
     """
-    if not _is_cancelled_by_us(record, attempt):
-        yield Note(
-            entry=JournalEntry(
-                job_key=record.job_key,
-                kind=EntryKind.CANCELLED_BY_US,
-                occurred_at=attempt.submitted_at,
-                slurm_job_id=attempt.slurm_job_id,
-                reason=reason,
-            )
+    if not is_cancelled_by_us(attempt, record):
+        yield note(
+            record,
+            EntryKind.CANCELLED_BY_US,
+            occurred_at=attempt.submitted_at,
+            slurm_job_id=attempt.slurm_job_id,
+            reason=reason,
         )
-    yield _cancel(attempt, record.job_key, reason)
+    yield cancel(attempt, record.job_key, reason)
 
 
 def _close_if_absent(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Close a job in the journal if slurmctld lists no attempt of it and none can still appear."""
-    if snapshot.live_sample is None or _live_attempts(record.job_key, snapshot):
+    if snapshot.live_sample is None or snapshot.live_attempts(record.job_key):
         return
     has_submission = record.submit_intended_at is not None
     is_result_unknown = has_submission and record.slurm_job_id is None
     waited_s = snapshot.now - (record.submit_intended_at or 0)
     if not is_result_unknown or waited_s > rules.wait_times.submission_s:
-        yield _note(record, EntryKind.CLOSED, snapshot)
+        yield note(record, EntryKind.CLOSED, occurred_at=snapshot.now)
 
 
 # Jobs that are claimed by us
@@ -185,13 +184,13 @@ def _plan_claimed_job(
         yield from _give_up(job, snapshot, rules, JobState.FAILED, reason)
         return
     yield from _cancel_impostors(record, job, snapshot, rules)
-    live_attempts = _live_attempts(record.job_key, snapshot)
+    live_attempts = snapshot.live_attempts(record.job_key)
     cancelled_attempts = [
-        attempt for attempt in live_attempts if _is_cancelled_by_us(record, attempt)
+        attempt for attempt in live_attempts if is_cancelled_by_us(attempt, record)
     ]
     if cancelled_attempts:
         for attempt in cancelled_attempts:
-            yield _cancel(attempt, record.job_key, "it was cancelled before")
+            yield cancel(attempt, record.job_key, "it was cancelled before")
         return
     evidence = assess(
         record,
@@ -201,7 +200,7 @@ def _plan_claimed_job(
         wait_times=rules.wait_times,
     )
     if record.absent_since is not None and isinstance(evidence, Alive | Ended):
-        yield _note(record, EntryKind.PRESENT, snapshot)
+        yield note(record, EntryKind.PRESENT, occurred_at=snapshot.now)
     yield from _plan_for_evidence(evidence, record, job, snapshot, rules)
 
 
@@ -213,7 +212,7 @@ def _plan_for_evidence(
             return
         case Alive(attempt=attempt, duplicates=duplicates):
             for duplicate in duplicates:
-                yield _cancel(duplicate, record.job_key, "it is a second attempt of the job")
+                yield cancel(duplicate, record.job_key, "it is a second attempt of the job")
             yield from _plan_live_job(record, job, attempt, snapshot, rules)
         case Ended(attempt=attempt):
             yield from _report_end(job, attempt, snapshot, rules)
@@ -230,15 +229,15 @@ def _cancel_impostors(
 ) -> Iterator[Action]:
     """Cancel live Slurm jobs that have the job key but belong to another user or an older claim."""
     not_before = (record.claimed_at or 0) - rules.wait_times.clock_skew_s
-    for attempt in _live_attempts(record.job_key, snapshot):
+    for attempt in snapshot.live_attempts(record.job_key):
         if belongs(attempt, job_key=record.job_key, customer=job.customer, not_before=not_before):
             continue
         reason = (
             f"slurm job {attempt.slurm_job_id} of {attempt.user} has this job's job key but does "
             "not belong to it"
         )
-        yield _note(record, EntryKind.IMPOSTOR, snapshot, reason=reason)
-        yield _cancel(attempt, record.job_key, reason)
+        yield note(record, EntryKind.IMPOSTOR, occurred_at=snapshot.now, reason=reason)
+        yield cancel(attempt, record.job_key, reason)
 
 
 def _plan_live_job(
@@ -247,7 +246,7 @@ def _plan_live_job(
     """Plan for a job that is pending or running in Slurm."""
     yield from _note_attempt(record, attempt, snapshot, rules)
     if job.cancel_requested:
-        yield _cancel(attempt, record.job_key, "its customer cancelled it")
+        yield cancel(attempt, record.job_key, "its customer cancelled it")
     else:
         yield from _extend_time_limit(job, attempt, rules)
     is_start_unreported = job.state is JobState.SCHEDULED and attempt.has_started
@@ -268,7 +267,7 @@ def _note_attempt(
     is_new = record.slurm_job_id != attempt.slurm_job_id
     if is_new or (is_durable and not record.is_durable):
         kind = EntryKind.SEEN if is_durable else EntryKind.SUBMITTED
-        yield _note(record, kind, snapshot, slurm_job_id=attempt.slurm_job_id)
+        yield note(record, kind, occurred_at=snapshot.now, slurm_job_id=attempt.slurm_job_id)
 
 
 def _extend_time_limit(job: Job, attempt: Attempt, rules: Rules) -> Iterator[Action]:
@@ -329,7 +328,7 @@ def _note_absence(record: JournalRecord, snapshot: Snapshot) -> Iterator[Action]
     since = record.absent_since
     clock_was_set_back = since is not None and since > snapshot.now
     if snapshot.live_sample is not None and (since is None or clock_was_set_back):
-        yield _note(record, EntryKind.ABSENT, snapshot)
+        yield note(record, EntryKind.ABSENT, occurred_at=snapshot.now)
 
 
 def _submit_or_give_up(
@@ -398,7 +397,7 @@ def _cancel_orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     for attempt in attempts:
         if attempt.is_alive and _is_orphan(attempt, snapshot, rules):
             assert attempt.job_key is not None
-            yield _cancel(attempt, attempt.job_key, NOT_CLAIMED)
+            yield cancel(attempt, attempt.job_key, NOT_CLAIMED)
 
 
 def _is_orphan(attempt: Attempt, snapshot: Snapshot, rules: Rules) -> bool:
@@ -430,40 +429,6 @@ def _is_claim_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
     if job.state is JobState.RUNNING:
         return True
     return snapshot.head.number - job.state_block >= rules.confirmations
-
-
-def _live_attempts(job_key: JobKey, snapshot: Snapshot) -> list[Attempt]:
-    """Return the live Slurm jobs with a job key. Empty if slurmctld did not answer."""
-    if snapshot.live_sample is None:
-        return []
-    attempts = snapshot.live_sample.attempts
-    return [attempt for attempt in attempts if attempt.is_alive and attempt.job_key == job_key]
-
-
-def _is_cancelled_by_us(record: JournalRecord, attempt: Attempt) -> bool:
-    return (attempt.slurm_job_id, attempt.submitted_at) in record.cancelled_by_us
-
-
-def _note(
-    record: JournalRecord,
-    kind: EntryKind,
-    snapshot: Snapshot,
-    *,
-    slurm_job_id: int | None = None,
-    reason: str = "",
-) -> Note:
-    entry = JournalEntry(
-        job_key=record.job_key,
-        kind=kind,
-        occurred_at=snapshot.now,
-        slurm_job_id=slurm_job_id,
-        reason=reason,
-    )
-    return Note(entry=entry)
-
-
-def _cancel(attempt: Attempt, job_key: JobKey, reason: str) -> Cancel:
-    return Cancel(slurm_job_id=attempt.slurm_job_id, job_key=job_key, reason=reason)
 
 
 def _put_set_running(job: Job, attempt: Attempt) -> Put:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job, QueueSizes
-from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
 from gridstead.domain.supervisor.evidence import WaitTimes
 from gridstead.domain.supervisor.journal import JournalRecord
 
@@ -76,3 +76,10 @@ class Snapshot:
     reports: tuple[NodeReport, ...]
     open_keys: frozenset[str]
     unclaimed_since: Mapping[JobKey, int] = field(default_factory=dict)
+
+    def live_attempts(self, job_key: JobKey) -> list[Attempt]:
+        """Return the live Slurm jobs with a job key. Empty if slurmctld did not answer."""
+        if self.live_sample is None:
+            return []
+        attempts = self.live_sample.attempts
+        return [attempt for attempt in attempts if attempt.is_alive and attempt.job_key == job_key]
