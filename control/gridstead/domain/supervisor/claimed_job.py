@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans the next actions for one job that this provider has claimed and has not settled.
+
+The plan follows the state of the job in Slurm, see ``evidence.py``: a live job is reported as
+running, an ended job is settled, and an absent job is submitted or given up. ``reconcile.py`` plans
+for all jobs and passes the claimed ones to this module.
+
+In this module "us" means the provider of this supervisor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from gridstead.domain.jobs.ids import is_batch_location_hash
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.lifecycle import JobState, is_legal
+from gridstead.domain.supervisor.actions import Action, Extend, Put, Submit, cancel, note
+from gridstead.domain.supervisor.attempt import END_STATES, Attempt
+from gridstead.domain.supervisor.evidence import (
+    Absent,
+    Alive,
+    Ended,
+    Evidence,
+    Unknown,
+    assess,
+    belongs,
+    is_cancelled_by_us,
+)
+from gridstead.domain.supervisor.journal import EntryKind, JournalRecord
+from gridstead.domain.supervisor.settlement import (
+    billed_seconds,
+    evidence_hash,
+    slack_seconds,
+    time_limit_min,
+)
+from gridstead.domain.supervisor.snapshot import Rules, Snapshot
+from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle, key_of
+
+NO_EVIDENCE = "0x" + "00" * 32
+
+
+def plan_claimed_job(
+    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Plan for a hot job that is claimed by us."""
+    if not is_batch_location_hash(job.batch_location_hash):
+        reason = "the id of its script is malformed"
+        yield from _give_up(job, snapshot, rules, JobState.FAILED, reason)
+        return
+    yield from _cancel_impostors(record, job, snapshot, rules)
+    live_attempts = snapshot.live_attempts(record.job_key)
+    cancelled_attempts = [
+        attempt for attempt in live_attempts if is_cancelled_by_us(attempt, record)
+    ]
+    if cancelled_attempts:
+        for attempt in cancelled_attempts:
+            yield cancel(attempt, record.job_key, "it was cancelled before")
+        return
+    evidence = assess(
+        record,
+        customer=job.customer,
+        live_sample=snapshot.live_sample,
+        accounting_sample=snapshot.accounting_sample,
+        wait_times=rules.wait_times,
+    )
+    if record.absent_since is not None and isinstance(evidence, Alive | Ended):
+        yield note(record, EntryKind.PRESENT, occurred_at=snapshot.now)
+    yield from _plan_for_evidence(evidence, record, job, snapshot, rules)
+
+
+def _plan_for_evidence(
+    evidence: Evidence, record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    match evidence:
+        case Unknown():
+            return
+        case Alive(attempt=attempt, duplicates=duplicates):
+            for duplicate in duplicates:
+                yield cancel(duplicate, record.job_key, "it is a second attempt of the job")
+            yield from _plan_live_job(record, job, attempt, snapshot, rules)
+        case Ended(attempt=attempt):
+            yield from _report_end(job, attempt, snapshot, rules)
+        case Absent(is_confirmed=True):
+            yield from _submit_or_give_up(record, job, snapshot, rules)
+        case Absent():
+            yield from _note_absence(record, snapshot)
+        case _:
+            assert_never(evidence)
+
+
+def _cancel_impostors(
+    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Cancel live Slurm jobs that have the job key but belong to another user or an older claim."""
+    not_before = (record.claimed_at or 0) - rules.wait_times.clock_skew_s
+    for attempt in snapshot.live_attempts(record.job_key):
+        if belongs(attempt, job_key=record.job_key, customer=job.customer, not_before=not_before):
+            continue
+        reason = (
+            f"slurm job {attempt.slurm_job_id} of {attempt.user} has this job's job key but does "
+            "not belong to it"
+        )
+        yield note(record, EntryKind.IMPOSTOR, occurred_at=snapshot.now, reason=reason)
+        yield cancel(attempt, record.job_key, reason)
+
+
+def _plan_live_job(
+    record: JournalRecord, job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Plan for a job that is pending or running in Slurm."""
+    yield from _note_attempt(record, attempt, snapshot, rules)
+    if job.cancel_requested:
+        yield cancel(attempt, record.job_key, "its customer cancelled it")
+    else:
+        yield from _extend_time_limit(job, attempt, rules)
+    is_start_unreported = job.state is JobState.SCHEDULED and attempt.has_started
+    if is_start_unreported and _is_claim_confirmed(job, snapshot, rules):
+        yield _put_set_running(job, attempt)
+
+
+def _note_attempt(
+    record: JournalRecord, attempt: Attempt, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Write to the journal that an attempt is new, or that it is durable.
+
+    An attempt is durable some seconds after its submission, when slurmctld has saved its state. A
+    crash of slurmctld does not lose a durable attempt.
+    """
+    durable_at = (record.submit_intended_at or 0) + rules.wait_times.absent_after_s
+    is_durable = snapshot.now >= durable_at
+    is_new = record.slurm_job_id != attempt.slurm_job_id
+    if is_new or (is_durable and not record.is_durable):
+        kind = EntryKind.SEEN if is_durable else EntryKind.SUBMITTED
+        yield note(record, kind, occurred_at=snapshot.now, slurm_job_id=attempt.slurm_job_id)
+
+
+def _extend_time_limit(job: Job, attempt: Attempt, rules: Rules) -> Iterator[Action]:
+    """Raise the time limit of an attempt after a top-up."""
+    limit = time_limit_min(job, max_min=rules.max_time_limit_min)
+    if attempt.time_limit_min is not None and attempt.time_limit_min < limit:
+        yield Extend(slurm_job_id=attempt.slurm_job_id, job_key=job.job_key, time_limit_min=limit)
+
+
+def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """Report the start and then the end of an ended job to the chain.
+
+    The contract accepts the end states FINISHED and OUT_OF_CREDITS only for a running job. For
+    these states both calls are put into the outbox at once. If the start is lost, the contract
+    skips the end, and both calls are repeated.
+
+    The contract accepts the other end states also without a start, but then pays nothing. So such
+    an end waits until the start is mined.
+    """
+    if not _is_claim_confirmed(job, snapshot, rules):
+        return
+    state = END_STATES[attempt.state]
+    if job.state is JobState.SCHEDULED:
+        if attempt.has_started:
+            yield _put_set_running(job, attempt)
+            is_accepted_without_start = is_legal(job.state, state)
+            is_plain = rules.plain_slack_min is not None
+            if is_accepted_without_start or is_plain:
+                return
+        elif state not in {JobState.CANCELLED, JobState.FAILED}:
+            state = JobState.PANICKED
+    error = "" if state is JobState.FINISHED else f"Slurm reports {attempt.state}"
+    call = Settle(
+        job_key=job.job_key,
+        state=state,
+        seconds=_seconds_to_bill(job, attempt, snapshot, rules),
+        exit_code=attempt.exit_code,
+        error=error,
+        evidence=evidence_hash(attempt),
+    )
+    yield Put(key=key_of(call), call=call)
+
+
+def _seconds_to_bill(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> int:
+    seconds = billed_seconds(job, attempt, snapshot.reports)
+    if rules.plain_slack_min is None:
+        return seconds
+    max_seconds = slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min)
+    return min(seconds, max_seconds)
+
+
+def _note_absence(record: JournalRecord, snapshot: Snapshot) -> Iterator[Action]:
+    """Write the first sample without the job to the journal.
+
+    The entry has the current time, which is later than the sample. The next sample has the time of
+    its request. So the time between the two samples is never overestimated.
+    """
+    since = record.absent_since
+    clock_was_set_back = since is not None and since > snapshot.now
+    if snapshot.live_sample is not None and (since is None or clock_was_set_back):
+        yield note(record, EntryKind.ABSENT, occurred_at=snapshot.now)
+
+
+def _submit_or_give_up(
+    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Submit a job that is absent from Slurm, or end it on the chain."""
+    limit = time_limit_min(job, max_min=rules.max_time_limit_min)
+    if record.unrunnable_reason or limit < 1:
+        reason = record.unrunnable_reason or "its credits do not pay for one minute"
+        state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
+        yield from _give_up(job, snapshot, rules, state, reason)
+    elif job.cancel_requested:
+        yield from _give_up(job, snapshot, rules, JobState.CANCELLED, "cancelled before it started")
+    elif record.rejection_reason:
+        yield from _retry_rejected(record, job, snapshot, rules)
+    elif record.attempt_count >= rules.max_attempts:
+        reason = f"lost by Slurm {record.attempt_count} times"
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
+    else:
+        yield Submit(job=job, time_limit_min=limit)
+
+
+def _retry_rejected(
+    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Repeat a submission that Slurm refused, or refuse the job on the chain.
+
+    There is no complete list of the messages with which Slurm refuses a job temporarily. So every
+    refusal is retried.
+    """
+    if record.rejection_count < rules.max_attempts:
+        waited_s = snapshot.now - (record.rejected_at or 0)
+        clock_was_set_back = waited_s < 0
+        if clock_was_set_back or waited_s >= rules.wait_times.rejection_s:
+            limit = time_limit_min(job, max_min=rules.max_time_limit_min)
+            yield Submit(job=job, time_limit_min=limit)
+    elif job.state is not JobState.SCHEDULED:
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, record.rejection_reason)
+    elif _is_claim_confirmed(job, snapshot, rules):
+        call = Refuse(job_key=job.job_key)
+        yield Put(key=key_of(call), call=call)
+
+
+def _give_up(
+    job: Job, snapshot: Snapshot, rules: Rules, state: JobState, reason: str
+) -> Iterator[Action]:
+    """End a job that never ran, or whose run has no record. Nothing is billed."""
+    if _is_claim_confirmed(job, snapshot, rules):
+        call = Settle(
+            job_key=job.job_key,
+            state=state,
+            seconds=0,
+            exit_code=0,
+            error=reason,
+            evidence=NO_EVIDENCE,
+        )
+        yield Put(key=key_of(call), call=call)
+
+
+def _is_claim_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
+    """Return whether the claim of a job has enough confirmations.
+
+    The claim of a running job is always confirmed, because a job becomes RUNNING only then.
+    """
+    if job.state is JobState.RUNNING:
+        return True
+    return snapshot.head.number - job.state_block >= rules.confirmations
+
+
+def _put_set_running(job: Job, attempt: Attempt) -> Put:
+    call = SetRunning(job_key=job.job_key, started_at=attempt.started_at or 0)
+    return Put(key=key_of(call), call=call)
