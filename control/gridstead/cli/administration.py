@@ -14,7 +14,7 @@ from gridstead.cli.contracts_output import constant_text
 from gridstead.cli.option_groups import expanded
 from gridstead.cli.output import parse_credits
 from gridstead.domain.contracts import administration as plans
-from gridstead.domain.contracts.administration import CONSTANTS, Constant
+from gridstead.domain.contracts.constants import CONSTANTS, Constant, find_constant
 from gridstead.domain.contracts.deployment import Role, parse_role
 from gridstead.domain.jobs.ids import parse_address
 from gridstead.errors import InvalidInput
@@ -110,7 +110,7 @@ def set_constant(
     sender: SenderOptions,
 ) -> None:
     """Set a constant of the grid."""
-    constant = plans.find_constant(name)
+    constant = find_constant(name)
     number = _parse_value(constant, value)
     sender.carry_out(
         grid,

@@ -14,7 +14,8 @@ from gridstead.adapters.chain.keystore import keystore_address
 from gridstead.cli.contracts_output import emit_outcome
 from gridstead.cli.options import Json
 from gridstead.cli.output import print_note
-from gridstead.domain.contracts.administration import Change, Constant
+from gridstead.domain.contracts.administration import Change
+from gridstead.domain.contracts.constants import Constant
 from gridstead.domain.contracts.deployment import GridState
 from gridstead.domain.jobs.ids import parse_address
 

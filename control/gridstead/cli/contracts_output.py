@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gridstead.cli.output import credits_text, emit_json, emit_record, emit_table, print_line
-from gridstead.domain.contracts.administration import CONSTANTS, Constant
+from gridstead.domain.contracts.constants import CONSTANTS, Constant
 from gridstead.domain.contracts.deployment import Escrow, GridState, Holder, Ownership
 from gridstead.domain.diagnostic import Diagnostic, Severity, exit_code
 

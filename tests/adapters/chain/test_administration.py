@@ -29,13 +29,12 @@ from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.contracts.administrator import Administrator
 from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.domain.contracts.administration import (
-    CONSTANTS,
-    find_constant,
     hand_over,
     set_constant,
     take_over,
 )
 from gridstead.domain.contracts.checks import check_contracts
+from gridstead.domain.contracts.constants import CONSTANTS, find_constant
 from gridstead.domain.contracts.deployment import ROLE_CONTRACTS, Role
 from gridstead.errors import NotAllowed, TransactionReverted
 

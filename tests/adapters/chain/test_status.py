@@ -24,8 +24,9 @@ from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.adapters.contracts.role_history import search
 from gridstead.adapters.contracts.steps import NO_ROLE
 from gridstead.adapters.transactions.direct import DirectSender
-from gridstead.domain.contracts.administration import CONSTANTS, grant
+from gridstead.domain.contracts.administration import grant
 from gridstead.domain.contracts.checks import check_contracts
+from gridstead.domain.contracts.constants import CONSTANTS
 from gridstead.domain.contracts.deployment import Role
 from gridstead.domain.diagnostic import Severity
 

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from gridstead.domain.contracts.administration import CONSTANTS
+from gridstead.domain.contracts.constants import CONSTANTS
 
 INPUT_EXIT = 65
 USAGE_EXIT = 2

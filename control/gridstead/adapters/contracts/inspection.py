@@ -14,7 +14,7 @@ from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.contracts.blueprint import code_of_release
 from gridstead.adapters.contracts.role_history import RoleGrant, search
 from gridstead.adapters.contracts.steps import role_id
-from gridstead.domain.contracts.administration import CONSTANTS
+from gridstead.domain.contracts.constants import CONSTANTS
 from gridstead.domain.contracts.deployment import (
     NOBODY,
     OWNED_CONTRACTS,

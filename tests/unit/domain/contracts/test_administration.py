@@ -25,8 +25,6 @@ from tests.unit.domain.contracts.sets import (
 )
 
 from gridstead.domain.contracts.administration import (
-    CONSTANTS,
-    find_constant,
     grant,
     hand_over,
     revoke,
@@ -34,6 +32,7 @@ from gridstead.domain.contracts.administration import (
     set_open,
     take_over,
 )
+from gridstead.domain.contracts.constants import find_constant
 from gridstead.domain.contracts.deployment import NOBODY, ROLE_CONTRACTS, Role
 from gridstead.errors import InvalidInput, NotAllowed
 
@@ -65,31 +64,6 @@ def check_admins(grid, contracts, expected):
     """Assert that each of the contracts has exactly this admin."""
     for contract in contracts:
         assert grid.accounts(contract, Role.ADMIN) == (expected,)
-
-
-@pytest.mark.parametrize(
-    "text", ["deepsquareCut", "deepsquare-cut", "DEEPSQUARECUT", " deepsquare_cut "]
-)
-def test_constant_is_found_by_name(text):
-    assert find_constant(text) is CUT
-
-
-def test_unknown_constant_is_refused_with_the_closest_name():
-    with pytest.raises(InvalidInput, match="invalid constant 'deepsquareCat'") as refusal:
-        find_constant("deepsquareCat")
-
-    assert "Did you mean deepsquareCut?" in refusal.value.hint
-    assert "minimumAmount" in refusal.value.hint
-
-
-def test_unknown_constant_without_a_close_name_is_refused_with_all_names():
-    with pytest.raises(InvalidInput, match="invalid constant") as refusal:
-        find_constant("x" * 1000)
-
-    assert "Did you mean" not in refusal.value.hint
-    assert len(CONSTANTS) == 8
-    for constant in CONSTANTS:
-        assert constant.name in refusal.value.hint
 
 
 @pytest.mark.parametrize("value", [-1, 101, 2**256])
