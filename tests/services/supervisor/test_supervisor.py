@@ -2,6 +2,7 @@
 """The supervisor with fakes of the chain and of Slurm."""
 
 import pytest
+from structlog.testing import capture_logs
 from tests import billing_oracle
 from tests.services.supervisor.supervisor_setup import CUSTOMER, SupervisorSetup
 
@@ -62,6 +63,20 @@ def test_a_call_that_cannot_be_stored_does_not_delay_other_calls(grid, monkeypat
 
     assert grid.state_of(numbers[0]) is JobState.SCHEDULED
     assert grid.state_of(numbers[1]) is JobState.RUNNING
+
+
+def test_a_call_that_cannot_be_stored_is_not_logged_as_queued(grid, monkeypatch):
+    def put_nothing(_key, _call):
+        raise InvalidInput("cannot be stored")
+
+    grid.request_job()
+    monkeypatch.setattr(grid.outbox, "put", put_nothing)
+    with capture_logs() as lines:
+        grid.tick()
+
+    events = {line["event"] for line in lines}
+    assert "action_failed" in events
+    assert "call_queued" not in events
 
 
 def test_a_job_is_submitted_only_after_the_check_of_its_customer_passes(grid):

@@ -303,10 +303,14 @@ class Supervisor:
             self._ports.outbox.put_all([(action.key, action.call) for action in actions])
         except GridsteadError:
             for action in actions:
-                put = partial(self._ports.outbox.put, action.key, action.call)
-                self._try(Put.__name__, put)
+                self._try(Put.__name__, partial(self._put_one, action))
+            return
         for action in actions:
             log.info("call_queued", key=action.key)
+
+    def _put_one(self, action: Put) -> None:
+        self._ports.outbox.put(action.key, action.call)
+        log.info("call_queued", key=action.key)
 
     def _perform(self, action: Note | Cancel | Extend) -> None:
         match action:
