@@ -309,6 +309,15 @@ def test_failed_user_is_retried_after_10_seconds(directory_setup):
     assert storage.created[-1].address == CUSTOMERS[0]
 
 
+def test_failed_user_is_retried_after_the_clock_was_set_back(directory_setup):
+    storage = directory_setup.storage
+    directory_setup.maker.tick()
+    directory_setup.clock.advance(-3600)
+    directory_setup.maker.tick()
+
+    assert storage.calls.count(CUSTOMERS[0]) == 2
+
+
 def test_repeated_failure_of_a_user_is_logged_once(directory_setup):
     with capture_logs() as lines:
         directory_setup.maker.tick()

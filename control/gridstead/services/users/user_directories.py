@@ -50,7 +50,8 @@ class UserDirectoryMaker:
     def _ensure(self, user: GridUser) -> None:
         now = self._clock.now()
         failed_at, logged_reason = self._failures.get(user, (0, ""))
-        if now - failed_at < RETRY_S:
+        age_s = now - failed_at  # negative after the clock was set back
+        if 0 <= age_s < RETRY_S:
             return
         try:
             created = self._storage.ensure(user)
