@@ -4,16 +4,15 @@
 Each job waits for its provider for a limited time. When a limit is exceeded, the meta-scheduler
 requests the expiry of the job, and the contracts perform it:
 
-- If a provider does not claim a match in time, the match expires. The job is then matched to
-  another provider. The first provider gets the job again only if no other provider can run it. With
-  each further claim timeout the provider is excluded for longer, because each match and each expiry
-  costs a transaction.
+- If a provider does not claim a match in time, the match expires. The job is then matched to the
+  eligible provider with the fewest claim timeouts of the job. With each further claim timeout a
+  provider is excluded for longer, because each match and each expiry costs a transaction.
 - If a claimed job does not start in time, or is not settled in time after its run, it becomes
   PANICKED and its whole escrow is refunded. The job is not matched again: only its provider knows
   whether it ran, and only the customer can decide to run it twice.
 
-A provider claims its matches in the order in which they were made. So the claim timeout of a match
-starts again with each claim of another job by the same provider.
+A provider claims its matches in the order in which they were made. So the meta-scheduler restarts
+the claim timeout of a match with each claim of another job by the same provider.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the provider of a job: the cheapest eligible one.
+"""Chooses the provider of a job.
 
 A provider is eligible if all of this is true:
 
@@ -8,9 +8,10 @@ A provider is eligible if all of this is true:
 - Its labels satisfy the job's conditions.
 - Its nodes have room for all tasks at once.
 - The job's escrow pays for at least one minute at the provider's prices.
+- It is not excluded after several claim timeouts of this job (``expiry.py``).
 
-A provider that did not claim a match of this job in time is chosen only if no other provider is
-eligible (``expiry.py``).
+The eligible provider with the fewest claim timeouts of this job is chosen, and among providers with
+the same number the cheapest.
 
 The left side of a condition is the value of a label: ``compute.gflops > 1000`` requires a provider
 whose label ``compute.gflops`` is greater than 1000. Two numbers are compared as numbers, other
