@@ -28,19 +28,25 @@ class Register:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimJobs:
-    """Claim up to ``limit`` matched jobs."""
+    """Claim up to ``limit`` matched jobs. The contracts of DeepSquare 1.2 claim one job."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimCancelling:
-    """Claim the next job of the cancelling queue, the jobs that their customers cancelled."""
+    """Claim entries of the cancelling queue: jobs that their customers cancelled.
+
+    The contracts of DeepSquare 1.2 claim one entry.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTopUp:
-    """Claim the next job of the top-up queue, the jobs whose customers added credits."""
+    """Claim entries of the top-up queue: jobs whose customers added credits.
+
+    The contracts of DeepSquare 1.2 claim one entry.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

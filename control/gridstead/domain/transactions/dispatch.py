@@ -387,7 +387,7 @@ class _TransactionPlanner:
         Args:
             changes: The states of all entries, by entry id.
             live_transactions: The pending transactions.
-            open_nonces: How many nonces are in use above the confirmed ones.
+            open_nonces: How many nonces from ``view.nonce`` on are in use, including gaps.
         """
         view, policy = self.view, self.policy
         pending_gas = sum(self._max_gas(transaction.entry_ids) for transaction in live_transactions)

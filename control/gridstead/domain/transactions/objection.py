@@ -35,7 +35,7 @@ def objection(call: Call, job: Job | None, *, wallet: str) -> str:
         return "the job belongs to another provider"
     if job.state in COLD:
         return f"the job is {job.state.name}"
-    return _objection_of_provider_call(call, job)
+    return _objection_to_provider_call(call, job)
 
 
 def _objection_to_expiry(call: Expire, job: Job) -> str:
@@ -44,7 +44,7 @@ def _objection_to_expiry(call: Expire, job: Job) -> str:
     return ""
 
 
-def _objection_of_provider_call(call: Call, job: Job) -> str:
+def _objection_to_provider_call(call: Call, job: Job) -> str:
     """Return the objection to a provider's call about a hot job that is matched to the provider."""
     if isinstance(call, Refuse) and job.state is JobState.RUNNING:
         return f"the job is {job.state.name}"
