@@ -151,7 +151,10 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     skips the end, and both calls are repeated.
 
     The contract accepts the other end states also without a start, but then pays nothing. So such
-    an end waits until the start is mined.
+    an end waits until the start is mined. With DeepSquare's contracts every end waits, because each
+    call is simulated alone before it is sent.
+
+    If the attempt ended before its script started, the end state is CANCELLED, FAILED or PANICKED.
     """
     if not _is_claim_confirmed(job, snapshot, rules):
         return

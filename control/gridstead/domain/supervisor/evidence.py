@@ -269,8 +269,10 @@ def node_seconds(attempt: Attempt, reports: Iterable[NodeReport]) -> int | None:
 
     Returns None if no report of a job's end matches the attempt. A report matches if it has the
     Slurm job id and the uid of the attempt, and its time is between the start and the end of the
-    attempt. The result can lower a bill but never raises it: the end that slurmctld records is
-    later than the true end if slurmctld noticed the end of the job late.
+    attempt.
+
+    The end in Slurm's record is too late if slurmctld noticed the end of the job late. In this case
+    the result lowers the bill.
     """
     if attempt.uid is None or attempt.started_at is None or attempt.ended_at is None:
         return None

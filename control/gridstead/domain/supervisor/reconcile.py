@@ -145,7 +145,10 @@ def _cancel_and_note(record: JournalRecord, attempt: Attempt, reason: str) -> It
 
 
 def _close_if_absent(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """Close a job in the journal if slurmctld lists no attempt of it and none can still appear."""
+    """Close a job in the journal if it has no live attempt and none can appear any more.
+
+    An attempt may still appear while a submission has no result.
+    """
     if snapshot.live_sample is None or snapshot.live_attempts(record.job_key):
         return
     has_submission = record.submit_intended_at is not None
