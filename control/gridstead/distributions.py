@@ -18,7 +18,8 @@ from gridstead.errors import ConfigError
 COMMANDS_GROUP = "gridstead.commands"
 SETTINGS_GROUP = "gridstead.settings"
 
-# This project's distribution that adds a command or settings file, by the name of the latter.
+# The distribution of this project that adds a command or a settings file, by the name of the
+# command or file.
 DISTRIBUTION_OF = {"cvmfs": "gridstead-cvmfs", "cvmfs-client": "gridstead-cvmfs"}
 
 

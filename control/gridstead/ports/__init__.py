@@ -5,8 +5,8 @@ A port documents guarantees. Its adapters and its fake fulfil them, and the same
 Every method may raise the Transient error of its system. After such an error it is not known
 whether the operation took effect, unless the method documents it.
 
-Each module has the ports of one part of the outside world. Other packages import all ports from
-here.
+Each module has the ports of one part of the outside world. Other packages import the ports from
+here, except the ports of ``site.py``.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Ledger(Protocol):
         ...
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
-        """Return the record of a provider that waits for approval. Returns None if it does not."""
+        """Return the provider's record that waits for approval. None if no record waits."""
         ...
 
     def timeouts(self, *, at_block: Block) -> Timeouts:

@@ -157,10 +157,10 @@ class Accounts(Protocol):
 
 
 class ReportStore(Protocol):
-    """The reports of Slurm's plugins, in order. A report is written to disk before it is read."""
+    """The reports of Slurm's plugins, in order. Only reports that are on disk can be read."""
 
     def add(self, hints: Iterable[Hint]) -> None:
-        """Store new hints under increasing sequence numbers. Ignore hints that exist already."""
+        """Store new hints with increasing sequence numbers. Ignore hints that exist already."""
         ...
 
     def list_after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:

@@ -11,9 +11,8 @@ In Slurm the job name is the job number. The program finds jobs by this name, bu
 the name of a job. The AdminComment of a Slurm job is the job key, which a user cannot change.
 
 Rule 1: the program represents a job by a ``JobId`` or a ``JobKey``, not by a number or a text.
-Rule 2: packages adapters, rpc and cli convert these classes from and to texts. No other package
-does. The parsers of the two texts that several adapters use, which are the job name and the text of
-a job key, are in this module.
+Rule 2: only packages adapters, rpc and cli convert texts to these classes. Several adapters parse a
+job name or the text of a job key, so these two parsers are in this module.
 """
 
 from __future__ import annotations
