@@ -25,7 +25,8 @@ from gridstead.ports import Cursor, Ledger
 log = structlog.get_logger()
 
 BLOCKS_PER_READ = 1000
-# A pruning node keeps the state of the newest 128 blocks. A reorg of 64 blocks breaks such a node.
+# A pruning node keeps the state of the newest 128 blocks. Half of this number is deeper than any
+# reorg from which such a node recovers.
 STATE_KEPT_BLOCKS = 64
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The site service runs playbooks on the site of a provider.
 
-It applies the inventory, verifies the site, plans changes and measures drift. It records every run,
-including runs that fail or are interrupted.
+It applies the inventory, verifies the site, plans changes and measures drift. It records each of
+these runs, including runs that fail or are interrupted. The query for running jobs, which is part
+of a plan, has no record of its own.
 """
 
 from __future__ import annotations

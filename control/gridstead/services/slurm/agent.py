@@ -104,6 +104,9 @@ class Agent:
         """Raise the time limit of a Slurm job if it has this job key (port Scheduler).
 
         A time limit is never lowered.
+
+        Raises:
+            InvalidInput: If the time limit is out of bounds.
         """
         _check_count("time limit", time_limit_min, 1, MAX_TIME_LIMIT_MIN)
         attempt = self._find(slurm_job_id, job_key)
@@ -131,7 +134,11 @@ class Agent:
         return self._slurm.list_records(job_names, since=since)
 
     def check_gate(self, address: str) -> Gate:
-        """Return whether jobs of this customer can run on the cluster (port Scheduler)."""
+        """Return whether jobs of this customer can run on the cluster (port Scheduler).
+
+        Raises:
+            InvalidInput: If the address is malformed.
+        """
         if not is_address(address):
             raise InvalidInput(f"invalid address {address[:80]!r}")
         user = self._accounts.user(address)

@@ -50,7 +50,7 @@ FULL_ACCOUNTING_INTERVAL_S = 60
 
 @dataclass(slots=True, kw_only=True)
 class SupervisorPorts:
-    """The ports that a supervisor uses."""
+    """The ports that a supervisor uses, and the follower of the chain's events."""
 
     clock: Clock
     ledger: Ledger
@@ -65,7 +65,10 @@ class SupervisorPorts:
 
 @dataclass(slots=True)
 class _Memory:
-    """The state in memory. A restarted supervisor reads it again from the ports."""
+    """The state in memory. After a restart, the records and reports are read from the ports again.
+
+    The other values start again.
+    """
 
     records: JournalRecords = field(default_factory=JournalRecords)
     reports: list[NodeReport] = field(default_factory=list)
@@ -294,8 +297,8 @@ class Supervisor:
     def _put(self, actions: Sequence[Put]) -> None:
         """Store calls in the outbox in one write, or one by one if that write fails.
 
-        After one write, the sender (``services/transactions/sender.py``) finds all calls in the
-        same tick.
+        After one write for all calls, the sender (``services/transactions/sender.py``) reads all of
+        them in the same tick.
         """
         for action in actions:
             self._failpoint(f"before_{name_of(action.call)}")

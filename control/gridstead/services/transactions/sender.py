@@ -254,7 +254,7 @@ class Sender:
                     account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees)
                 )
             elif nonce == view.nonce:
-                # No transaction is pending. Otherwise the call might succeed after it.
+                # No transaction is pending. After a pending transaction the calls might succeed.
                 self._reject(account_name, entry_ids, str(gas))
         return signed
 
