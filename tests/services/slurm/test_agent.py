@@ -111,6 +111,18 @@ def test_slurmctld_reads_associations_again_at_most_once_a_minute(setup):
     assert setup.scheduler.submissions == []
 
 
+def test_slurmctld_reads_associations_again_after_the_clock_was_set_back(setup):
+    setup.slurm.knows_associations = False
+    with pytest.raises(AssociationUnknown):
+        setup.agent.submit(SUBMISSION)
+
+    setup.clock.advance(-3600)
+    with pytest.raises(AssociationUnknown):
+        setup.agent.submit(SUBMISSION)
+
+    assert setup.accounts.reassociated == [USER.address] * 2
+
+
 @pytest.mark.parametrize(
     "resources",
     [

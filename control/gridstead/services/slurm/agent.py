@@ -67,7 +67,7 @@ class Agent:
         self._reports = reports
         self._wallets = wallets
         self._clock = clock
-        self._next_reassociation_at = 0
+        self._reassociated_at: int | None = None
         self._lock = threading.Lock()
 
     def submit(self, submission: Submission) -> int:
@@ -169,9 +169,11 @@ class Agent:
         """
         with self._lock:
             now = self._clock.now()
-            if now < self._next_reassociation_at:
+            previous = self._reassociated_at
+            # The age is negative after the clock was set back.
+            if previous is not None and 0 <= now - previous < REASSOCIATION_INTERVAL_S:
                 return
-            self._next_reassociation_at = now + REASSOCIATION_INTERVAL_S
+            self._reassociated_at = now
         log.warning(
             "association_unknown", address=address, action="slurmctld reads all associations again"
         )
