@@ -81,9 +81,8 @@ def revoke(
     """Revoke a role of a wallet in every contract.
 
     If the role is `admin`, the command also withdraws pending offers that would make the wallet the
-    owner of a contract. The last admin of a contract cannot lose the role. Only MetaScheduler
-    should have the role `contract`. It has this role in the other contracts. `status` reports other
-    accounts with this role.
+    owner of a contract. The last admin of a contract cannot lose the role. MetaScheduler has the
+    role `contract` in the other contracts. `status` reports any other account with this role.
     """
     revoked_role = parse_role(role, Role)
     account = parse_address(address)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.output import stdout_console
+from gridstead.cli.output import print_line
 from gridstead.wiring.users.authorized_keys import fetch as fetch_keys
 
 app = typer.Typer(no_args_is_help=True)
@@ -34,4 +34,4 @@ def fetch(
     """Fetch the public keys that let the supervisor log in as the user of a wallet."""
     changed = fetch_keys(endpoint, ca, output)
     state = "changed" if changed else "unchanged"
-    stdout_console.print(f"{output}: {state}")
+    print_line(f"{output}: {state}")

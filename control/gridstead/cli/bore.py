@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gridstead-bore SERVER PORT`: exposes a port of this host on a bore server, for every client.
 
-It runs next to a task, in the network namespace of the task. SERVER is ``host:port``. The first
-line of the standard input is the token, or empty if the server needs no token. The token is not an
-argument, because every user of the host can read a command line. The program runs until it is
-killed, and reconnects when the connection ends.
+The program runs next to a task, in the network namespace of the task. SERVER is ``host:port``. The
+first line of the standard input is the token, or empty if the server needs no token. The token is
+not an argument, because every user of the host can read a command line. The program runs until it
+is killed, and reconnects when the connection ends.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def parse_job_number(text: str) -> int:
 
 
 def exit_code(job: Job) -> int:
-    """Return a job's exit code as a shell does: 128 + N if signal N ended the job."""
+    """Return a job's exit code in the form of a shell: 128 + N if signal N ended the job."""
     code = job.exit_code >> 8
     signal = job.exit_code & 0x7F
     if code == 0 and signal:

@@ -20,7 +20,6 @@ from gridstead.domain.contracts.checks import check_contracts
 from gridstead.domain.diagnostic import exit_code
 
 app = typer.Typer(no_args_is_help=True)
-app.callback()(lambda: None)
 
 AdminKeystore = Annotated[
     Path, typer.Option("--admin-keystore", help="Key file of the wallet that owns the contracts.")

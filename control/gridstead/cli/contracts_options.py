@@ -102,7 +102,7 @@ class SenderOptions:
         Args:
             options: The options that select the contracts.
             plan: Returns the changes for the state of the contracts and the wallet's address.
-            accounts: Further accounts whose roles the plan reads.
+            accounts: Accounts whose roles the plan reads, in addition to the wallet.
             constant: The constant that the plan sets. None if it sets no constant.
         """
         address = keystore_address(self.admin_keystore)

@@ -21,7 +21,7 @@ Columns = tuple[str, ...]
 Rows = list[tuple[object, ...]]
 
 _MAX_PRINTED_BYTES = 1000  # If a transaction has more data, only the size of the data is printed.
-_MAX_AMOUNT_IN_WEI = 10**6  # Larger amounts are printed in credits.
+_MIN_WEI_AS_CREDITS = 10**6  # Smaller amounts are printed in wei.
 _CONSTANTS = {constant.name: constant for constant in CONSTANTS}
 
 
@@ -29,7 +29,7 @@ def constant_text(constant: Constant, value: int) -> str:
     """Return the value of a constant with its unit. Large amounts are in credits, not in wei."""
     if constant.unit != "wei":
         return f"{value} {constant.unit}"
-    if value < _MAX_AMOUNT_IN_WEI:
+    if value < _MIN_WEI_AS_CREDITS:
         return f"{value} wei"
     return f"{credits_text(value)} credits"
 

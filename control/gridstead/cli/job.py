@@ -107,7 +107,11 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
 
 @app.command()
 def history(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Show each state change of a job on the chain, with its time and block."""
+    """Show the events of a job on the chain: the state after each event, its time and its block.
+
+    For an event that does not change the state, such as JobToppedUp, the name of the event is shown
+    in place of the state.
+    """
     job_number = parse_job_number(number)
     client = open_client(config)
     client.job(job_number)

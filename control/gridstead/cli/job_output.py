@@ -70,7 +70,7 @@ class JobOutput:
         print_output: Prints a line.
 
     Attributes:
-        error: The last error, if no line was received after the error.
+        error: The last error. None if reading has succeeded since that error.
     """
 
     def __init__(
@@ -174,7 +174,10 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
 def filter_stream(
     stream: JobStream, print_output: Callable[[OutputLine], None]
 ) -> Callable[[OutputLine], None]:
-    """Return a function that prints all lines except those of the stream that is not selected."""
+    """Return a function that prints only lines of one stream of the job.
+
+    The function also prints messages of the grid, and lines whose stream is unknown.
+    """
 
     def print_if_selected(line: OutputLine) -> None:
         if line.stream is not _HIDDEN_STREAM[stream]:

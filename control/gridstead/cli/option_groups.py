@@ -25,7 +25,8 @@ def expanded(
     """Return a decorator that replaces the groups in a command's signature by their options.
 
     Args:
-        without: Names of fields that are not options of this command. They have their default.
+        without: Names of fields that are not options of this command. These fields have their
+            defaults.
         instead: Annotations that replace the annotations of fields, by field name.
     """
 

@@ -51,7 +51,7 @@ def add_run(
 def _group(service: str) -> typer.Typer:
     """Return the group of commands of a service of this distribution."""
     app = typer.Typer(no_args_is_help=True)
-    app.callback()(lambda: None)  # Without a callback, Typer drops the name of a sole command.
+    app.callback()(lambda: None)  # Without a callback, Typer drops the name of the only command.
     add_run(
         app, service, text=SERVICES[service], model=SETTINGS_MODELS[service], wiring=WIRING[service]
     )

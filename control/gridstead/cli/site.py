@@ -227,10 +227,12 @@ def _run_row(record: RunRecord) -> tuple[object, ...]:
 
 
 def _inventory_path(inventory: str | None) -> str | None:
-    """Return the inventory in the form that Ansible needs.
+    """Return an inventory that is valid in any folder, because Ansible runs in another folder.
 
-    A path becomes absolute, because Ansible runs in another folder. A comma-separated list of hosts
-    is returned unchanged.
+    A path becomes absolute. A comma-separated list of hosts is returned unchanged.
+
+    Raises:
+        InvalidInput: If the path does not exist.
     """
     if inventory is None or "," in inventory:
         return inventory

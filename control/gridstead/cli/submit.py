@@ -50,7 +50,8 @@ def submit(
     name: Annotated[
         str | None,
         typer.Option(
-            "--name", help="Name of the job, at most 32 bytes. Default: the name of the file."
+            "--name",
+            help="Name of the job, at most 32 bytes. Default: the file's name without extension.",
         ),
     ] = None,
     uses: Annotated[
@@ -121,7 +122,10 @@ def _process_exit_code(job: Job) -> int:
 def _request(
     workflow: Workflow, escrow: int, name: str, uses: Iterable[str], affinity: Iterable[str]
 ) -> JobRequest:
-    """Return the request for a job. The hash of its script is added after the script is stored."""
+    """Return the request for a job, with an empty script hash.
+
+    The caller sets the hash after it has stored the script.
+    """
     # The import takes a second.
     from gridstead.adapters.chain.customer import JobRequest  # noqa: PLC0415
 
@@ -164,7 +168,10 @@ def _store_and_request(client: GridClient, workflow: Workflow, request: JobReque
 
 
 def _job_name(name: str | None, file: Path) -> str:
-    """Return the name of the job: the given name, or the start of the file's name."""
+    """Return the name of the job.
+
+    The default is the start of the file's name without extension. It is empty for standard input.
+    """
     if name is not None:
         return name
     stem = "" if str(file) == "-" else file.stem

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from gridstead.cli.output import print_note
 from gridstead.errors import InvalidInput
+from gridstead.workflow.document import MAX_BYTES
 from gridstead.workflow.parse import check_workflow
 from gridstead.workflow.schema import ModuleSource, Workflow
-
-MAX_BYTES = 256 * 1024
 
 
 def read_workflow(

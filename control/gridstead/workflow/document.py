@@ -80,7 +80,7 @@ class _Reader:
         if len(path) > MAX_DEPTH:
             raise _invalid(path, f"is nested deeper than {MAX_DEPTH} levels", line)
         tag = getattr(event, "tag", None)
-        # "!" alone selects no type.
+        # The tag "!" is allowed, because it selects no type.
         if tag is not None and tag != "!":
             raise _invalid(path, f"has the tag {shorten(tag)!r}; tags are not allowed", line)
         match event:

@@ -49,8 +49,8 @@ _RULES = {
     "extra_forbidden": "known",
     **dict.fromkeys(_TYPE_REASONS, "type"),
 }
-# The error types for which _reason() returns a text without the value.
-_TYPES_WITHOUT_VALUE = ("value_error", "literal_error", "string_unicode")
+# The error types for which _problem() adds the value to the reason.
+_TYPES_WITH_ADDED_VALUE = ("value_error", "literal_error", "string_unicode")
 
 
 def problems_of(
@@ -111,7 +111,7 @@ def _problem(
     if detail["type"] == "extra_forbidden":
         return _unknown(detail["loc"], path, document, "is not a known field", root)
     reason, hint = _reason(detail)
-    if detail["type"] in _TYPES_WITHOUT_VALUE and not is_secret(detail["loc"], root):
+    if detail["type"] in _TYPES_WITH_ADDED_VALUE and not is_secret(detail["loc"], root):
         reason += _value_text(detail["input"])
     rule = _RULES.get(detail["type"], "valid")
     return WorkflowProblem(

@@ -46,6 +46,9 @@ def resolve(
         workflow: A workflow whose own fields break no rule. Its modules are not checked yet.
         fetch_text: Returns the text of a module. Raises ``InvalidInput`` if the module cannot be
             used.
+
+    Raises:
+        ModuleUnavailable: If a module cannot be fetched at the moment.
     """
     resolver = _Resolver(workflow, fetch_text)
     steps = resolver.steps(workflow.steps, ("steps",), 0)

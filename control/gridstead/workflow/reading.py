@@ -49,8 +49,8 @@ def read(
         strict: Whether a misplaced field is an error.
 
     Raises:
-        InvalidWorkflow: If the mapping breaks a rule. The error contains every broken rule, and the
-            line at which the mapping breaks it.
+        InvalidWorkflow: If the mapping breaks a rule. The error contains every broken rule with its
+            line.
     """
     value = _without_null_fields(value, prefix)
     mapping, details = _validate(value, model)

@@ -103,7 +103,7 @@ def blocked():
 
 
 @pytest.fixture
-def run_client(blocked, tmp_path):
+def run_client(blocked):
     """Return a function that runs a Python program without the packages of a site."""
 
     def run(program, *arguments):

@@ -34,7 +34,7 @@ def broken_distribution(monkeypatch):
 
 
 @pytest.mark.parametrize("name", OWN_COMMANDS)
-def test_list_of_commands_shows_the_first_sentence_of_each_help(name):
+def test_list_of_commands_shows_the_first_paragraph_of_each_help(name):
     first_paragraph = Commands()[name].help.split("\n\n")[0]
 
     assert " ".join(first_paragraph.split()) == OWN_COMMANDS[name].help

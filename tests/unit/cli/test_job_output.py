@@ -141,7 +141,7 @@ def test_empty_log_is_not_an_error(connections):
     assert output.error is None
 
 
-class TestShow:
+class TestPrintedLine:
     def line(self, data, stream=Stream.STDOUT):
         return OutputLine(number=3, data=data, timestamp_ns=7, stream=stream)
 
@@ -168,14 +168,14 @@ class TestShow:
         ("selected", "hidden"),
         [(JobStream.STDOUT, Stream.STDERR), (JobStream.STDERR, Stream.STDOUT)],
     )
-    def test_selection_of_stdout_or_stderr_hides_the_other_of_the_two(self, selected, hidden):
+    def test_selected_stream_hides_only_the_other_stream_of_the_job(self, selected, hidden):
         printed = []
         for stream in Stream:
             filter_stream(selected, printed.append)(self.line(b"", stream))
 
         assert {line.stream for line in printed} == set(Stream) - {hidden}
 
-    def test_json_of_a_line_contains_line_number_and_stream(self, capsys):
+    def test_json_of_a_line_has_text_number_stream_and_time(self, capsys):
         print_as_json(self.line(b"\xff\x1b", Stream.STDERR))
 
         out = capsys.readouterr().out

@@ -59,7 +59,7 @@ def test_error_is_printed_on_stderr_with_detail_and_hint(capsys):
     assert err == "error: cannot do it\n  [a] detail\n  hint: Do something else.\n"
 
 
-def test_error_json_has_its_code(capsys):
+def test_json_of_an_error_has_all_fields(capsys):
     emit_error(InvalidInput("cannot do it"), as_json=True)
 
     document = json.loads(capsys.readouterr().err)["error"]

@@ -41,6 +41,8 @@ SITE_PACKAGES = {
     "uvicorn",
 }
 NETWORK_PACKAGES = {"google", "grpc", "httpx"}
+# Packages that only some commands need.
+COMMAND_PACKAGES = {"yaml", "gridstead.config", "gridstead.workflow", "gridstead_cvmfs"}
 
 
 @pytest.fixture
@@ -61,10 +63,6 @@ def imported_modules(*arguments):
     code, modules = json.loads(result.stderr.splitlines()[-1])
     assert code == 0, result.stderr
     return set(modules)
-
-
-# Packages that only some commands need.
-COMMAND_PACKAGES = {"yaml", "gridstead.config", "gridstead.workflow", "gridstead_cvmfs"}
 
 
 @pytest.mark.parametrize(

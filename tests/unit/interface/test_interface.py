@@ -34,8 +34,6 @@ def current():
 
 def newer_sections(changelog: str) -> str:
     """Return the part of the changelog above the section of the last release."""
-    if not RELEASED_VERSION:
-        return changelog
     head, _, _ = changelog.partition(f"\n## {RELEASED_VERSION}")
     return head
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules about resources, handles and the number of steps in a whole workflow.
 
-A step ``launch`` runs steps in the background. A handle is its name, for steps that wait for it.
+A ``launch`` runs steps in the background. A later step can wait for these launched steps by the
+handle of the launch.
 """
 
 from __future__ import annotations

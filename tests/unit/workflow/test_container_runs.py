@@ -269,7 +269,7 @@ class TestEnvironment:
 
         assert output.endswith("entry point:\n")
 
-    def test_a_container_sets_the_options_of_apptainer(self, node, apptainer):
+    def test_the_fields_of_a_container_become_options_of_apptainer(self, node, apptainer):
         container = {
             **DEBIAN, "mountHome": True, "readOnlyRootFS": True,
             "mounts": [
@@ -298,7 +298,7 @@ class TestEnvironment:
         assert option in first
         assert option not in second
 
-    def test_a_container_sets_the_options_of_enroot(self, node, apptainer):
+    def test_the_fields_of_a_container_become_options_of_enroot(self, node, apptainer):
         install(node, "enroot", ENROOT)
         container = {
             **DEBIAN,

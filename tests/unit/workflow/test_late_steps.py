@@ -41,7 +41,7 @@ REPORTING_SLEEP = '#!/bin/bash\nif [[ $1 == 0.1 ]]; then echo >~/waits; fi\nexec
 
 
 def late_step(**fields):
-    """Return a step that is forked after the search."""
+    """Return a step whose processes are created after the search."""
     return {"if": WAIT_FOR_SEARCH, "run": {"command": "sleep 5; echo never"}, **fields}
 
 

@@ -53,7 +53,9 @@ class TestLaunch:
         assert node.run(job) == (6, "6\n6\n")
 
     @pytest.mark.parametrize("signal_number", [1, 2, 3, 9, 15])
-    def test_a_launched_step_is_signalled_when_the_steps_beside_it_end(self, node, signal_number):
+    def test_a_launched_step_is_signalled_when_the_list_around_the_launch_ends(
+        self, node, signal_number
+    ):
         can_be_trapped = signal_number != 9
         trapped_number = signal_number if can_be_trapped else 15
         body = (

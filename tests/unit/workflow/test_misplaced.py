@@ -94,23 +94,24 @@ MISPLACED = {
 
 @pytest.mark.parametrize("case", MISPLACED)
 def test_a_misplaced_field_is_a_warning_with_its_line_and_its_valid_places(case):
-    text, location, valid_paths = MISPLACED[case]
+    text, location, expected_paths = MISPLACED[case]
+
     checked = check_workflow(text)
 
     assert checked.workflow == parse_workflow(VALID)
     (warning,) = checked.warnings
     assert str(warning) == f"{location}: is in a wrong place and has no effect"
-    assert warning.hint == f"It belongs in {valid_paths}."
+    assert warning.hint == f"It belongs in {expected_paths}."
 
 
 @pytest.mark.parametrize("case", MISPLACED)
 def test_a_misplaced_field_is_an_error_if_the_check_is_strict(case):
-    text, location, valid_paths = MISPLACED[case]
+    text, location, expected_paths = MISPLACED[case]
 
     (problem,) = problems_of(lambda: check_workflow(text, strict=True))
 
     assert str(problem).startswith(f"{location}: ")
-    assert valid_paths in problem.hint
+    assert expected_paths in problem.hint
 
 
 def test_errors_include_misplaced_fields_only_if_the_check_is_strict():

@@ -87,8 +87,7 @@ def test_scripts_have_no_errors(mappings, modules, tmp_path):
     for seed, script in enumerate(scripts):
         text = module_text(modules[seed])
         workflow = from_graphql(mappings[seed], modules=lambda _, text=text: text)
-        # Half of the workflows without secrets are rendered for a job whose environment does not
-        # contain the secrets of the job.
+        # Without secrets, half of the workflows are rendered with secrets_beside=False.
         with_secrets = bool(secrets_of(workflow)) or seed % 2 == 0
         script.write_text(render(workflow, secrets_beside=with_secrets))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of templates: functions of Go without side effects, and common functions of sprig.
 
-Sprig is the function library of Helm.
+Sprig is the function library that Helm uses.
 
 A function reads only its arguments. A function whose result could be large checks the size before
 it creates the result.

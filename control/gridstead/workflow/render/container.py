@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from gridstead.workflow.render.context import RenderContext, all_steps
 from gridstead.workflow.render.shell_text import quote
 from gridstead.workflow.schema import ContainerRun, StepRun, Workflow
+from gridstead.workflow.schema.run import ENTRYPOINT
 
 SOFTWARE = "/opt/software"
 DOCKER_HUB = "registry-1.docker.io"
-ENTRYPOINT = "ENTRYPOINT"
 
 
 def containers(workflow: Workflow) -> tuple[ContainerRun, ...]:

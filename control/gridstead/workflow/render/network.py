@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks of steps: the arguments that start a task in a network namespace, and tunnel settings.
 
-``templates/network.sh`` runs on the node of a task. This module renders its arguments. Keys are
-passed on standard input through srun, so no file on a node contains them after the step. A line
-``--`` ends the settings of each tunnel.
+``templates/network.sh`` runs on the node of a task. This module renders its arguments. srun passes
+the keys of tunnels to the task on standard input, so no file on the task's node contains the keys
+after the step. A line ``--`` ends the settings of each tunnel.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def tunnel_files(workflow: Workflow) -> Mapping[NetworkInterface, str]:
 
 
 def _vnet_files(workflow: Workflow) -> Mapping[tuple[str, str], str]:
-    """Return the file of each step address, by name of the virtual network and address."""
+    """Return the file in ``$private`` for each address of a step, by network name and address."""
     files = {}
     for number, network in enumerate(workflow.virtual_networks, 1):
         for end_number, address in enumerate(_end_addresses(workflow, network), 1):
@@ -73,7 +73,7 @@ def has_virtual_networks(workflow: Workflow) -> bool:
     return bool(workflow.virtual_networks)
 
 
-def enter(run: StepRun, context: RenderContext) -> str:
+def enter_namespace(run: StepRun, context: RenderContext) -> str:
     """Return the lines of a step that start its task in a network namespace.
 
     Returns:

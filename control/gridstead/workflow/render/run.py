@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gridstead.workflow.render.container import prepare, task_words
 from gridstead.workflow.render.context import RenderContext
-from gridstead.workflow.render.network import enter
+from gridstead.workflow.render.network import enter_namespace
 from gridstead.workflow.render.shell_text import exports, fill, quote
 from gridstead.workflow.schema import ContainerRun, StepRun
 from gridstead.workflow.schema.run import HOST
@@ -32,7 +32,7 @@ def run_function(function: str, name: str, run: StepRun, context: RenderContext)
         "exports": exports(run.env),
         "name": quote(name),
         "options": " ".join(_options(run, context)),
-        "network": enter(run, context),
+        "network": enter_namespace(run, context),
         "record": record,
     }
     if run.container:
@@ -40,7 +40,7 @@ def run_function(function: str, name: str, run: StepRun, context: RenderContext)
         return fill("run_container.sh", **container, **common)
     prefix = "" if has_namespace else _map_user(run)
     if run.work_dir:
-        prefix += _enter(run.work_dir)
+        prefix += _enter_directory(run.work_dir)
     return fill(
         "run.sh",
         around='"$@" ' if has_namespace or record else "",
@@ -83,7 +83,7 @@ def _options(run: StepRun, context: RenderContext) -> Iterable[str]:
         yield "--quit-on-interrupt"
 
 
-def _enter(directory: str) -> str:
+def _enter_directory(directory: str) -> str:
     """Return words that run the command after them in a directory.
 
     Each task creates and enters the directory, because it may be on the node's local disk. Option

@@ -51,7 +51,7 @@ HELPERS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class RenderedSteps:
     """Steps as shell text.
 
     Attributes:
@@ -63,7 +63,7 @@ class Steps:
     call: str
 
 
-def render_steps(workflow: Workflow, *, cache: str) -> Steps:
+def render_steps(workflow: Workflow, *, cache: str) -> RenderedSteps:
     """Return the functions of all steps, and the command that runs the job."""
     all_containers = containers(workflow)
     context = RenderContext(
@@ -118,7 +118,7 @@ def _needed_by_step(step: Step) -> set[str]:
     return needed
 
 
-def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Steps:
+def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> RenderedSteps:
     """Return a list of steps as shell text.
 
     Args:
@@ -144,13 +144,14 @@ def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Steps
     call = f"in_order {order}"
     if launched:
         call = f"in_order_with_launches '{' '.join(launched)}' {order}"
-    return Steps(functions=functions, call=call)
+    return RenderedSteps(functions=functions, call=call)
 
 
 def _step(step: Step, context: RenderContext) -> str:
     """Return a step's functions: its body, its handlers, its launch, and its conditions.
 
-    The outermost function has the name ``step_NUMBER``, and it calls function ``inner``.
+    The outermost function has the name ``step_NUMBER``. Each function calls or launches the next
+    inner function.
     """
     function = f"step_{context.number}"
     is_handled = bool(step.catch or step.finally_)
@@ -284,7 +285,8 @@ def _loop_context(
 ) -> RenderContext:
     """Return the context of the steps in a loop.
 
-    Steps in a parallel loop cannot wait for launched steps outside the loop (``handles``).
+    The context of a parallel loop has no outer ``handles``, because its steps cannot wait for
+    launched steps outside the loop.
     """
     return replace(
         context,

@@ -91,8 +91,8 @@ class HTTPData(Model):
 class S3Data(Model):
     """A folder or an object in an S3 store.
 
-    These fields are not part of the script. A supervisor of an early release cannot run a job that
-    uses them.
+    The keys, the region and the URL of the store are not part of the script. A supervisor of an
+    early release cannot run a job with data in S3.
     """
 
     region: Access = Field(description="Region of the store.")

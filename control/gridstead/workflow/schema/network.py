@@ -123,7 +123,8 @@ class Wireguard(Model):
 class Bore(Model):
     """A port of the step that is public through a bore server. The job's output shows its address.
 
-    On the step's node, `secret` is visible on the command line of the bore client.
+    `secret` is not part of the script. A supervisor of an early release cannot run a job with a
+    `secret`.
     """
 
     bore_address: HostPort | None = Field(

@@ -193,7 +193,7 @@ class Step(Model):
     catch: Steps = Field(
         default=(),
         description=(
-            "Steps that run if the step fails. In these steps and all later steps,"
+            "Steps that run if the step fails. In these steps and later steps,"
             " `DEEPSQUARE_ERROR_CODE` contains the exit code of the failed step. If the steps of"
             " `catch` succeed, the job continues."
         ),
