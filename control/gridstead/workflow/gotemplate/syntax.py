@@ -210,7 +210,7 @@ class _Parser:
 
     def _else(self, action: _Action) -> None:
         if not self.open_blocks or self.nodes is self.open_blocks[-1][0].otherwise:
-            raise template_error(action.line, "has an else without an if or range")
+            raise template_error(action.line, "has an else without an if, range or with")
         block = self.open_blocks[-1][0]
         self.nodes = block.otherwise
         if action.kind == "end":
