@@ -159,7 +159,7 @@ def test_all_unusable_modules_are_reported_together(customer, module_source):
 
     assert result.returncode != 0
     reasons = (
-        "is a module that needs tasks of 2; the job has 1",
+        "is a module that needs tasks=2, but the job has 1",
         "is an invalid module",
         "there is no such tag or commit",
         "there is no such public repository",

@@ -155,7 +155,7 @@ def _missing_resources(job: JobResources, minimum: JobResources) -> Iterator[str
         required, available = getattr(minimum, name), getattr(job, name)
         if available < required:
             field_name = info.alias or name
-            yield f"is a module that needs {field_name} of {required}; the job has {available}"
+            yield f"is a module that needs {field_name}={required}, but the job has {available}"
 
 
 def _template_value(value: Value, *, secrets: bool) -> Value:

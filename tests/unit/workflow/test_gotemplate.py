@@ -98,7 +98,7 @@ def step_names(module_text):
         ("x\n{{ .Job", "line 2: template: has an action that does not end"),
         ("{{ ; }}", "where it is not allowed"),
         ("{{ /* x }}", "has a comment that does not end"),
-        ("{{ end }}", "has an end without an if or range"),
+        ("{{ end }}", "has an end without an if, range or with"),
         ("{{ else }}", "has an else without an if, range or with"),
         ("{{ if 1 }}{{ else }}{{ else }}{{ end }}", "has an else without an if, range or with"),
         ("{{ range 1 }}{{ else if 1 }}{{ end }}", "after else"),

@@ -140,8 +140,8 @@ steps:
         )
 
         assert problems(lambda: workflow(use("git.x/a/m"), texts={"git.x/a/m": text})) == [
-            "steps[0].use.source: is a module that needs tasks of 5; the job has 4",
-            "steps[0].use.source: is a module that needs gpus of 1; the job has 0",
+            "steps[0].use.source: is a module that needs tasks=5, but the job has 4",
+            "steps[0].use.source: is a module that needs gpus=1, but the job has 0",
         ]
 
     def test_the_steps_of_a_module_must_fit_into_the_job(self):

@@ -222,7 +222,7 @@ class _Parser:
 
     def _end(self, line: int) -> None:
         if not self.open_blocks:
-            raise template_error(line, "has an end without an if or range")
+            raise template_error(line, "has an end without an if, range or with")
         for _ in range(self.else_if_counts.pop() + 1):
             _, self.nodes, _ = self.open_blocks.pop()
 
