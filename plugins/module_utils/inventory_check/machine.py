@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 from .diagnostic import MACHINE, Diagnostic
@@ -152,8 +151,3 @@ def _would_be_committed(folder: Path, parent: Path) -> bool:
         check=False,
     )
     return result.returncode == 1  # 0: git ignores the file; 128: not in a work tree
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)
