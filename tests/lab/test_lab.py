@@ -130,7 +130,7 @@ def test_a_killed_host_keeps_its_disk(lab):
     assert lab.run_on_host("left", ALLOCATE_MEMORY.format(mb=300)).returncode != 0
 
 
-def test_a_running_lab_can_get_and_lose_a_host(lab):
+def test_a_host_can_be_added_to_a_running_lab_and_removed_again(lab):
     lab.up()
 
     lab.run("add", "third", "--like", "left")
