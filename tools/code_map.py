@@ -72,7 +72,7 @@ def code_map() -> Map:
 def _subject(module: Path, names: list[str]) -> str:
     """Return the subject of a module: its folder, or the subject at the start of its name.
 
-    For example, the subject of module ``job_walk`` is ``jobs``.
+    For example, the subject of module ``cli/job_output.py`` is ``jobs``.
     """
     if len(module.parts) > 1:
         return module.parts[0]

@@ -168,8 +168,8 @@ def _user(grid: LabGrid, name: str, keystore: Path, password: Path) -> User:
     return User(name=name, settings=settings, keystore=keystore, password=password)
 
 
-def _fund(grid: LabGrid, address: str, credits_: int) -> None:
-    """Send coins for gas and ``credits_`` (wei) to a wallet, as `gridstead devnet fund` does.
+def _fund(grid: LabGrid, address: str, credits_wei: int) -> None:
+    """Send coins for gas, and credits, to a wallet, as `gridstead devnet fund` does.
 
     During the call, a file lock keeps other processes from using the administrator's wallet.
     Without the lock, two processes could sign transactions with the same nonce.
@@ -181,6 +181,6 @@ def _fund(grid: LabGrid, address: str, credits_: int) -> None:
         with (grid.folder / "funding.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             deployment.fund(node, admin, [address], minimum=COINS_WEI // 2, amount=COINS_WEI)
-            deployment.mint(node, admin, grid.contract.lower(), address, credits_)
+            deployment.mint(node, admin, grid.contract.lower(), address, credits_wei)
     finally:
         node.close()

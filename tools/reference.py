@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the generated pages of docs/reference from the program's code.
+"""Write the pages of docs/reference about settings, commands and the life cycle of jobs.
 
-A test fails if a page is stale.
+The text comes from the code. A test fails if a page differs from the output of this program.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
@@ -106,12 +105,6 @@ def lifecycle() -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Write the pages."""
+if __name__ == "__main__":
     for name, text in pages().items():
         (REFERENCE / name).write_text(text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,8 +2,8 @@
 """The text of docs/reference/settings.md, from the classes of the settings.
 
 The facts come from the JSON schemas that pydantic generates from the classes. In an example of a
-class, the text ``{service}`` represents the name of the file. An example of a table contains only
-the keys whose example differs from the example in the table's class.
+class, the text ``{service}`` represents the name of the file. If the value of a key is a table, the
+example of the key contains only what differs from the examples in the table's class.
 """
 
 from __future__ import annotations

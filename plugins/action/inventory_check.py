@@ -8,6 +8,7 @@ run replaces the authority.
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,6 @@ try:
     from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.check import check
     from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.diagnostic import (
         Diagnostic,
-    )
-    from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.machine import (
-        utc_now,
     )
 except ImportError as error:
     MISSING: str | None = error.name or str(error)
@@ -53,8 +51,9 @@ class ActionModule(ActionBase):
         for name in groups["all"]:
             variables[name] = {**hostvars.raw_get(name), "hostvars": hostvars}
         exchanges_authority = boolean(self._task.args.get("exchanges_authority", False))
+        now = datetime.now(UTC)
         diagnostics = check(
-            groups, variables, self._loader, utc_now(), exchanges_authority=exchanges_authority
+            groups, variables, self._loader, now, exchanges_authority=exchanges_authority
         )
         if diagnostics:
             return result | {"failed": True, "msg": _message(diagnostics)}

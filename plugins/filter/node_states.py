@@ -40,10 +40,11 @@ def nodes_with_state(states_by_node: Mapping[str, str], *states: str) -> list[st
 
 
 def loss_of_nodes(result: Mapping[str, Any], before: Mapping[str, str]) -> str:
-    """Return a clause that names the nodes which stopped answering. Return "" if all answer.
+    """Return a clause that names the nodes which stopped answering. Return "" if there are none.
 
-    A node that sinfo no longer lists counts as a node that stopped answering. If sinfo failed, the
-    clause reports that slurmctld does not answer.
+    A node that sinfo no longer lists counts as a node that stopped answering. A node that did not
+    answer before does not count. If sinfo failed, the clause reports that slurmctld does not
+    answer.
 
     Args:
         result: The result of the task that ran sinfo.

@@ -25,7 +25,10 @@ def holds_secret(settings: Mapping[str, object]) -> bool:
 
 
 def _scalars(key: str, value: object) -> Iterator[tuple[str, object]]:
-    """Yield each value of nested tables and lists, with the key of the table that contains it."""
+    """Yield each value in nested tables and lists, with its key.
+
+    The key of an item in a list is the key of the list.
+    """
     if isinstance(value, Mapping):
         for name, item in value.items():
             yield from _scalars(name, item)

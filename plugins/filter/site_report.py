@@ -30,7 +30,7 @@ def checks_of(role: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def failed_check(what: str, fault: str) -> dict[str, Any]:
-    """Return a failed check about which the operator must do something.
+    """Return a failed check for which the operator must act.
 
     Args:
         what: What was checked, as a clause.

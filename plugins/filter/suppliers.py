@@ -71,8 +71,8 @@ def supplier_problem(
             return (
                 f"{name} is supplier {replica['id']} of its directory, but number {index + 1} in"
                 " directory_suppliers. A supplier must keep its place. If the other supplier is"
-                " lost, replace it by a new, empty host in the same place: it receives its entries"
-                f" from {name}."
+                " lost, replace it by a new, empty host in the same place. The new host receives"
+                f" all entries from {name}."
             )
         next_uid = replica.get("next", 0)
         is_in_range = uid_range["first"] <= next_uid <= uid_range["last"] + 1

@@ -30,7 +30,7 @@ SERVERS = ("accounting", "controller")  # all later stages send requests to thes
 SAME_VERSION = ("controller", "backup_controller")
 SERIES_DISTANCE_MAX = 2
 MONTH_OF_SECOND_SERIES = 9
-# Year, month and number of a version of Debian, which may begin with an epoch: ``1:24.11.5-4``.
+# Year, month and number in a Debian version, which may begin with an epoch: ``1:24.11.5-4``.
 UPSTREAM = re.compile(r"(?:\d+:)?(\d+)\.(\d+)\.(\d+)")
 
 Releases = Mapping[str, Mapping[str, Any]]
@@ -63,7 +63,7 @@ def series_number(version: str) -> int:
 
 
 def upgrade_changes(releases: Releases) -> list[str]:
-    """Return a line for each package that the upgrade changes, with the affected hosts, sorted."""
+    """Return a line for each change that the upgrade makes, with the affected hosts, sorted."""
     hosts_by_change: dict[str, list[str]] = {}
     for host, release in releases.items():
         for package in release.get("newer", []):
@@ -113,7 +113,7 @@ def upgrade_refusals(releases: Releases, cluster: Cluster) -> list[str]:
 
     Args:
         releases: Result of module slurm_release by host. A host that did not answer has no version.
-        cluster: The hosts to upgrade, by stage.
+        cluster: The hosts of the cluster that the upgrade does not skip, by stage.
     """
     hosts: dict[str, None] = {}  # a set in the order of the upgrade
     for stage in STAGES:

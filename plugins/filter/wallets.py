@@ -41,8 +41,8 @@ def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> l
 def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
     """Return the host's wallets whose passwords are missing on the Ansible controller.
 
-    The folder of a recorded address also contains the password. The password is missing if the
-    folder is empty or missing.
+    The folder of a recorded address also contains the password. The password counts as missing if
+    the folder is empty or missing.
     """
     locked = []
     for name, path in notes.items():

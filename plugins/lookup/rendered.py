@@ -32,10 +32,10 @@ _raw:
 
 
 class ShallowCopiedVariables(dict[str, Any]):
-    """Variables whose deep copy is a shallow copy. It saves time in lookup `template`.
+    """Variables of which a deep copy is only a shallow copy.
 
-    That lookup makes a deep copy of all variables before it renders a template. A shallow copy is
-    enough, because the lookup adds variables but does not change the values of variables.
+    Lookup `template` makes a deep copy of all variables before it renders a template. A shallow
+    copy is faster. It is sufficient, because the lookup adds variables but changes no values.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ RETURN = """
 _raw:
   type: list
   elements: dict
-  description: For each term, the content of its files by release.
+  description: A dictionary for each term, with the content of the term's file in each release.
 """
 
 
@@ -36,7 +36,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]
     """The lookup plugin. Ansible requires this class name."""
 
     def run(self, terms: list[str], **_: object) -> list[dict[str, Any]]:
-        """Return a map for each term: by release, the content of the release's file on the term."""
+        """Return a dictionary for each term: the content of the term's file in each release."""
         return [self._read(term) for term in terms]
 
     def _read(self, subject: str) -> dict[str, Any]:

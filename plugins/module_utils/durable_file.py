@@ -10,11 +10,13 @@ from pathlib import Path
 def write_whole(
     path: Path, content: bytes, *, mode: int = 0o600, owner: int = -1, group: int = -1
 ) -> None:
-    """Replace a file's content and mode. Creates missing parent folders.
+    """Replace a file's content, mode, owner and group. Create missing parent folders.
 
-    A reader sees either the whole old file or the whole new file, also after a power failure. The
-    content is first written to ``.NAME.new`` in the same folder, with mode 0600. Programs that read
-    all files of a folder with a certain suffix ignore this name.
+    A reader sees either the whole old file or the whole new file, also after a power failure. When
+    the function has returned, the new file is on the disk.
+
+    The content is first written to ``.NAME.new`` in the same folder, with mode 0600. Programs that
+    read all files of a folder with a certain suffix ignore this name.
 
     Args:
         path: The file.
@@ -34,3 +36,13 @@ def write_whole(
         os.fchmod(descriptor, mode)
         os.fsync(descriptor)
     temporary.replace(path)
+    flush(path.parent)
+
+
+def flush(path: Path) -> None:
+    """Write a file, or the names in a folder, from the kernel's cache to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -2,8 +2,8 @@
 """Computes the cost of a changed Slurm configuration: nothing, a reconfigure or a restart.
 
 Since Slurm 23.11, ``scontrol reconfigure`` starts a new process of every daemon. If the new process
-fails, the old process continues. A reconfigure loads all settings except ports, the user and the
-type of authentication; these need a restart of slurmctld. Some changes end jobs even without a
+fails, the old process continues. A reconfigure loads most settings. Others, for example the ports
+and the type of authentication, need a restart of slurmctld. Some changes end jobs even without a
 restart. The rules of a release are in ``slurm_releases/<release>/costs.toml``. The functions read
 and write no files.
 """

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-# ``D-H[:M[:S]]``, or up to three numbers with colons.
+# ``D-H[:M[:S]]``, or one to three numbers separated by colons.
 _CLOCK = re.compile(r"(?:(?P<days>\d+)-(?P<of_day>\d+(?::\d+){0,2})|(?P<clock>\d+(?::\d+){0,2}))")
 _AMOUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)  # such as 4 or 2G
 _TRES = re.compile(r"[a-z]+(/[^=,]+)?", re.IGNORECASE)  # such as cpu or gres/gpu
@@ -158,7 +158,7 @@ ACCOUNT: dict[str, Kind] = {
     "QOS": _names,
 }
 PARTITION_TIMES: dict[str, Kind] = {"DefaultTime": _time_limit, "MaxTime": _time_limit}
-# YAML reads H:MM:SS without quotes as a number in base 60. The smallest such number is one hour.
+# YAML reads H:MM:SS without quotes as a number of seconds. The smallest such number is one hour.
 _HOUR_S = 3600
 # sacctmgr's output for unset settings. The output of all other unset settings is empty.
 UNSET_VALUES = {

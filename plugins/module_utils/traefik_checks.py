@@ -70,6 +70,7 @@ def _key_faults_of_table(
 
 
 def _is_group(flags: Mapping[str, Any]) -> bool:
+    """Return whether a key with these flags below it must contain keys of known names."""
     return bool(flags) and set(flags) != {"<name>"}
 
 
@@ -145,7 +146,7 @@ def _texts_of(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def make_trial(static: Mapping[str, Any], folder: str, addresses: Iterator[str]) -> dict[str, Any]:
-    """Return a copy of a static configuration. A Traefik that uses it writes only to one folder.
+    """Return a static configuration for a test run, which writes only to one folder.
 
     Args:
         static: The configuration.

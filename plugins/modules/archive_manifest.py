@@ -6,13 +6,13 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gridstead.site.plugins.module_utils.durable_file import flush
 
 DOCUMENTATION = r"""
 module: archive_manifest
@@ -76,7 +76,7 @@ manifest:
   type: dict
   returned: always
 began:
-  description: Start of the backup in ISO 8601. The archive contains no later data.
+  description: Start of the backup in ISO 8601. The archive may lack changes after this time.
   type: str
   returned: always
 bytes:
@@ -109,14 +109,6 @@ def checksum(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def write_manifest(
     folder: Path, header: dict[str, Any], parts: list[dict[str, Any]], clock: Callable[[], float]
 ) -> dict[str, Any]:
@@ -145,8 +137,8 @@ def write_manifest(
     file = folder / FILE
     file.touch(mode=0o600)
     file.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    _fsync(file)
-    _fsync(folder)
+    flush(file)
+    flush(folder)
     _publish(folder, folder.parent / header["name"])
     return manifest
 
@@ -156,14 +148,14 @@ def _publish(folder: Path, target: Path) -> None:
     if target.exists():
         raise Refusal(f"archive {target} exists already")
     folder.rename(target)
-    _fsync(target.parent)
+    flush(target.parent)
 
 
 def _manifest_entry(folder: Path, part: dict[str, Any]) -> dict[str, Any]:
     """Flush a part to the disk and return its entry for the manifest."""
     path = folder / f"{part['name']}.age"
     path.chmod(0o600)
-    _fsync(path)
+    flush(path)
     return {
         "host": part["host"],
         "packages": part["packages"],

@@ -2,8 +2,8 @@
 """Ensures that a daemon runs, is enabled at boot, and has loaded the current version of its files.
 
 Handlers are not sufficient: if a run is interrupted before its handlers, the daemon still uses the
-old files, and the next run finds no change. Therefore this module compares
-times on the host: a daemon must restart if one of its files is newer than its last start.
+old files, and the next run finds no change. Therefore this module compares times on the host. A
+daemon must restart if one of its files is newer than the daemon's last start.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ DOCUMENTATION = """
 module: daemon
 short_description: Run a daemon with the current version of its files
 description:
-  - Starts the daemon, enables it at boot, and restarts it if one of its files is newer than its
-    last start. Only reloads it if the file is in O(rereads).
+  - Starts the daemon and enables it at boot.
+  - Restarts the daemon if a file in O(reads) is newer than the last start. Reloads the daemon if a
+    file in O(rereads) is newer than the last start and the last reload.
   - Runs systemctl daemon-reload if a unit file changed.
 options:
   name: {type: str, required: true, description: The unit of the daemon.}
@@ -53,12 +54,13 @@ RETURN = """
 state:
   type: str
   returned: always
-  description: The action, C(started), C(restarted) or C(reloaded). Empty if none was necessary.
+  description: The action, C(started), C(restarted) or C(reloaded). Empty if the daemon was left
+    alone.
 why:
   type: list
   elements: str
   returned: always
-  description: The reasons for the action, with the newer files.
+  description: The reasons for all changes, with the newer files.
 """
 
 STATES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")

@@ -20,9 +20,9 @@ DOCUMENTATION = r"""
 module: directory_agreements
 short_description: Manage the replication agreements of a directory server
 description:
-  - Creates an agreement with each of C(peers), over TLS with a password, and removes all other
+  - Creates an agreement with each of O(peers), over TLS with a password, and removes all other
     agreements.
-  - With C(initialise), all peers replace their entries by the entries of this server.
+  - With O(initialise), all peers replace their entries by the entries of this server.
 options:
   uri: {type: str, required: true, description: URI of the server's local socket.}
   suffix: {type: str, required: true, description: Root of the tree.}

@@ -26,7 +26,7 @@ description:
     in time.
   - If the other supplier lost the record of a change, the entry of this change never arrives. Other
     changes may still arrive.
-  - In check mode without a running server, returns nothing.
+  - In check mode, if the server does not run and O(covers) is not set, returns nothing.
 options:
   uri: {type: str, required: true, description: URI of the server's local socket.}
   suffix: {type: str, required: true, description: Root of the tree.}
@@ -61,14 +61,14 @@ RETURN = r"""
 replica:
   description:
     - C(id) is the id of the supplier, or 0 if the server is not a supplier. C(generation) is the
-      origin of the data. C(csns) has the last change that it received from each supplier. C(next)
-      is the next uid, or 0 if there is none. C(stuck) is whether it repeatedly fails to send its
-      changes. C(digest) is equal for suppliers with the same entries.
+      origin of the data. C(csns) has the last change that the server received from each supplier.
+      C(next) is the next uid, or 0 if there is none. C(stuck) is whether the server repeatedly
+      fails to send its changes. C(digest) is equal for suppliers whose entries have the same names.
     - With O(names), C(names) has the names of all entries and C(numbers) the uids of users. If
       O(covers) has C(names), C(lacks) has the names that this supplier never had, once all changes
       have arrived.
   type: dict
-  returned: always
+  returned: if the server runs
 looks:
   type: list
   returned: with covers
@@ -254,7 +254,7 @@ def run(module: AnsibleModule) -> None:
     start_s = time.monotonic()
     while True:
         state = read_or_fail(module)
-        fault = replication_fault(state, params["covers"]) if params["covers"] else ""
+        fault = replication_fault(state, params["covers"] or {})
         elapsed_s = time.monotonic() - start_s
         may_arrive = fault and elapsed_s < params["wait_s"]
         may_recover = state["stuck"] and elapsed_s < params["retry_s"]

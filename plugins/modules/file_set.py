@@ -77,7 +77,7 @@ changes:
   type: list
   elements: str
   returned: always
-  description: Paths of the files that changed.
+  description: Paths of the files that changed or count as changed, and of the removed files.
 held:
   type: list
   elements: str
@@ -145,15 +145,14 @@ def with_unsettled(module: AnsibleModule, changed_paths: list[str]) -> list[str]
         return changed_paths
     note = Path(module.params["unsettled"])
     paths_in_note = json.loads(content_of(note) or "[]")
-    unsettled_paths = {*changed_paths, *paths_in_note}
-    unsettled = []
+    unsettled_paths = []
     for file in module.params["files"]:
         path = file["path"]
-        if path in unsettled_paths:
-            unsettled.append(path)
+        if path in changed_paths or path in paths_in_note:
+            unsettled_paths.append(path)
     if changed_paths and not module.check_mode:
-        write_whole(note, json.dumps(unsettled).encode())
-    return unsettled
+        write_whole(note, json.dumps(unsettled_paths).encode())
+    return unsettled_paths
 
 
 def check(module: AnsibleModule, files: list[dict[str, Any]]) -> None:

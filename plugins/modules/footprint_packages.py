@@ -18,11 +18,11 @@ short_description: Remove the packages that a site installed
 description:
   - Removes, in one transaction, all packages that are not in the record of role footprint and that
     are not marked as manually installed. All other packages stay.
-  - If a package that stays depends on one of them, removes only the packages that apt considers
-    unneeded.
+  - If a package that stays depends on one of these packages, removes only the packages that apt
+    considers unneeded.
   - Writes the names of the packages to the record before it removes them, because apt loses their
     mark as automatically installed if the removal is interrupted.
-  - With I(purge) also removes settings and data of these packages, and finally the record.
+  - With O(purge), also removes settings and data of these packages, and finally the record.
 options:
   record:
     description: Folder of the record.

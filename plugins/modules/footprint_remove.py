@@ -38,8 +38,8 @@ options:
     description:
       - What the role leaves on a host, as lists by kind. Paths may be patterns, except in
         V(replaced).
-      - V(units) are stopped and disabled unless they ran before. V(reloads) are units that are
-        reloaded after a change.
+      - V(units) are stopped unless they ran before, and disabled unless they were enabled before.
+        V(reloads) are units that are reloaded after a change.
       - V(mounts) are unmounted with everything below them. V(tables) are nftables tables by family
         and name. V(users) are removed with their groups.
       - V(own) lists files and folders that only this role uses. V(folders) are removed if they are
@@ -120,7 +120,11 @@ def states(text: str) -> list[dict[str, str]]:
 
 
 def stop_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
-    """Yield the steps that stop and disable the units that did not run before the role."""
+    """Yield the steps that stop and disable units.
+
+    Units that ran before the role are not stopped, and units that were enabled before the role are
+    not disabled.
+    """
     if not units:
         return
     output = run("systemctl", "show", "--property=ActiveState,UnitFileState", *units)
@@ -312,7 +316,7 @@ def stages(
 
 
 def notify(traces: dict[str, list[str]], changes: list[str], before: Record, run: Run) -> None:
-    """Reload systemd and the remaining daemons after a change of their files."""
+    """Make systemd and the remaining daemons load their files again, if anything changed."""
     text = "\n".join(changes)
     if any(folder in text for folder in UNIT_FOLDERS):
         run("systemctl", "daemon-reload")

@@ -42,9 +42,10 @@ options:
     description:
       - Commands that must succeed. The output must match every pattern of C(expect) and no pattern
         of C(refuse).
-      - C(what) describes the check. C(who) must act if the check fails, the C(operator) of the
-        provider or the operator of the C(grid). C(hint) is what this person can do. The command is
-        repeated for C(wait_s) seconds until the check succeeds.
+      - C(argv) is the command, and C(what) describes the check. The command is repeated until the
+        check succeeds, for at most C(wait_s) seconds.
+      - C(who) is the person who must act if the check fails, C(operator) for the operator of the
+        provider or C(grid) for the operator of the grid. C(hint) is what this person can do.
 """
 EXAMPLES = """
 - name: Check munged and its key
@@ -184,7 +185,7 @@ def name_of(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
 def command(expected: dict[str, Any]) -> Check:
     """Return a check of a command's output.
 
-    Repeats the command for ``wait_s`` seconds until the check succeeds.
+    Repeats the command until the check succeeds, for at most ``wait_s`` seconds.
     """
     what = expected["what"]
     end = time.monotonic() + (expected.get("wait_s") or 0)

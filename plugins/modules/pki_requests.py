@@ -110,7 +110,7 @@ def reason_to_renew(
         key: The private key of the certificate.
         authority: The certificate of the authority that must have signed the certificate.
         names: The alternative names of the host, in any order.
-        end: Time until which the certificate must be valid. Aware, UTC.
+        end: The time until which the certificate must be valid, with its time zone.
     """
     try:
         certificate = x509.load_pem_x509_certificate(pem)

@@ -153,7 +153,7 @@ def unconfigured(packages: dict[str, Installed]) -> list[str]:
 
 
 def outdated_units(units: list[str]) -> list[str]:
-    """Return those of the units whose program file was replaced. The order does not change."""
+    """Return the units whose program file was replaced, in the same order."""
     return [unit for unit in units if program(unit).endswith(DELETED)]
 
 

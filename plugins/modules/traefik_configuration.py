@@ -6,7 +6,7 @@ old routes if a dynamic file is invalid. Therefore two checks precede every chan
 
 1. Each static key is a flag in the output of ``traefik --help``.
 2. A second Traefik starts with the new files on free loopback ports. Its API and its log must
-   report no error of a route.
+   report no error.
 
 State ``live`` checks the running Traefik instead.
 """
@@ -50,7 +50,9 @@ description:
 options:
   state: {choices: [present, live], default: present, description: Whether to write or to check.}
   binary: {type: path, required: true, description: Path of the program.}
-  account: {type: str, description: User of the test run; by default the user of the module.}
+  account:
+    type: str
+    description: User and group of the test run; by default the user of the module.
   directory:
     type: path
     required: true
@@ -175,7 +177,7 @@ def check_trial(options: Mapping[str, Any]) -> None:
 
     Raises:
         InvalidConfiguration: If Traefik exits, reports an error, or does not load the routes in
-            time.
+            time, or if a file with certificate authorities is missing.
     """
     end = time.monotonic() + options["timeout_s"]
     with trial(options) as (address, log, process):

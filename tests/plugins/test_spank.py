@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SPANK plugin without Slurm: unit tests of the plugin's C modules, and runs of the plugin.
+"""Tests of the SPANK plugin without Slurm.
 
-The plugin runs in a fake slurmstepd.
+The tests run the unit tests of the plugin's C modules, and the plugin in a fake slurmstepd.
 """
 
 import re
@@ -124,7 +124,7 @@ def test_plugin_returns_success_if_munge_fails(stepd, agent):
     assert run.child_exits == [("exit", 0)] * 2
 
 
-def test_plugin_returns_success_without_an_agent(stepd):
+def test_plugin_returns_success_if_no_agent_listens(stepd):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed_socket:
         closed_socket.bind(("127.0.0.1", 0))
         option = address(closed_socket)

@@ -44,6 +44,23 @@ def test_the_old_file_is_unchanged_if_the_new_file_cannot_be_completed(tmp_path,
     assert path.read_bytes() == b"old"
 
 
+def test_the_folder_is_flushed_after_the_new_file_has_its_name(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    contents_at_flush = []
+    fsync = os.fsync
+
+    def record_and_flush(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            contents_at_flush.append(path.read_bytes())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record_and_flush)
+
+    durable_file.write_whole(path, b"new")
+
+    assert contents_at_flush == [b"new"]
+
+
 def test_leftover_temporary_files_and_links_are_replaced(tmp_path):
     path = tmp_path / "file"
     other = tmp_path / "other"

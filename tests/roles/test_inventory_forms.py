@@ -28,7 +28,7 @@ WRONG_TYPES = [
     (
         "control_plane_services",
         True,
-        "control_plane_services: is text, but must be a list",
+        "control_plane_services: is True, but must be a list",
     ),
     (
         "control_plane_services",

@@ -57,7 +57,8 @@ def check(
         options |= role.options
     hosts = {}
     for name in groups["all"]:
-        hosts[name] = Host(name, {**defaults, **variables[name]}, loader, options)
+        host = Host(name, {**defaults, **variables[name]}, loader, options)
+        hosts[name] = grid.with_placeholder_contract(host, groups)
     first = next(iter(hosts.values()), None)
     secrets_dir = first.value("gridstead_secrets_dir") if first else None
     inventory = Inventory(groups, hosts, secrets_dir)
@@ -80,8 +81,7 @@ def _with_temporary_secrets(inventory: Inventory, folder: Path) -> Inventory:
             (folder / secret.name).symlink_to(secret)
     hosts = {}
     for name, host in inventory.hosts.items():
-        changed_host = host.with_variables({"gridstead_secrets_dir": str(folder)})
-        hosts[name] = grid.with_placeholder_contract(changed_host, inventory)
+        hosts[name] = host.with_variables({"gridstead_secrets_dir": str(folder)})
     return Inventory(inventory.groups, hosts, inventory.secrets_dir)
 
 

@@ -67,7 +67,7 @@ def _check_cores(where: str, node: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def state_directories(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find controllers whose StateSaveLocation differs from that of another controller."""
+    """Find a StateSaveLocation that the two controllers do not share."""
     if not inventory.members("slurm_backup_controller"):
         return
     directories, descriptions = set(), []
@@ -87,7 +87,10 @@ def state_directories(inventory: Inventory) -> Iterator[Diagnostic]:
 
 
 def devices(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find devices (Gres) that are in only one of the variables slurm_node and slurm_gres."""
+    """Find devices (Gres) that are not in all of ``slurm_node``, ``slurm_gres`` and GresTypes.
+
+    Also find lines of ``slurm_gres`` with unknown nodes.
+    """
     controllers = inventory.members("slurm_controller")
     if not controllers:
         return
@@ -155,7 +158,11 @@ def gres(host: Host) -> set[str]:
 
 
 def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find partitions with unknown nodes or devices. Find a second default partition."""
+    """Find mistakes in the partitions.
+
+    These are unknown nodes, devices and parameters, a second default partition, and an unknown
+    partition for the jobs of wallets.
+    """
     controllers = inventory.members("slurm_controller")
     table = controllers[0].value("slurm_partitions") if controllers else None
     if not isinstance(table, Mapping):
@@ -251,7 +258,11 @@ def _devices(partition: Mapping[str, Any]) -> set[str]:
 
 
 def wallet_ids(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find uids and gids of wallets that the system reserves, and a gid that may equal a uid."""
+    """Find mistakes in the uids and the gid of wallets.
+
+    These are ids that the system reserves, an empty range of uids, and a gid that is not below the
+    range.
+    """
     host = inventory.first()
     names = ("gridstead_wallet_gid", "gridstead_wallet_uid_min", "gridstead_wallet_uid_max")
     affected_names = frozenset(names)

@@ -23,7 +23,7 @@ _PLACEHOLDER = re.compile(
 
 
 def placeholders(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find all placeholders, and yield one diagnostic that lists them. Yield none if none exist."""
+    """Yield one diagnostic that lists all placeholders. Yield nothing if there are none."""
     texts_by_location: dict[str, str] = {}
     for host in inventory.hosts.values():
         for where, text in _host_texts(host):

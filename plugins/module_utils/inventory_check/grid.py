@@ -29,10 +29,10 @@ _AUTHORITY_KEYS = ("ca_certificates", "ca_file")
 _KEYS = frozenset({*_CHAIN, *_SERVICES, *_AUTHORITY_KEYS})
 
 
-def with_placeholder_contract(host: Host, inventory: Inventory) -> Host:
+def with_placeholder_contract(host: Host, groups: Mapping[str, list[str]]) -> Host:
     """Return the host with a placeholder for the contract if this run of site.yml deploys it."""
     grid = host.variables.get("gridstead_grid")
-    if not inventory.groups.get("devnet") or not isinstance(grid, Mapping):
+    if not groups.get("devnet") or not isinstance(grid, Mapping):
         return host
     return host.with_variables({"gridstead_grid": {**grid, "contract": PLACEHOLDER_CONTRACT}})
 

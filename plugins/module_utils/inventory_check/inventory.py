@@ -144,7 +144,7 @@ def to_template(expression: str) -> str:
 
 
 def group_by_meaning(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
-    """Group the hosts for which the variables that a value needs are the same."""
+    """Return the hosts in groups. In a group, all variables that a value needs are the same."""
     by_variables: dict[str, list[Host]] = {}
     for host in hosts:
         names = sorted(host.mentions(value) & host.variables.keys() - {"hostvars"})

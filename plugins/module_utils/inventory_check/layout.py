@@ -121,7 +121,7 @@ def names(inventory: Inventory) -> Iterator[Diagnostic]:
                 where=f"host {host}",
                 fault="not a valid host name",
                 allowed="at most 63 characters: a to z, digits and dashes; the first character must"
-                " be a to z, and the name must not be localhost",
+                " be a to z, the last must not be a dash, and the name must not be localhost",
                 affected_names=frozenset({"inventory_hostname", "base_hosts"}),
             )
 

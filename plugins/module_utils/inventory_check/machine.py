@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 from .diagnostic import MACHINE, Diagnostic
@@ -87,8 +86,8 @@ def folders_in_inventory(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find folders of secrets or backups inside the inventory folder.
 
     Ansible reads each file in the inventory folder as a list of hosts, except files in a folder
-    whose name starts with a dot. This function also finds a folder whose path the operator changed
-    in the inventory but not on the disk: the folder with the dot is empty, and the folder without
+    whose name starts with a dot. The function also finds a folder that the operator renamed only in
+    the inventory, not on the disk. Then the folder with the dot is empty, and the folder without
     the dot contains the files.
     """
     host = inventory.first().with_variables({"gridstead_secrets_dir": inventory.secrets_dir})
@@ -152,8 +151,3 @@ def _would_be_committed(folder: Path, parent: Path) -> bool:
         check=False,
     )
     return result.returncode == 1  # 0: git ignores the file; 128: not in a work tree
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)

@@ -233,7 +233,10 @@ def _value_faults(host: Host, role: Role, name: str, faulty_names: frozenset[str
 def _assertion_faults(
     host: Host, task: dict[str, Any], needed_names: frozenset[str], faulty_names: frozenset[str]
 ) -> list[str]:
-    """Return the message of an assertion for the first item of its loop for which it fails."""
+    """Return the message of an assertion that fails; empty if the assertion holds.
+
+    If the assertion has a loop, the message is about the first item that does not satisfy it.
+    """
     if faulty_names & needed_names:
         return []
     loop_variable = task.get("loop_control", {}).get("loop_var", "item")

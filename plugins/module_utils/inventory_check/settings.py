@@ -58,8 +58,8 @@ class CheckedSettings:
     """The settings of all services.
 
     Args:
-        diagnostics: One diagnostic for each value that the models reject, even if several services
-            use the value.
+        diagnostics: One diagnostic for each unknown service, and for each value that the models
+            reject, even if several services use the value.
         models: The valid settings, by host and service.
     """
 
@@ -196,7 +196,7 @@ def ports(inventory: Inventory, settings: CheckedSettings) -> Iterator[Diagnosti
 
 
 def _other_programs(host: Host, groups: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield port and name of each program on a host that is not part of the control plane."""
+    """Yield port and name of each program of a host outside of the control plane."""
     for group, program, first, last in FIXED_PORTS:
         if group in groups:
             for port in range(first, last + 1):

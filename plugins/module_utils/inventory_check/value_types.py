@@ -61,8 +61,9 @@ def _text_fault(expected_type: str | None, value: Any) -> str | None:
 
 
 def _type_name(value: Any) -> str:
+    """Return the type of a value. Return the value itself if it is a number or a boolean."""
     if isinstance(value, Mapping):
         return "a table"
     if isinstance(value, list | tuple):
         return "a list"
-    return "text"
+    return "text" if isinstance(value, str) else f"{value}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-# The release at the start of a version of Debian, which may begin with an epoch: ``1:24.11.5-4``.
+# The release at the start of a Debian version, which may begin with an epoch: ``1:24.11.5-4``.
 _VERSION = re.compile(r"(?:\d+:)?(\d\d\.\d\d)\b")
 
 

@@ -23,7 +23,7 @@ SPANK_PLUGIN(gridstead, 1)
 /* The start of the step. All callbacks of a step run in the same slurmstepd process. */
 static time_t stepd_start_s = 0;
 
-/* Write the name of the node, which is the host name up to the first dot. Return -1 on error. */
+/* Write the name of the node: the host name up to the first dot. Return 0, or -1 on error. */
 static int node_name_get(char *node, size_t size)
 {
 	if (gethostname(node, size) != 0)
