@@ -28,7 +28,7 @@ TIMEOUTS = """\
 
 | state | next state | after | on DeepSquare 1.2 |
 |---|---|---|---|
-| META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | the same, by the meta-scheduler |
+| META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | only the meta-scheduler |
 | SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | none |
 | RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or cancellation | none |
 """
