@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from cvmfs.tests.publisher import DAY_S, TREE, Mode, Symlink
+from cvmfs.tests.publisher import DAY_S
+from cvmfs.tests.readers import NEWER
 from cvmfs.tests.stratum0 import answer_altered
+from cvmfs.tests.trees import TREE, Mode, Symlink
 
 from gridstead.cli.main import main
 from gridstead.config import load
@@ -28,7 +30,6 @@ from gridstead_cvmfs.wiring import mount as cvmfs_mount
 DEADLINE_S = 20
 # Python code that runs the command line `gridstead`.
 COMMAND = "import sys; sys.argv[0] = 'gridstead'; from gridstead.cli.main import main; main()"
-NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "data": TREE["data"]}
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/fuse").exists(),

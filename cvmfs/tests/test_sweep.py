@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from cvmfs.tests.conftest import KEEP_S
-from cvmfs.tests.publisher import DAY_S, TREE, Chunks, Nested
+from cvmfs.tests.publisher import DAY_S
 from cvmfs.tests.stratum0 import refuse_with
+from cvmfs.tests.trees import TREE, Chunks, Nested
 
 from gridstead.errors import InvalidInput
 from gridstead_cvmfs.errors import (

@@ -10,13 +10,14 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from cvmfs.tests.publisher import DAY_S, NOW, TREE, new_key, sign_bare
+from cvmfs.tests.publisher import DAY_S, NOW, new_key, sign_bare
 from cvmfs.tests.stratum0 import (
     answer_altered,
     answer_endlessly,
     answer_shortened,
     answer_truncated,
 )
+from cvmfs.tests.trees import TREE
 
 from gridstead.errors import ConfigError
 from gridstead_cvmfs.errors import RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
