@@ -228,19 +228,21 @@ def test_open_files_remain_readable_during_a_restart(mounts):
     with (mountpoint / "data/large").open("rb") as file:
         process.terminate()
         assert process.wait(DEADLINE_S) == 0
-        other_process = mounts.mount()
+        mounts.mount()
 
         assert file.read() == TREE["data"]["large"].content
     assert (mountpoint / "data/large").read_bytes() == TREE["data"]["large"].content
-    # The mount command has a child that serves the file system.
-    (server,) = (
-        Path(f"/proc/{other_process.pid}/task/{other_process.pid}/children").read_text().split()
-    )
-    os.kill(int(server), signal.SIGKILL)
-    assert (
-        other_process.wait(DEADLINE_S) == 1
-    )  # the mount command fails because its child was killed
-    assert names(mountpoint) == set()
+
+
+def test_a_mount_command_fails_and_unmounts_after_its_server_process_was_killed(mounts):
+    process = mounts.mount()
+    # The server process is the only child of the mount command.
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+
+    os.kill(int(children), signal.SIGKILL)
+
+    assert process.wait(DEADLINE_S) == 1
+    assert names(mounts.mountpoint) == set()
 
 
 def test_a_wrong_mountpoint_is_refused(mounts):

@@ -211,7 +211,7 @@ def test_a_sweep_during_a_pull_is_refused(replica_setup):
     assert failures
 
 
-def test_a_tick_of_the_service_does_not_sweep_before_a_sweep_is_due(two_revisions):
+def test_a_tick_of_the_service_sweeps_only_when_a_sweep_is_due(two_revisions):
     replica_setup, first, _ = two_revisions
     replica = replica_setup.replica()
     replica.tick()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -331,4 +330,3 @@ def test_a_revision_has_the_roots_of_its_manifest():
         ObjectKind.CERTIFICATE,
         ObjectKind.HISTORY,
     ]
-    assert replace(to_revision(manifest()), number=8).number == 8
