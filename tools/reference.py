@@ -27,13 +27,14 @@ TIMEOUTS = """\
 
 | state | next state | after | on DeepSquare 1.2 |
 |---|---|---|---|
-| META_SCHEDULED | PENDING | `claimJobTimeout` blocks without a claim by its provider | the same |
+| META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | only the meta-scheduler |
 | SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | none |
 | RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or cancellation | none |
 """
 MARGIN = (
     "The contracts allow the transition at this time. The meta-scheduler requests it\n"
-    f"{MARGIN_BLOCKS} blocks or {MARGIN_S} seconds later.\n"
+    f"{MARGIN_BLOCKS} blocks or {MARGIN_S} seconds later. For an unclaimed match, it also counts\n"
+    "the timeout from the last claim of the provider.\n"
 )
 LIFE_CYCLE = """\
 # The life of a job

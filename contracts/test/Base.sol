@@ -12,6 +12,7 @@ struct Log {
 interface Vm {
     function addr(uint256 privateKey) external pure returns (address);
     function cool(address target) external;
+    function expectCall(address callee, bytes calldata data, uint64 count) external;
     function expectEmit(bool topic1, bool topic2, bool topic3, bool data, address emitter) external;
     function expectRevert(bytes calldata revertData) external;
     function getRecordedLogs() external returns (Log[] memory);

@@ -8,16 +8,9 @@ import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {Job, JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice The cheat code that counts calls of a contract.
-interface CallCounter {
-    function expectCall(address callee, bytes calldata data, uint64 count) external;
-}
-
 /// @notice Exact values and limits. Mutation testing showed that the tests of the other files do
 /// not check them.
 contract BoundariesTest is Grid {
-    CallCounter private callCounter = CallCounter(address(vm));
-
     // Lifecycle and Billing
 
     function test_the_legal_transitions_are_those_of_the_table() public pure {
@@ -238,19 +231,35 @@ contract BoundariesTest is Grid {
         assertEq(jobOf(jobId).time.start, START_TIME + 40, "start");
     }
 
-    function test_the_claim_timeout_starts_at_the_block_of_the_match() public {
+    function test_the_claim_timeout_starts_at_the_block_of_each_match() public {
         JobId jobId = request(ALICE, ESCROW);
         vm.roll(2000);
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, PROVIDER);
         vm.roll(2010);
-
-        vm.expectRevert(
-            abi.encodeWithSelector(
-                IMetaScheduler.NotExpired.selector, JobStatus.META_SCHEDULED, 2010
-            )
-        );
+        _expectMatchNotExpired(jobId, 2010);
+        vm.roll(2011);
         meta.expireJob(jobId);
+
+        vm.roll(3000);
+        vm.prank(MATCHER);
+        meta.metaSchedule(jobId, OTHER_PROVIDER);
+        vm.roll(3010);
+
+        _expectMatchNotExpired(jobId, 3010);
+    }
+
+    function test_a_claim_of_another_job_does_not_extend_a_match() public {
+        matchedJob(ESCROW);
+        JobId unclaimed = matchedJob(ESCROW); // Both matches are in block 1000.
+        vm.roll(1010);
+        vm.prank(PROVIDER);
+        meta.claimNextJob();
+        vm.roll(1011);
+
+        meta.expireJob(unclaimed);
+
+        assertStatus(unclaimed, JobStatus.PENDING);
     }
 
     function test_a_job_that_has_just_ended_cannot_expire() public {
@@ -275,7 +284,7 @@ contract BoundariesTest is Grid {
         constants.setDeepsquareCut(100);
         JobId jobId = runningJob(ESCROW);
         passTime(1 days);
-        callCounter.expectCall(address(credit), abi.encodeWithSelector(credit.transfer.selector), 0);
+        vm.expectCall(address(credit), abi.encodeWithSelector(credit.transfer.selector), 0);
 
         settle(jobId, JobStatus.FINISHED, 1 days);
 
@@ -300,6 +309,15 @@ contract BoundariesTest is Grid {
         meta.panicJob(jobId, "");
 
         assertEq(queues.getCancellingJobQueueSize(PROVIDER), 1, "entries");
+    }
+
+    function _expectMatchNotExpired(JobId jobId, uint256 expiry) private {
+        vm.expectRevert(
+            abi.encodeWithSelector(
+                IMetaScheduler.NotExpired.selector, JobStatus.META_SCHEDULED, expiry
+            )
+        );
+        meta.expireJob(jobId);
     }
 
     /// @dev The arguments are zeros, because the function checks the caller before the arguments.

@@ -4,25 +4,12 @@ pragma solidity 0.8.37;
 import {IJobRepository} from "../src/interfaces/IJobRepository.sol";
 import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
 import {JobId, JobStatus} from "../src/Types.sol";
+import {Log} from "./Base.sol";
 import {Grid} from "./Grid.sol";
-
-/// @notice The cheat codes that record events.
-interface EventLog {
-    struct Log {
-        bytes32[] topics;
-        bytes data;
-        address emitter;
-    }
-
-    function recordLogs() external;
-    function getRecordedLogs() external returns (Log[] memory);
-}
 
 /// @notice Events and rights. Mutation testing showed that the tests of the other files do not
 /// check them.
 contract EventsTest is Grid {
-    EventLog private eventLog = EventLog(address(vm));
-
     function test_every_transition_event_has_both_states() public {
         JobId jobId = request(ALICE, ESCROW);
         vm.expectEmit(true, true, true, true, address(jobs));
@@ -68,7 +55,7 @@ contract EventsTest is Grid {
     function test_a_bill_of_the_elapsed_time_emits_no_billed_too_much_event() public {
         JobId jobId = runningJob(ESCROW);
         passTime(60);
-        eventLog.recordLogs();
+        vm.recordLogs();
 
         settle(jobId, JobStatus.FINISHED, 60);
 
@@ -95,10 +82,11 @@ contract EventsTest is Grid {
 
     function test_a_top_up_of_zero_emits_no_event() public {
         JobId jobId = claimedJob(ESCROW);
+        vm.recordLogs();
 
         meta.topUpJob(jobId, 0);
 
-        assertEq(queues.getTopUpJobQueueSize(PROVIDER), 0, "entries");
+        assertEq(vm.getRecordedLogs().length, 0, "events");
     }
 
     function test_a_withdrawal_of_fees_emits_an_event() public {
@@ -132,7 +120,7 @@ contract EventsTest is Grid {
     function test_a_batch_emits_no_skip_event_for_a_valid_element() public {
         JobId[] memory ids = new JobId[](1);
         ids[0] = claimedJob(ESCROW);
-        eventLog.recordLogs();
+        vm.recordLogs();
 
         vm.prank(PROVIDER);
         meta.refuseMany(ids);
@@ -196,7 +184,7 @@ contract EventsTest is Grid {
     }
 
     function _assertNotEmitted(bytes32 topic) private {
-        EventLog.Log[] memory logs = eventLog.getRecordedLogs();
+        Log[] memory logs = vm.getRecordedLogs();
         for (uint256 i = 0; i < logs.length; ++i) {
             assertTrue(logs[i].topics[0] != topic, "the event is not emitted");
         }

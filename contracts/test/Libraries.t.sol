@@ -77,7 +77,10 @@ contract LibrariesTest is Base {
         );
     }
 
-    function testFuzz_fee_and_pay_add_up_to_the_cost(uint128 cost, uint256 cut) public pure {
+    function testFuzz_a_fee_is_rounded_down_and_within_the_cost(uint128 cost, uint256 cut)
+        public
+        pure
+    {
         cut = bound(cut, 0, 100);
 
         uint256 fee = Billing.feeDown(cost, cut);

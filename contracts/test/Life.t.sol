@@ -280,7 +280,7 @@ contract LifeTest is Grid {
         assertStatus(jobId, JobStatus.SCHEDULED);
     }
 
-    function test_only_the_matching_service_calls_timeout_job() public {
+    function test_a_job_that_timed_out_does_not_time_out_again() public {
         JobId jobId = claimedJob(ESCROW);
         vm.prank(MATCHER);
         meta.timeoutJob(jobId);

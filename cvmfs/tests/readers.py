@@ -7,7 +7,8 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cvmfs.tests.publisher import NAME, TREE, Mode, Nested, Symlink
+from cvmfs.tests.publisher import NAME
+from cvmfs.tests.trees import TREE, Mode, Nested, Symlink
 
 from gridstead_cvmfs.adapters.cache import DiskCache
 from gridstead_cvmfs.adapters.files import DiskFiles
@@ -47,7 +48,7 @@ class Reader:
             self.client.release(number)
 
     def tree(self, path: str = "") -> dict:
-        """Return the files and directories below a directory, as a tree as in publisher.py."""
+        """Return the files and directories below a directory, as a tree as in trees.py."""
         return {
             entry.name: self._node(f"{path}/{entry.name}", entry)
             for entry in self.client.entries(path)

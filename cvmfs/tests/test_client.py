@@ -10,9 +10,10 @@ import stat
 
 import pytest
 from cvmfs.tests.conftest import TLS
-from cvmfs.tests.publisher import NOW, TREE, HardLink, Mode, Nested, Plain
+from cvmfs.tests.publisher import NOW
 from cvmfs.tests.readers import NEWER, Readers, contents_of
 from cvmfs.tests.stratum0 import answer_altered
+from cvmfs.tests.trees import TREE, HardLink, Mode, Nested, Plain
 from structlog.testing import capture_logs
 
 from gridstead_cvmfs.errors import RepositoryUntrusted

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 from cvmfs.tests.conftest import ManualClock
-from cvmfs.tests.publisher import DAY_S, NAME, NOW, TREE, Publisher
+from cvmfs.tests.publisher import DAY_S, NAME, NOW, Publisher
 from cvmfs.tests.readers import NEWER, contents_of
 from cvmfs.tests.stratum0 import Stratum0, answer_altered, disconnect, refuse_with
+from cvmfs.tests.trees import TREE
 from structlog.testing import capture_logs
 
 from gridstead_cvmfs.adapters.servers import RETRY_AFTER_S

@@ -7,7 +7,8 @@ import sqlite3
 import zlib
 
 import pytest
-from cvmfs.tests.publisher import SCHEMA, TREE, Nested
+from cvmfs.tests.databases import SCHEMA
+from cvmfs.tests.trees import TREE, Nested
 
 from gridstead_cvmfs.adapters import databases
 from gridstead_cvmfs.errors import RepositoryUntrusted

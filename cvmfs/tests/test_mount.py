@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from cvmfs.tests.publisher import DAY_S, TREE, Mode, Symlink
+from cvmfs.tests.publisher import DAY_S
+from cvmfs.tests.readers import NEWER
 from cvmfs.tests.stratum0 import answer_altered
+from cvmfs.tests.trees import TREE, Mode, Symlink
 
 from gridstead.cli.main import main
 from gridstead.config import load
@@ -28,7 +30,6 @@ from gridstead_cvmfs.wiring import mount as cvmfs_mount
 DEADLINE_S = 20
 # Python code that runs the command line `gridstead`.
 COMMAND = "import sys; sys.argv[0] = 'gridstead'; from gridstead.cli.main import main; main()"
-NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "data": TREE["data"]}
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/fuse").exists(),
@@ -227,19 +228,21 @@ def test_open_files_remain_readable_during_a_restart(mounts):
     with (mountpoint / "data/large").open("rb") as file:
         process.terminate()
         assert process.wait(DEADLINE_S) == 0
-        other_process = mounts.mount()
+        mounts.mount()
 
         assert file.read() == TREE["data"]["large"].content
     assert (mountpoint / "data/large").read_bytes() == TREE["data"]["large"].content
-    # The mount command has a child that serves the file system.
-    (server,) = (
-        Path(f"/proc/{other_process.pid}/task/{other_process.pid}/children").read_text().split()
-    )
-    os.kill(int(server), signal.SIGKILL)
-    assert (
-        other_process.wait(DEADLINE_S) == 1
-    )  # the mount command fails because its child was killed
-    assert names(mountpoint) == set()
+
+
+def test_a_mount_command_fails_and_unmounts_after_its_server_process_was_killed(mounts):
+    process = mounts.mount()
+    # The server process is the only child of the mount command.
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+
+    os.kill(int(children), signal.SIGKILL)
+
+    assert process.wait(DEADLINE_S) == 1
+    assert names(mounts.mountpoint) == set()
 
 
 def test_a_wrong_mountpoint_is_refused(mounts):

@@ -14,8 +14,9 @@ import time
 from dataclasses import replace
 
 import pytest
-from cvmfs.tests.publisher import NOW, TREE, Chunks, Nested
+from cvmfs.tests.publisher import NOW
 from cvmfs.tests.stratum0 import hang, refuse_with
+from cvmfs.tests.trees import TREE, Chunks, Nested
 
 from gridstead_cvmfs.adapters import disk
 from gridstead_cvmfs.errors import ReplicaBusy, RepositoryUnavailable, StorageFull

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from cvmfs.tests.conftest import KEEP_S
-from cvmfs.tests.publisher import DAY_S, TREE, Chunks, Nested
+from cvmfs.tests.publisher import DAY_S
 from cvmfs.tests.stratum0 import refuse_with
+from cvmfs.tests.trees import TREE, Chunks, Nested
 
 from gridstead.errors import InvalidInput
 from gridstead_cvmfs.errors import (
@@ -210,7 +211,7 @@ def test_a_sweep_during_a_pull_is_refused(replica_setup):
     assert failures
 
 
-def test_a_tick_of_the_service_does_not_sweep_before_a_sweep_is_due(two_revisions):
+def test_a_tick_of_the_service_sweeps_only_when_a_sweep_is_due(two_revisions):
     replica_setup, first, _ = two_revisions
     replica = replica_setup.replica()
     replica.tick()

@@ -11,8 +11,9 @@ import subprocess
 import time
 
 import pytest
-from cvmfs.tests.publisher import DAY_S, Mode, Publisher, Symlink
+from cvmfs.tests.publisher import DAY_S, Publisher
 from cvmfs.tests.stratum0 import Stratum0
+from cvmfs.tests.trees import Mode, Symlink
 from tests.e2e.conftest import CHECKOUT, wait_until
 from tests.e2e.slurm_jobs import SlurmJobs, operator_access
 from tests.e2e.test_container_runs import CREATE_IMAGE, run

@@ -8,7 +8,7 @@ import {Ending} from "./Ending.sol";
 import {Witness} from "./Witness.sol";
 
 /// @notice The invariants that must hold after each call of a campaign, which is a random sequence
-/// of calls. The numbers of the invariants are those in contracts/README.md.
+/// of calls. contracts/README.md lists the invariants, each with its tests.
 /// @dev The witness records every job and every broken rule. These tests compare its records with
 /// the contracts.
 /// forge-config: default.invariant.fail-on-revert = true
@@ -49,7 +49,6 @@ contract InvariantsTest is Base {
         assertEq(handler.token().balanceOf(address(handler.meta())), 0, "no escrow is left");
     }
 
-    /// @notice Invariants 1, 2, 9 and 12.
     function invariant_escrow_and_fees_match_the_witness() public view {
         Witness witness = handler.witness();
         Witness.JobRecord[] memory jobRecords = witness.jobRecords();
@@ -82,13 +81,12 @@ contract InvariantsTest is Base {
         }
     }
 
-    /// @notice The witness checks invariants 4, 5, 7, 8, 11, 14 and 21. The actions of the handler
-    /// check 13, 15 and 27.
+    /// @notice The witness checks the rules of each write of a record. The actions of the handler
+    /// check the results of their calls.
     function invariant_no_rule_is_broken() public view {
         _assertNoRuleIsBroken();
     }
 
-    /// @notice Invariants 6, 11 and 21.
     function invariant_records_match_the_witness() public view {
         Witness.JobRecord[] memory jobRecords = handler.witness().jobRecords();
         JobTerms[] memory terms = handler.repository().termsMany(_ids(jobRecords.length));
@@ -106,7 +104,6 @@ contract InvariantsTest is Base {
         }
     }
 
-    /// @notice Invariants 18, 20 and 22.
     function invariant_queues_have_exactly_the_waiting_jobs() public view {
         Witness.JobRecord[] memory jobRecords = handler.witness().jobRecords();
         for (uint256 i = 0; i < 3; ++i) {

@@ -26,8 +26,8 @@ contract Witness {
     }
 
     /// @dev The table of legal transitions, as in the specification: bit `to` of element `from` is
-    /// set if a job may change from `from` to `to`. For example, 0x112 allows those from PENDING to
-    /// META_SCHEDULED (bit 1), CANCELLED (bit 4) and PANICKED (bit 8).
+    /// set if a job may change from `from` to `to`. For example, the first element, 0x112, allows a
+    /// PENDING job to become META_SCHEDULED (bit 1), CANCELLED (bit 4) or PANICKED (bit 8).
     uint16[9] private LEGAL_TRANSITIONS = [0x112, 0x115, 0x159, 0x1F0, 0, 0, 0, 0, 0];
     uint256 private constant SECONDS_PER_MINUTE = 60;
 

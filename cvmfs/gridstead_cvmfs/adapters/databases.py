@@ -28,7 +28,7 @@ from gridstead_cvmfs.domain.objects import (
 from gridstead_cvmfs.errors import RepositoryIncomplete, RepositoryUntrusted
 
 STEPS_PER_PROGRESS_CALL = 1_000_000  # steps of SQLite's virtual machine
-MAX_PROGRESS_CALLS = 5_000  # so many steps take several minutes
+MAX_PROGRESS_CALLS = 5_000  # together 5 * 10^9 steps, which take several minutes
 MAX_TAGS = 100_000
 
 # Flags of a row: 4 is a file, 128 is a file whose content is not in the repository. Bits 8 to 10
@@ -118,8 +118,10 @@ class SqliteCatalog:
 def connect(path: Path, name: ObjectName) -> sqlite3.Connection:
     """Return a read-only database connection with limited queries.
 
+    The first query fails if the file is not an SQLite database.
+
     Raises:
-        RepositoryUntrusted: If the file is not a SQLite database.
+        RepositoryUntrusted: If the file cannot be opened.
     """
     with sqlite_errors_translated(name):
         uri = f"file:{quote(str(path))}?mode=ro&immutable=1"

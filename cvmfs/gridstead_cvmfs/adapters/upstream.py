@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Stratum 0 over HTTP.
+"""A CVMFS server over HTTP: a Stratum 0, or a replica that a client reads from.
 
 Rule 1: the size and the duration of every answer are limited. Rule 2: redirects are not followed,
 and proxies from the environment are not used. The callers check the content.
@@ -46,7 +46,7 @@ class FetchLimits:
 
 
 class HttpUpstream:
-    """A repository on a Stratum 0. Implements port ``Upstream``.
+    """A repository on a server. Implements port ``Upstream``.
 
     Args:
         url: The URL of the repository, without a slash at the end.

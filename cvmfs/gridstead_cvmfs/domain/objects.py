@@ -45,8 +45,8 @@ class ObjectKind(Enum):
     CERTIFICATE = "X"
 
 
-# A hash, and the path of an object. A hash without a suffix is a SHA-1 hash. The last
-# character of a path is the kind of the object.
+# A hash, and the path of an object. A hash without a suffix is a SHA-1 hash. A path ends with the
+# type of the object, which is empty for a file.
 _HASH = re.compile(r"([0-9a-f]{40})(|-rmd160|-shake128)")
 _PATH = re.compile(r"data/([0-9a-f]{2})/([0-9a-f]{38})(|-rmd160|-shake128)([CHMPX]?)")
 

@@ -26,7 +26,8 @@ _END = b"\n--\n"
 _HASH_LINE = re.compile(rb"[0-9a-f]{40}(?:-rmd160|-shake128)?")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _TIMESTAMP = re.compile(r"[0-9]{14}")  # YYYYMMDDhhmmss in UTC
-# For example ``01:AB:...:EF-rmd160 # comment``. The text has 20 bytes; no suffix means SHA-1.
+# For example ``01:AB:...:EF-rmd160 # comment``. A fingerprint has 20 bytes. Without a suffix the
+# algorithm is SHA-1.
 _FINGERPRINT = re.compile(r"((?:[0-9A-F]{2}:){19}[0-9A-F]{2})(|-rmd160|-shake128)(?:[ \t#].*)?")
 
 

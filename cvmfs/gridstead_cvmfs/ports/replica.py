@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of a CVMFS replica: the upstream server, the stored objects, and the other files."""
+"""Ports of a CVMFS replica: the upstream server, the stored objects, and the other files.
+
+The client of a mount uses these ports too, except ``Databases``.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ T = TypeVar("T")
 
 
 class Upstream(Protocol):
-    """A Stratum 0 over HTTP. Every answer is limited in size and time.
+    """The source of a repository: one or several servers, or a client's stored signed files.
 
-    Every method may raise RepositoryUnavailable after several attempts.
+    Every answer is limited in size and time. Every method may raise RepositoryUnavailable if the
+    source does not answer.
     """
 
     def file(self, path: str) -> bytes:
@@ -102,6 +106,9 @@ class ObjectStore(Protocol):
 
         Returns:
             The size of the stored catalog. Unit: bytes.
+
+        Raises:
+            RepositoryUntrusted: If the pieces do not match the name. Then nothing is stored.
         """
         ...
 

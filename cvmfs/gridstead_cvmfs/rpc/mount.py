@@ -42,7 +42,10 @@ class Files(Protocol):
         ...
 
     def open(self, path: str) -> tuple[int, bool] | None:
-        """Return a file handle, and whether the kernel's cached content is still valid."""
+        """Return a file handle, and whether the kernel's cached content is still valid.
+
+        Returns None if there is no such file.
+        """
         ...
 
     def read(self, number: int, size: int, offset: int) -> bytes:

@@ -2,9 +2,9 @@
 """Serves replicas to CVMFS clients over HTTP.
 
 Rule 1: a path must be in a fixed list or match a strict pattern, so that no path leaves a replica.
-Rule 2: there are no directory listings, no Last-Modified and no ETag, because the name of an object
-identifies its content. Rule 3: caches may keep objects for days and changing files for a minute,
-and may not keep errors.
+Rule 2: there are no directory listings. Answers have no Last-Modified and no ETag, because the name
+of an object identifies its content.
+Rule 3: caches may keep objects for days and changing files for a minute, and may not keep errors.
 """
 
 from __future__ import annotations

@@ -134,9 +134,9 @@ class CvmfsClient:
         """Show the revision of the first server whose signed files are valid.
 
         Raises:
-            RepositoryUntrusted: If the servers' signed files are not valid, or are older than the
-                stored signed files. The shown revision does not change.
-            RepositoryUnavailable: If no server answers.
+            GridsteadError: If no server has valid signed files that are at least as new as the
+                stored ones. The error is that of the first server. The shown revision does not
+                change.
         """
         stored = stored_signed_files(self._ports.files, self._name)
         failures: list[GridsteadError] = []

@@ -88,7 +88,7 @@ def _serve(
     pipes: tuple[int, int],
 ) -> int:
     """Answer the kernel until the file system is no longer in use. Runs without privileges."""
-    from gridstead_cvmfs.rpc.mount import serve  # noqa: PLC0415 - imported by the root process
+    from gridstead_cvmfs.rpc.mount import serve  # noqa: PLC0415 - see _load_fuse
 
     ready_writer, mounted_reader = pipes
     with closing(_servers(settings, repository)) as upstream:
@@ -174,8 +174,9 @@ def _servers(settings: CvmfsClientSettings, repository: MountedRepository) -> Se
 
 
 def _load_fuse() -> None:
+    """Load libfuse before the fork, so that the server process need not find the library."""
     try:
-        importlib.import_module("gridstead_cvmfs.rpc.mount")  # requires root
+        importlib.import_module("gridstead_cvmfs.rpc.mount")  # while the process is root
     except OSError as error:
         hint = "Install the package fuse3."
         raise ConfigError("cannot use FUSE", detail=str(error), hint=hint) from error

@@ -5,17 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import stat
-import zlib
 
 import pytest
 
-from gridstead_cvmfs.domain.objects import (
-    BLOCK_BYTES,
-    Algorithm,
-    ObjectKind,
-    ObjectName,
-    inflate_pieces,
-)
+from gridstead_cvmfs.domain.objects import Algorithm, ObjectKind, ObjectName
 from gridstead_cvmfs.domain.tree import (
     CHUNKED,
     EXTERNAL,
@@ -125,36 +118,6 @@ def test_the_chunks_of_a_file_become_its_pieces():
 def test_chunks_that_do_not_form_the_file_are_refused(rows):
     with pytest.raises(RepositoryUntrusted):
         chunk_pieces(entry(flags=4 | CHUNKED), rows)
-
-
-def test_content_that_is_not_compressed_cannot_be_decompressed():
-    with pytest.raises(RepositoryUntrusted, match="cannot be read"):
-        list(inflate_pieces(NAME, [b"plain"], limit=10))
-
-
-def test_an_object_is_decompressed_in_blocks():
-    content = bytes(range(256)) * (BLOCK_BYTES // 200)
-    packed = zlib.compress(content)
-    pieces = [packed[:100], packed[100:], b"bytes after the end are ignored"]
-
-    blocks = list(inflate_pieces(NAME, pieces, limit=len(content)))
-
-    assert b"".join(blocks) == content
-    assert max(len(block) for block in blocks) <= BLOCK_BYTES
-
-
-def test_an_object_larger_than_its_limit_is_refused_early():
-    unpacked = inflate_pieces(NAME, [zlib.compress(bytes(3 * BLOCK_BYTES))], limit=BLOCK_BYTES)
-
-    assert next(unpacked) == bytes(BLOCK_BYTES)
-    with pytest.raises(RepositoryUntrusted, match="too large"):
-        next(unpacked)
-
-
-@pytest.mark.parametrize("packed", [b"", zlib.compress(b"content")[:-1]])
-def test_a_truncated_object_is_refused_at_its_end(packed):
-    with pytest.raises(RepositoryUntrusted, match="truncated"):
-        list(inflate_pieces(NAME, [packed], limit=10))
 
 
 @pytest.mark.parametrize(("path", "parent"), [("/a/b", "/a"), ("/a", ""), ("", "")])

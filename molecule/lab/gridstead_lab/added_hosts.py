@@ -24,8 +24,8 @@ def add(names: Names, name: str, model_host: str) -> None:
     Returns after the new host has answered on its ssh port.
 
     Raises:
-        LabError: If the name is in use or not allowed, the lab is not up, or the host does not
-            come up.
+        LabError: If the name is in use or not allowed, the lab is not up or has no host
+            ``model_host``, or the new host does not come up.
     """
     with running_lab(names, model_host) as lab:
         if name in lab.hosts or not NAME.fullmatch(name):

@@ -59,11 +59,11 @@ class Names:
 
     @property
     def run(self) -> Path:
-        """Return the folder that contains the root file systems of the hosts."""
+        """Return the lab's folder outside the checkout, which contains the hosts' folders."""
         return STORE / "labs" / self.prefix
 
     def host(self, host: str) -> Path:
-        """Return the folder of a host, with upper, work, root, netns and console.log."""
+        """Return the folder of a host, with upper, work, root, dev, netns and console.log."""
         return self.run / "hosts" / host
 
     def root(self, host: str) -> Path:

@@ -26,8 +26,8 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
 
     Args:
         seed: The lab's prefix. Its last four hex digits determine where the search starts.
-        used: The machine's addresses, and the networks to which the machine has routes. Default
-            routes are ignored.
+        used: The result of ``in_use``: addresses and networks. Default routes and IPv6 addresses
+            are ignored.
 
     Raises:
         LabError: If every /24 of the pools overlaps a network in use.
@@ -57,7 +57,10 @@ def subnet_of_added_hosts(network: str) -> str:
 
 
 def in_use() -> list[str]:
-    """Return the addresses, the destinations of routes and the name servers of this machine."""
+    """Return the addresses, the routes' destinations and gateways, and the name servers.
+
+    All of them are those of this machine.
+    """
     routes = json.loads(commands.run(["ip", "-4", "-j", "route", "show", "table", "all"]))
     links = json.loads(commands.run(["ip", "-4", "-j", "address"]))
     used = []

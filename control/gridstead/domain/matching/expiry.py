@@ -11,8 +11,9 @@ requests the expiry of the job, and the contracts perform it:
   PANICKED and its whole escrow is refunded. The job is not matched again: only its provider knows
   whether it ran, and only the customer can decide to run it twice.
 
-A provider claims its matches in the order in which they were made. So the meta-scheduler restarts
-the claim timeout of a match with each claim of another job by the same provider.
+In the contracts, the claim timeout starts at the block of each match. The meta-scheduler also waits
+for this timeout after the last claim of the provider: a provider claims its matches in the order in
+which they were made, so a match may have to wait until the provider has claimed earlier ones.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ def expiry(job: Job, timeouts: Timeouts, *, claimed_at: int | None) -> int | Non
             this is unknown.
 
     Returns:
-        For a META_SCHEDULED job the number of the last block in which it may be claimed. For a
-        SCHEDULED or RUNNING job the last Unix second at which it may start or be settled. None if
-        there is no limit or the limit is unknown.
+        The limit after which the contracts allow the expiry of the job. Until the job expires, the
+        provider may still claim, start or settle it. For a META_SCHEDULED job the limit is a block
+        number, for a SCHEDULED or RUNNING job it is in Unix seconds. None if there is no limit or
+        the limit is unknown.
 
     Guarantee: equals ``_expiry`` in contracts/src/JobSteps.sol.
     """
