@@ -62,6 +62,21 @@ def is_old_job_cancelled(lab, job):
     return ours[-1]["state"].startswith("CANCELLED")
 
 
+def cancel_restarted_job(grid, lab, number, old_job):
+    """Wait until the old chain's job runs again, cancel the job and check its bill.
+
+    On the old chain the job still has state RUNNING. The supervisor cancelled its Slurm job because
+    the new chain has no claim for the job. After the old chain is back, the supervisor submits the
+    job again.
+    """
+    customer = grid.customer("pioneer")
+    wait_until(lambda: lab.sacct(old_job["id"])[-1]["state"] == "RUNNING", timeout=180)
+    customer.run("job", "cancel", str(number))
+    job = grid.wait(customer, number, "CANCELLED")
+    ours, _ = split_records(lab, job["id"], job)
+    grid.check_money(customer, number, seconds=lab.billed_seconds(ours[-1]))
+
+
 def test_jobs_of_an_old_chain_are_not_adopted_on_a_new_chain(grid, lab, fresh_chain):
     customer = grid.customer("pioneer")
     finished = grid.submit(customer, "sleep 1")
@@ -90,12 +105,4 @@ def test_jobs_of_an_old_chain_are_not_adopted_on_a_new_chain(grid, lab, fresh_ch
         assert earned > 0
         assert new_grid.balance(new_grid.provider) == earned
 
-    # On the old chain, job ``running`` still has state RUNNING. The supervisor cancelled its Slurm
-    # job because the new chain has no claim for the job. Now that the old chain is back, the
-    # supervisor submits the job again.
-    customer = grid.customer("pioneer")
-    wait_until(lambda: lab.sacct(old_job["id"])[-1]["state"] == "RUNNING", timeout=180)
-    customer.run("job", "cancel", str(running))
-    job = grid.wait(customer, running, "CANCELLED")
-    ours, _ = split_records(lab, job["id"], job)
-    grid.check_money(customer, running, seconds=lab.billed_seconds(ours[-1]))
+    cancel_restarted_job(grid, lab, running, old_job)

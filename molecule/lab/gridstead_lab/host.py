@@ -81,23 +81,13 @@ def boot(names: Names, placed: PlacedHost) -> None:
     A shell joins the host's cgroups and then executes systemd-nspawn.
     """
     cgroups.prepare(placed.recipe)
-    folder, recipe = names.host(placed.name), placed.recipe
-    binds = [f"--bind={outside}:{inside}" for outside, inside in recipe.binds]
-    binds += [f"--bind={folder}/dev/{device}:/dev/{device}" for device in DEVICES]
-    argv = [
-        *recipe.launcher, *namespaces.launcher(), "systemd-nspawn", "--quiet",
-        f"--cpu-affinity={namespaces.payload_cpus()}", f"--directory={names.root(placed.name)}",
-        "--boot", f"--network-namespace-path={folder}/netns", "--register=no", "--keep-unit",
-        f"--machine={names.machine(placed.name)}", f"--hostname={placed.name}", "--resolv-conf=off",
-        "--timezone=off", "--link-journal=no", "--console=pipe", "--capability=CAP_NET_ADMIN",
-        *binds,
-    ]  # fmt: skip
+    folder = names.host(placed.name)
     join = ""
-    for cgroup in recipe.join:
+    for cgroup in placed.recipe.join:
         join += f"echo $$ > {cgroup}/cgroup.procs || exit 70\n"
     with (folder / "console.log").open("ab") as console:
         subprocess.Popen(
-            ["/bin/sh", "-c", f'{join}exec "$@"', "sh", *argv],
+            ["/bin/sh", "-c", f'{join}exec "$@"', "sh", *_nspawn_command(names, placed)],
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=console,
@@ -112,6 +102,21 @@ def boot(names: Names, placed: PlacedHost) -> None:
                 MARK: names.prefix,
             },
         )
+
+
+def _nspawn_command(names: Names, placed: PlacedHost) -> list[str]:
+    """Return the command that runs systemd-nspawn for a host."""
+    folder, recipe = names.host(placed.name), placed.recipe
+    binds = [f"--bind={outside}:{inside}" for outside, inside in recipe.binds]
+    binds += [f"--bind={folder}/dev/{device}:/dev/{device}" for device in DEVICES]
+    return [
+        *recipe.launcher, *namespaces.launcher(), "systemd-nspawn", "--quiet",
+        f"--cpu-affinity={namespaces.payload_cpus()}", f"--directory={names.root(placed.name)}",
+        "--boot", f"--network-namespace-path={folder}/netns", "--register=no", "--keep-unit",
+        f"--machine={names.machine(placed.name)}", f"--hostname={placed.name}", "--resolv-conf=off",
+        "--timezone=off", "--link-journal=no", "--console=pipe", "--capability=CAP_NET_ADMIN",
+        *binds,
+    ]  # fmt: skip
 
 
 def power_off(names: Names, nspawn: int) -> None:
