@@ -61,6 +61,7 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
 
     Raises:
         ConfigError: If the installed release of Slurm is not supported.
+        SchedulerUnavailable: If the command that prints the version of Slurm failed.
     """
     runner = LocalRunner()
     clock = SystemClock()
@@ -74,7 +75,7 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
         account=settings.account,
         homes=paths.homes,
     )
-    slurm.release()  # Raises the ConfigError.
+    slurm.release()  # An unsupported release must fail the start, not the first job.
     storage = UserStorage(
         homes=paths.homes,
         shared_cache=paths.shared_cache,
