@@ -194,7 +194,7 @@ class DirectSender:
         return [self._receipt(draft, name) for draft in drafts]
 
     def _send_one(self, payload: Payload, gas: int, fees: Fees, nonce: int, name: str) -> Draft:
-        """Send a transaction. If the nonce is already used, retry with the next nonce."""
+        """Send a transaction. If another transaction has its nonce, retry with the next nonce."""
         for _ in range(SEND_ATTEMPTS):
             draft = self._sign(payload, gas, fees, nonce)
             if self.submit(draft) is SendResult.ACCEPTED:
