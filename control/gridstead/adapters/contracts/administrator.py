@@ -95,10 +95,11 @@ class Administrator:
             dry_run: Whether to plan the changes without sending transactions.
 
         Raises:
-            NotAllowed: If a contract refuses a change. Earlier changes are already in effect.
+            NotAllowed: If a contract refuses a change. Changes that were sent before remain in
+                effect.
             ConfigError: If the wallet cannot pay.
-            ChainUnavailable: If it is unknown whether a transaction was mined. The next run sends
-                the remaining transactions.
+            ChainUnavailable: If the node does not answer, a transaction is not mined in time, or
+                changes remain at the end. The next run sends the remaining transactions.
         """
         if not dry_run:
             self._direct.wait_for_pending()

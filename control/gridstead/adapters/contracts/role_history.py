@@ -62,7 +62,7 @@ class RoleHistory:
 def search(
     node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None
 ) -> RoleHistory | None:
-    """Return the role history of a set, or None if the node refuses to search the set's events.
+    """Return the role history of a set, or None if the node refuses the search or finds no event.
 
     Args:
         node: The chain.
