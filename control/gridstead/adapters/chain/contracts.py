@@ -63,7 +63,7 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     """Return a grid's contracts. Read their addresses from the MetaScheduler contract.
 
     Raises:
-        ConfigError: If there is no MetaScheduler at the address, or its version is unknown.
+        ConfigError: If there is no MetaScheduler at the address, or its version is not supported.
         ChainUnavailable: If the node does not answer.
     """
     chain_id = int(node.ask("eth_chainId"), 16)

@@ -114,8 +114,8 @@ class Deployment:
             ChainUnavailable: If a transaction was not mined in time. The next run continues with
                 this transaction.
             TransactionReverted: If a contract refuses a transaction.
-            ConfigError: As in ``plan_steps``, or if the wallet cannot pay for all transactions. No
-                transaction is sent in this case.
+            ConfigError: As in ``plan_steps``, or if the wallet cannot pay for all transactions. In
+                both cases no transaction is sent.
         """
         with locked(self._path):
             self._record = self._load()  # another run may have written the file
