@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridstead.adapters.chain.contract import Contract, ViewCall
+from gridstead.adapters.chain.contract import ViewCall
 from gridstead.adapters.chain.job_queues import ProviderJobQueues
 from gridstead.adapters.chain.job_repository import JobRepository
 from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
@@ -18,8 +18,6 @@ from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.chain.provider_manager import ProviderManager
 from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import ConfigError
-
-__all__ = ["Contract", "Contracts", "find_contracts"]
 
 COMPATIBLE_VERSION = "2"
 

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.adapters.contracts.steps import TransactionStep, to_steps
 from gridstead.adapters.transactions.account import estimate
 from gridstead.adapters.transactions.direct import POLL_S, DirectSender
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.contracts.administration import Change
 from gridstead.domain.contracts.deployment import GridState
 from gridstead.errors import ChainUnavailable, NotAllowed, TransactionReverted

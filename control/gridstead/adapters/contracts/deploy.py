@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.contracts.deploy_plan import plan_deployment_steps
@@ -29,7 +30,6 @@ from gridstead.adapters.contracts.deployment_file import (
 from gridstead.adapters.contracts.steps import TransactionStep
 from gridstead.adapters.contracts.survey import creation_of
 from gridstead.adapters.transactions.direct import DirectSender
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 

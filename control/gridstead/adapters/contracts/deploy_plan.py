@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gridstead.adapters.chain.abi import artifact
-from gridstead.adapters.chain.contracts import Contract
+from gridstead.adapters.chain.contract import Contract
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.contracts.blueprint import (
     BLUEPRINT,

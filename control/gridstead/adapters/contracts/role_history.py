@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridstead.adapters.chain.abi import artifact
-from gridstead.adapters.chain.contracts import Contract
+from gridstead.adapters.chain.contract import Contract
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.chain.records import to_address
 from gridstead.adapters.contracts.steps import role_id

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gridstead.adapters.chain.abi import artifact, reason, reverted
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.node import Node, Request, RpcError, unavailable
 from gridstead.adapters.chain.wallet import Wallet
-from gridstead.adapters.transactions.encode import Payload, encode, gas_of
+from gridstead.adapters.transactions.encode import encode, gas_of
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.transactions.calls import Call

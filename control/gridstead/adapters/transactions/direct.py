@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node, Request, RpcError
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.transactions.account import estimate, send_raw, to_fields
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
