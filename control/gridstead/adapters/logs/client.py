@@ -124,7 +124,7 @@ class LoggerClient:
             raise self._translate(err, "write") from err
 
     def read(self, query: LogQuery, *, now: int, sign: Sign) -> Iterator[Lines]:
-        """Yield the lines of a log. Without ``until_now``, then wait for new lines without end.
+        """Yield the lines of a log. Without ``until_now``, also yield new lines, without end.
 
         Args:
             query: The log to read, and the part of the log.

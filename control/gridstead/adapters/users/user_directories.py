@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates the directories of users on the mounted shared storage. It runs as root.
+"""Creates the directories of users on the mounted shared storage. Must run as root.
 
 A directory is created, and then its owner is changed through a file descriptor. Symbolic links are
 never followed. After a crash between the two steps, the directory belongs to root, and the next
@@ -89,7 +89,9 @@ class SharedStorage:
         self._is_mounted = is_mounted
 
     def ensure(self, user: GridUser) -> bool:
-        """Create the home and caches of a user with their quotas. Return whether one changed.
+        """Create the home and caches of a user. Return whether a directory was created or changed.
+
+        A quota is set on every call.
 
         Raises:
             ConfigError: If a parent directory does not exist or is not mounted, if one of the paths
