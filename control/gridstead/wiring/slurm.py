@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from gridstead.adapters.clock import SystemClock
-from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, UserStorage
+from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner
 from gridstead.adapters.slurm.munge import Munge
 from gridstead.adapters.slurm.reports import SqliteReports
 from gridstead.adapters.slurm.rest import LocalSlurm
 from gridstead.adapters.slurm.spool import FileSpool
+from gridstead.adapters.users.storage import UserStorage
 from gridstead.config import AgentSettings
 from gridstead.domain.users.accounts import WalletRange
 from gridstead.rpc.slurm import AgentServer, DatagramReceiver
