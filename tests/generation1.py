@@ -18,7 +18,7 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 from tests.devnet import ROOT, SUPPLY, Devnet
 
-from gridstead.adapters.chain.contracts import Contract
+from gridstead.adapters.chain.contract import Contract
 from gridstead.adapters.transactions.direct import DirectSender
 
 CONTRACTS = ROOT / "contracts"

@@ -8,11 +8,11 @@ import math
 from tests.devnet import COIN, Devnet
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.customer import JobRequest, to_arguments
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import RpcError
 from gridstead.adapters.transactions.account import ChainAccount, to_fields
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import ClaimJobs, Match, Register, SetRunning, Settle

@@ -3,10 +3,10 @@
 
 from tests.e2e.many_customers import CREDIT
 
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.customer import Customer, JobRequest, to_arguments
 from gridstead.adapters.definitions.job_definitions import submit_workflow
 from gridstead.adapters.transactions.account import to_fields
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.config import ClientSettings, load
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.transactions.outbox import Fees

@@ -48,7 +48,8 @@ class ClientSettings(Settings):
     ca_file: Annotated[
         Path | None,
         Field(
-            description="CA to trust in addition to the system's CAs, PEM.",
+            description="CA of the Job Definition service and of the queue view, PEM. If not set, "
+            "the CAs of the system are used.",
             examples=["/etc/gridstead/pki/ca.crt"],
         ),
     ] = None

@@ -47,13 +47,10 @@ _STATUS_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
 
 
 class ListRecords(Protocol):
-    """A function that returns the records that slurmdbd has of Slurm jobs with certain names.
-
-    Argument ``since`` is the start of the queried period. Unit: Unix seconds.
-    """
+    """A function that returns slurmdbd's records of Slurm jobs with certain names."""
 
     def __call__(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return the records."""
+        """Return the records of the jobs that were submitted since a time in Unix seconds."""
         ...
 
 

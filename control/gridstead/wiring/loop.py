@@ -91,7 +91,7 @@ def run(
 
 
 def _create_scheduler(ticks: tuple[Tick, ...]) -> BackgroundScheduler:
-    """Return a scheduler that calls each tick at once, and then at its interval."""
+    """Return a scheduler that calls each tick when the scheduler starts, and at its interval."""
     scheduler = BackgroundScheduler(
         timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1}
     )

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from gridstead.adapters.clock import SystemClock
-from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, UserStorage
+from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner
 from gridstead.adapters.slurm.munge import Munge
 from gridstead.adapters.slurm.reports import SqliteReports
 from gridstead.adapters.slurm.rest import LocalSlurm
 from gridstead.adapters.slurm.spool import FileSpool
+from gridstead.adapters.users.storage import UserStorage
 from gridstead.config import AgentSettings
 from gridstead.domain.users.accounts import WalletRange
 from gridstead.rpc.slurm import AgentServer, DatagramReceiver
@@ -61,6 +62,7 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
 
     Raises:
         ConfigError: If the installed release of Slurm is not supported.
+        SchedulerUnavailable: If the command that prints the version of Slurm failed.
     """
     runner = LocalRunner()
     clock = SystemClock()
@@ -74,7 +76,7 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
         account=settings.account,
         homes=paths.homes,
     )
-    slurm.release()  # Raises the ConfigError.
+    slurm.release()  # An unsupported release must fail the start, not the first job.
     storage = UserStorage(
         homes=paths.homes,
         shared_cache=paths.shared_cache,

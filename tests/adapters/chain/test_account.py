@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 from tests.adapters.chain.test_encode import contracts_of_version
 
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import RpcError
 from gridstead.adapters.chain.wallet import wallet_of
 from gridstead.adapters.transactions import account as account_module
 from gridstead.adapters.transactions.account import ChainAccount, estimate, send_raw
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.calls import ClaimJobs
 from gridstead.domain.transactions.outbox import Fees, Reply, SendResult, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted

@@ -22,13 +22,13 @@ from tests.adapters.chain.deploying import (
 )
 from tests.devnet import COIN
 
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import create_wallet
 from gridstead.adapters.contracts import deploy as deploying
 from gridstead.adapters.contracts.blueprint import BLUEPRINT, address_of
 from gridstead.adapters.contracts.deployment_file import InUse, locked, read
 from gridstead.adapters.transactions.direct import DirectSender
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
 COMMAND = Path(sys.executable).with_name("gridstead")

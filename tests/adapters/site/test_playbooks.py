@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -392,12 +393,14 @@ def test_records_are_readable_only_by_their_owner(tmp_path):
     assert modes == [0o700, 0o600]
 
 
-def test_two_runs_in_the_same_second_are_both_stored(tmp_path):
+def test_two_records_with_the_same_id_are_read_newest_first(tmp_path):
+    first = record(1)
+    second = replace(first, outcome=RunOutcome.SUCCEEDED)
     records = RunRecordFiles(tmp_path)
-    records.add(record(1))
-    records.add(record(1))
+    records.add(first)
+    records.add(second)
 
-    assert records.all() == (record(1), record(1))
+    assert records.all() == (second, first)
 
 
 def test_damaged_record_is_refused(tmp_path):

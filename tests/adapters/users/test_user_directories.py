@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from gridstead.adapters.users.user_directories import Quota, SharedStorage, StoragePaths
+from gridstead.adapters.users.storage import UserStorage
+from gridstead.adapters.users.user_directories import Quota, SharedStorage
 from gridstead.domain.supervisor.submission import GridUser
 from gridstead.errors import ConfigError
 
@@ -21,7 +22,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change own
 @pytest.fixture
 def paths(tmp_path):
     """The existing parent directories of the users' directories."""
-    paths = StoragePaths(
+    paths = UserStorage(
         homes=tmp_path / "homes",
         shared_cache=tmp_path / "shared",
         persistent_cache=tmp_path / "keep",
@@ -103,9 +104,10 @@ def test_directories_can_be_created_with_cap_chown_alone(paths):
     """The service has no capability except CAP_CHOWN. It cannot read directories of users."""
     program = f"""
 from pathlib import Path
-from gridstead.adapters.users.user_directories import SharedStorage, StoragePaths
+from gridstead.adapters.users.storage import UserStorage
+from gridstead.adapters.users.user_directories import SharedStorage
 from gridstead.domain.supervisor.submission import GridUser
-paths = StoragePaths(
+paths = UserStorage(
     homes=Path({str(paths.homes)!r}),
     shared_cache=Path({str(paths.shared_cache)!r}),
     persistent_cache=Path({str(paths.persistent_cache)!r}),

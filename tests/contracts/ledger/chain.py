@@ -13,10 +13,10 @@ from tests.contracts.ledger.model import LedgerEvent
 from tests.contracts.ledger.views import View
 
 from gridstead.adapters.chain.abi import artifact, reason
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.transactions.account import to_fields
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.outbox import Fees
 
 GAS = 20_000_000

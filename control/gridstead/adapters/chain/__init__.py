@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An EVM chain that holds the grid's contracts."""
+"""Reads and writes the grid's contracts on an EVM chain."""

@@ -143,7 +143,7 @@ def reverted(call: str, error: RpcError) -> TransactionReverted:
     """Return the error for a call that reverted.
 
     Args:
-        call: The name of the call.
+        call: The name of the called function.
         error: The node's answer.
     """
     if not error.data:
@@ -155,7 +155,8 @@ def reverted(call: str, error: RpcError) -> TransactionReverted:
 def reason(data: bytes) -> tuple[str, tuple[str, ...]]:
     """Return the name and the arguments of the error in revert data.
 
-    The name is ``unknown`` if the error is not one of the contracts' errors.
+    The name is ``unknown`` if the error is neither one of the contracts' errors nor one of
+    Solidity's own errors.
     """
     selector, arguments = data[:4], data[4:]
     try:

@@ -49,12 +49,10 @@ class Contract:
 
     def read(self, function: str, *arguments: Any) -> EthCall:  # noqa: ANN401
         """Return the encoded call of a view."""
-        return EthCall(
-            to=self.address, data=artifact(self.name).functions[function].encode(*arguments)
-        )
+        return EthCall(to=self.address, data=self.data(function, *arguments))
 
     def data(self, function: str, *arguments: Any) -> str:  # noqa: ANN401
-        """Return the data of a transaction that calls a function."""
+        """Return the encoded call of a function: its selector and arguments."""
         return artifact(self.name).functions[function].encode(*arguments)
 
     def decode(self, function: str, answer: bytes) -> Any:  # noqa: ANN401

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridstead.adapters.chain.contract import Contract, ViewCall
+from gridstead.adapters.chain.contract import ViewCall
 from gridstead.adapters.chain.job_queues import ProviderJobQueues
 from gridstead.adapters.chain.job_repository import JobRepository
 from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
@@ -18,8 +18,6 @@ from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.chain.provider_manager import ProviderManager
 from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import ConfigError
-
-__all__ = ["Contract", "Contracts", "find_contracts"]
 
 COMPATIBLE_VERSION = "2"
 
@@ -63,7 +61,7 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     """Return a grid's contracts. Read their addresses from the MetaScheduler contract.
 
     Raises:
-        ConfigError: If there is no MetaScheduler at the address, or its version is unknown.
+        ConfigError: If there is no MetaScheduler at the address, or its version is not supported.
         ChainUnavailable: If the node does not answer.
     """
     chain_id = int(node.ask("eth_chainId"), 16)

@@ -49,7 +49,8 @@ class JobRequest:
         delegate: Whether other accounts may top the job up from the customer's allowance.
 
     Raises:
-        InvalidInput: If the contracts would refuse the request, whatever its script is.
+        InvalidInput: If a text is not UTF-8, or if a text, the number of labels or the resources
+            exceed a limit of the contracts.
     """
 
     resources: Resources
@@ -162,7 +163,7 @@ class Customer:
         self._transact("transfer", self._contracts.credit.transfer(address, amount))
 
     def request_job(self, request: JobRequest) -> int:
-        """Request a job, for which the grid takes the escrow, and return the job's number.
+        """Request a job and pay its escrow. Return the job's number.
 
         Raises:
             TransactionReverted: If the grid refuses the job, for example if the credits or the
@@ -247,13 +248,14 @@ class Customer:
         self._transact("remove", self._contracts.providers.remove(address))
 
     def _permit(self, amount: int) -> CreditPermit:
-        credit, grid = self._contracts.credit, self._contracts
+        credit = self._contracts.credit
         head = to_block(self._node.ask("eth_getBlockByNumber", "latest", False))
         deadline = head.timestamp + PERMIT_S
         nonce = self._value(credit.nonce(self.address))
-        spender = grid.meta_scheduler.address
+        spender = self._contracts.meta_scheduler.address
+        chain_id = self._contracts.chain_id
         document = credit.permit_document(
-            grid.chain_id, self.address, spender, amount, nonce=nonce, deadline=deadline
+            chain_id, self.address, spender, amount, nonce=nonce, deadline=deadline
         )
         v, r, s = self._wallet.sign_typed(document)
         return CreditPermit(deadline=deadline, v=v, r=r, s=s)

@@ -103,7 +103,7 @@ class EventReader:
         }
 
     def read(self, log: Mapping[str, Any]) -> ChainEvent | None:
-        """Return the event of a log entry, or None if ``filter`` does not select the entry."""
+        """Return the event of a log entry, or None if the reader does not decode this event."""
         event_type = self._event_types.get((log["address"].lower(), log["topics"][0]))
         if event_type is None:
             return None

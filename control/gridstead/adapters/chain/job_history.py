@@ -3,8 +3,8 @@
 
 The events of Gridstead's contracts ("our contracts") are indexed by job. The events of the
 contracts of DeepSquare 1.2 ("plain DeepSquare"), from which ours are derived, have no such index.
-Therefore the state changes of all jobs are read and filtered, and are returned with the names of
-our events.
+On plain DeepSquare, therefore, the state changes of all jobs are read and filtered, and are
+returned with the names of our events.
 """
 
 from __future__ import annotations

@@ -33,8 +33,9 @@ class ChainLedger:
     Args:
         node: The chain.
         contracts: The grid.
-        claims_of: If this is the address of a provider, only its claims are read as events. Empty
-            to read all events.
+        claims_of: The address of a provider, to read the claims of this provider as the only
+            events. On plain DeepSquare the claims of all providers are then read. Empty to read all
+            events.
     """
 
     def __init__(self, node: Node, contracts: Contracts, *, claims_of: str = "") -> None:

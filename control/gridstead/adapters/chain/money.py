@@ -133,7 +133,10 @@ class Constants(Contract):
         return self.view(int, "startTimeout")
 
     def settle_grace_s(self) -> ViewCall[int]:
-        """Return a call for the seconds that a provider has to settle a job. Ours only."""
+        """Return a call for the seconds to settle a job after its paid time or its cancellation.
+
+        Ours only.
+        """
         return self.view(int, "settleGrace")
 
 

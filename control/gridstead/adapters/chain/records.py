@@ -16,7 +16,7 @@ NO_ADDRESS = "0x" + "00" * 20
 
 
 def to_address(value: str) -> str:
-    """Return an address in lower case. Return "" for the zero address."""
+    """Return an address in lower case, or "" for the zero address."""
     address = value.lower()
     return "" if address == NO_ADDRESS else address
 
@@ -121,7 +121,7 @@ class ProviderRecord:
         )
 
     def to_provider(self, *, is_joined: bool, is_waiting: bool, is_banned: bool) -> Provider | None:
-        """Return the provider. Returns None if the record is empty."""
+        """Return the provider, or None if the record is empty."""
         if not self.address:
             return None
         return Provider(

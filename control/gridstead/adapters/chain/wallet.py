@@ -39,7 +39,8 @@ class Wallet:
 
     Args:
         address: The key's address, lower case.
-        open_account: Returns the key. The wallet calls it once: before the first signature.
+        open_account: Returns the key. The wallet calls it once: in ``open`` or at the first
+            signature.
     """
 
     def __init__(self, address: str, open_account: Callable[[], LocalAccount]) -> None:
@@ -91,14 +92,14 @@ def wallet_of(key: bytes) -> Wallet:
 
 
 def lazy_wallet(keystore: Path, password_file: Path) -> Wallet:
-    """Return a wallet whose key file is opened before the first signature.
+    """Return a wallet that opens its key file at the first signature, or in ``open``.
 
     Opening a key file takes most of a second, because the derivation of a key from the password
     is slow by design.
 
     Raises:
-        ConfigError: If the key file cannot be read or has no address. The first signature may
-            raise the errors that ``load_wallet`` raises.
+        ConfigError: If the key file cannot be read or has no address. When the wallet opens the
+            file, it may raise the errors of ``load_wallet``.
     """
     address = keystore_address(keystore)
 

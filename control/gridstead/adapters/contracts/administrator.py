@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.adapters.contracts.steps import TransactionStep, to_steps
 from gridstead.adapters.transactions.account import estimate
 from gridstead.adapters.transactions.direct import POLL_S, DirectSender
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.contracts.administration import Change
 from gridstead.domain.contracts.deployment import GridState
 from gridstead.errors import ChainUnavailable, NotAllowed, TransactionReverted
@@ -95,10 +95,11 @@ class Administrator:
             dry_run: Whether to plan the changes without sending transactions.
 
         Raises:
-            NotAllowed: If a contract refuses a change. Earlier changes are already in effect.
+            NotAllowed: If a contract refuses a change. Changes that were sent before remain in
+                effect.
             ConfigError: If the wallet cannot pay.
-            ChainUnavailable: If it is unknown whether a transaction was mined. The next run sends
-                the remaining transactions.
+            ChainUnavailable: If the node does not answer, a transaction is not mined in time, or
+                changes remain at the end. The next run sends the remaining transactions.
         """
         if not dry_run:
             self._direct.wait_for_pending()

@@ -40,13 +40,13 @@ BLUEPRINT: dict[str, tuple[str, ...]] = {
 def arguments_of(
     contract: str, addresses: Mapping[str, str], *, supply: int = 0
 ) -> list[str | int]:
-    """Return the arguments of a constructor. A contract without an address is the zero address."""
+    """Return the arguments of a constructor. A missing address becomes the zero address."""
     values: dict[str, str | int] = {**addresses, SUPPLY: supply}
     return [values.get(name, NOBODY) for name in BLUEPRINT[contract]]
 
 
 def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[Change, ...]:
-    """Return the changes that set up newly created contracts, in order. The last one is final.
+    """Return the changes that set up new contracts, in order. The last change is irreversible.
 
     Args:
         addresses: The addresses of all contracts, by name.
@@ -107,7 +107,7 @@ def address_of(sender: str, nonce: int) -> str:
 
     Source: Ethereum yellow paper, part 7: the last 20 bytes of keccak(RLP([sender, nonce])).
     """
-    # In RLP, 0x94 starts a text of 20 bytes, and 0xC0 plus the length starts a short list.
+    # In RLP, 0x94 starts a string of 20 bytes, and 0xC0 plus the length starts a short list.
     rlp_nonce = _rlp_of_nonce(nonce)
     rlp_items = b"\x94" + bytes.fromhex(sender[2:]) + rlp_nonce
     rlp_list = bytes([0xC0 + len(rlp_items)]) + rlp_items

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.contracts.deploy_plan import plan_deployment_steps
@@ -29,7 +30,6 @@ from gridstead.adapters.contracts.deployment_file import (
 from gridstead.adapters.contracts.steps import TransactionStep
 from gridstead.adapters.contracts.survey import creation_of
 from gridstead.adapters.transactions.direct import DirectSender
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
@@ -54,7 +54,8 @@ class Deployment:
             again, its renamed file is read.
 
     Raises:
-        ConfigError: If the file cannot be read, or is of another chain or admin.
+        ConfigError: If the file cannot be read, or if it is of another chain or admin and ``renew``
+            is false.
     """
 
     def __init__(
@@ -89,8 +90,8 @@ class Deployment:
             supply: The credits that the admin receives when Credit is created, wei.
 
         Raises:
-            ConfigError: If existing contracts are of another release, so that this release cannot
-                complete the set.
+            ConfigError: If contracts are missing and the existing contracts are of another release,
+                so that this release cannot complete the set.
         """
         return plan_deployment_steps(self._node, self._record, operator=operator, supply=supply)
 
@@ -112,8 +113,9 @@ class Deployment:
             InUse: If another run is active.
             ChainUnavailable: If a transaction was not mined in time. The next run continues with
                 this transaction.
-            ConfigError: If the wallet cannot pay for all transactions (no transaction is sent in
-                this case), or if existing contracts are of another release.
+            TransactionReverted: If a contract refuses a transaction.
+            ConfigError: As in ``plan_steps``, or if the wallet cannot pay for all transactions. In
+                both cases no transaction is sent.
         """
         with locked(self._path):
             self._record = self._load()  # another run may have written the file

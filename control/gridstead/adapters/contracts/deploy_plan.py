@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gridstead.adapters.chain.abi import artifact
-from gridstead.adapters.chain.contracts import Contract
+from gridstead.adapters.chain.contract import Contract
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.contracts.blueprint import (
     BLUEPRINT,
@@ -41,8 +41,8 @@ def plan_deployment_steps(
         supply: The credits that the admin receives when Credit is created, wei.
 
     Raises:
-        ConfigError: If existing contracts are of another release. This release cannot complete
-            such a set.
+        ConfigError: If contracts are missing and the existing contracts are of another release,
+            so that this release cannot complete the set.
     """
     planner = _Planner(node, record, survey(node, record))
     return tuple(planner.plan_steps(operator=operator, supply=supply))

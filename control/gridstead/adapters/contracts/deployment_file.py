@@ -53,7 +53,7 @@ class Intent:
         gas: The gas limit of the transaction.
         max_fee: The max fee of the newest transaction, wei per gas.
         tip: The tip of the newest transaction, wei per gas.
-        block: The height of its block; None if it is not known to be mined.
+        block: The height of the block with the transaction; None if it is not known to be mined.
     """
 
     step: str

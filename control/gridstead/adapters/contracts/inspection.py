@@ -8,7 +8,8 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from gridstead.adapters.chain.contracts import Contract, Contracts
+from gridstead.adapters.chain.contract import Contract
+from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.contracts.blueprint import code_of_release

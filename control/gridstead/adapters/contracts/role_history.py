@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridstead.adapters.chain.abi import artifact
-from gridstead.adapters.chain.contracts import Contract
+from gridstead.adapters.chain.contract import Contract
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.chain.records import to_address
 from gridstead.adapters.contracts.steps import role_id
@@ -62,7 +62,7 @@ class RoleHistory:
 def search(
     node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None
 ) -> RoleHistory | None:
-    """Return the role history of a set, or None if the node refuses to search the set's events.
+    """Return the role history of a set, or None if the node refuses the search or finds no event.
 
     Args:
         node: The chain.

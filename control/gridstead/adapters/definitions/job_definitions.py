@@ -146,7 +146,9 @@ def submit_workflow(
 
     Raises:
         InvalidWorkflow: If the service rejected the workflow. Nothing is stored.
-        JobDefinitionUnavailable: If the service did not answer, or answered something else.
+        JobDefinitionUnavailable: If the service did not answer, did not answer with JSON, or has an
+            internal error.
+        UnexpectedOutput: If the JSON of the answer has another format.
         ConfigError: If the CA file cannot be read.
     """
     variables = {"job": job, "customer": customer} if customer else {"job": job}

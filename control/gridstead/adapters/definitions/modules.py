@@ -58,7 +58,7 @@ class Bounds:
     Attributes:
         time_s: Time for all requests to the host.
         pack_bytes: Maximum size of the data from the host.
-        life_s: How long a module is cached. A module of a full commit id never expires.
+        life_s: How long a module is cached. A module with a full commit id never expires.
     """
 
     time_s: float = 20.0
@@ -78,7 +78,7 @@ class GitModules:
     """Fetches modules. Safe to call from many threads.
 
     Args:
-        hosts: Allowed hosts. A host with a port must be written with the port.
+        hosts: Allowed hosts. If sources name a host with a port, the host is listed with the port.
         clock: Wall time.
         ca_file: PEM file of the hosts' CA. None for the system's CAs.
         bounds: Limits for one module.

@@ -148,7 +148,7 @@ class Scripts:
         return Holdings(scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes))
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Return a lock that only one of the processes that share the store can hold."""
+        """Return a lock. Only one of the processes that share the store can hold it at a time."""
         return self._database.lock()
 
     def take(self, nonce: str, *, ends_at: int) -> bool:

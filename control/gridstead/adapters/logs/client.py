@@ -27,7 +27,7 @@ from gridstead.errors import (
 from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest, WriteRequest
 from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
 
-WRITE_TIMEOUT_S = 5.0
+CALL_TIMEOUT_S = 5.0
 
 Sign: TypeAlias = Callable[[bytes], bytes]
 """Returns the EIP-191 signature of a message, 65 bytes."""
@@ -105,7 +105,7 @@ class LoggerClient:
         self._channel.close()
 
     def write(
-        self, access: WriteAccess, chunks: Iterable[Chunk], *, timeout_s: float = WRITE_TIMEOUT_S
+        self, access: WriteAccess, chunks: Iterable[Chunk], *, timeout_s: float = CALL_TIMEOUT_S
     ) -> None:
         """Store chunks, and return when their lines are durable.
 
@@ -124,7 +124,7 @@ class LoggerClient:
             raise self._translate(err, "write") from err
 
     def read(self, query: LogQuery, *, now: int, sign: Sign) -> Iterator[Lines]:
-        """Yield the lines of a log. Without ``until_now``, then wait for new lines without end.
+        """Yield the lines of a log. Without ``until_now``, also yield new lines, without end.
 
         Args:
             query: The log to read, and the part of the log.
@@ -174,7 +174,7 @@ class LoggerClient:
         request = WatchListRequest(
             address=owner, timestamp=now, signed_hash=sign(watch_text(owner, now).encode())
         )
-        stream = self._stub.WatchList(request, timeout=WRITE_TIMEOUT_S)
+        stream = self._stub.WatchList(request, timeout=CALL_TIMEOUT_S)
         try:
             for response in stream:  # The first answer has all names.
                 return tuple(response.log_names)

@@ -2,7 +2,7 @@
 """Finds the end of a log file after a start of the logger, and repairs the file after a crash.
 
 A crash can leave a partial chunk at the end of the file. The logger has not confirmed this chunk to
-its writer, so the chunk is cut off. If more data than one chunk cannot be opened, the file is
+its writer, so the chunk is cut off. If the data to cut off is larger than one chunk, the file is
 damaged. In this case, the data is copied to a file next to the log before it is cut off.
 """
 

@@ -150,7 +150,9 @@ def difference(
     diff: Any,  # noqa: ANN401 - depends on the module
     names: tuple[str, ...] = (),
 ) -> str:
-    """Return a unified diff of at most ``MAX_DIFF_LINES`` lines.
+    """Return a difference as a unified diff. Lines after ``MAX_DIFF_LINES`` are omitted.
+
+    A diff that the module has prepared is returned unchanged.
 
     Args:
         diff: The difference in the format of the module that returned it.

@@ -36,7 +36,7 @@ def end_processes(entry: str, *, timeout_s: float) -> tuple[int, ...]:
             return remaining
         for pid in remaining:
             _kill(pid, entry)
-        time.sleep(RETRY_S)  # A killed process may have started another process before.
+        time.sleep(RETRY_S)  # Before its end, a process may have started another process.
     return ()
 
 
@@ -46,7 +46,7 @@ def _pids_with_entry(entry: str) -> Iterator[int]:
 
 
 def _has_entry(pid: int, entry: str) -> bool:
-    """Return whether a process has the entry. False for processes of other users."""
+    """Return whether a process has the entry. False if its environment cannot be read."""
     try:
         environment = (PROC / str(pid) / "environ").read_bytes()
     except OSError:

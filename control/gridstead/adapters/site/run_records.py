@@ -44,7 +44,9 @@ class RunRecordFiles:
 
     def all(self) -> tuple[RunRecord, ...]:
         """Return all records, newest first."""
-        paths = sorted(self._folder.glob("*" + SUFFIX), reverse=True)
+        # The stem has no suffix, so a name with a number sorts after the same name without one.
+        files = self._folder.glob("*" + SUFFIX)
+        paths = sorted(files, key=lambda path: path.stem, reverse=True)
         return tuple(map(_read, paths))
 
 

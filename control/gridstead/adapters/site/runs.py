@@ -2,7 +2,8 @@
 """Runs a playbook with ansible-runner and reports its events.
 
 Rule 1: ansible-runner stores the environment and the events only in a temporary folder that other
-users cannot read. Rule 2: host keys are checked. By default ansible-runner disables the check.
+users cannot read. Rule 2: host keys are checked unless ANSIBLE_HOST_KEY_CHECKING disables the
+check. By default ansible-runner disables it.
 """
 
 from __future__ import annotations

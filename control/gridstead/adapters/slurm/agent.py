@@ -90,7 +90,7 @@ class AgentClient:
         return LiveSample(taken_at=answer.taken_at, attempts=tuple(map(_attempt, answer.attempts)))
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of these jobs, except records of submissions before a time."""
+        """Return slurmdbd's records of these jobs that were submitted since a time."""
         names = [job_id.slurm_name for job_id in job_ids]
         request = pb.AccountingRequest(names=names, since=since)
         answer = self._call(self._stub.Accounting, request, "could not read the accounting")

@@ -10,11 +10,11 @@ import pwd
 import stat
 import subprocess
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 from gridstead.adapters.slurm import read, text
 from gridstead.adapters.slurm.command import Command, CommandResult, Runner, read_output
+from gridstead.adapters.users.storage import UserStorage
 from gridstead.domain.supervisor.submission import GridUser
 from gridstead.errors import SchedulerUnavailable
 
@@ -41,29 +41,6 @@ class LocalRunner:
             exit_status=result.returncode,
             stdout=result.stdout.decode(errors="replace"),
             stderr=result.stderr.decode(errors="replace"),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserStorage:
-    """The parents of the users' directories.
-
-    Attributes:
-        homes: The parent of the homes. The name of a home is the user name.
-        shared_cache: The parent of the shared caches. The name of a cache is the uid.
-        persistent_cache: The parent of the persistent caches. Their names are ``user-<uid>``.
-    """
-
-    homes: Path = Path("/home/ldap-users")
-    shared_cache: Path = Path("/opt/cache/shared")
-    persistent_cache: Path = Path("/opt/cache/persistent")
-
-    def directories_of(self, user: GridUser) -> tuple[Path, ...]:
-        """Return the directories that a user must own."""
-        return (
-            self.homes / user.address,
-            self.shared_cache / str(user.uid),
-            self.persistent_cache / f"user-{user.uid}",
         )
 
 

@@ -90,7 +90,8 @@ class LocalSlurm:
 
         Raises:
             ConfigError: If the installed release is not supported.
-            SchedulerUnavailable: If Slurm's command did not print its version.
+            SchedulerUnavailable: If Slurm's command failed.
+            UnexpectedOutput: If the command did not print a version.
         """
         with self._lock:
             if self._release is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job completion spool. A plugin of slurmctld appends to this file, and the agent reads it.
 
-The agent renames the file before the agent reads the lines.
+The agent renames the file before it reads the lines.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import paramiko
 from gridstead.adapters.slurm import read, text, wrapper
 from gridstead.adapters.slurm.command import Command, CommandResult, read_output
 from gridstead.adapters.slurm.job import job_environment
-from gridstead.adapters.slurm.local import UserStorage
+from gridstead.adapters.users.storage import UserStorage
 from gridstead.domain.jobs.ids import JobId, JobKey, is_address, parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample

@@ -89,7 +89,7 @@ def check_success(result: CommandResult, message: str) -> None:
 
     Raises:
         InvalidInput: If the request was invalid. Nothing was changed.
-        SchedulerUnavailable: If the result is unknown.
+        SchedulerUnavailable: If Slurm rejected the request, or the result is unknown.
     """
     if result.exit_status == _SUCCESS:
         return

@@ -63,7 +63,7 @@ class SqlCursor:
 
 
 class VolatileCursor:
-    """Implements port ``Cursor`` in memory. The reader reads the whole chain at each start."""
+    """Implements port ``Cursor`` in memory. So its reader reads all blocks again at each start."""
 
     def __init__(self) -> None:
         self._history: tuple[Block, ...] = ()

@@ -39,7 +39,7 @@ _OPEN = OUTBOX.c.state.in_(
     bindparam("open", [state.value for state in _OPEN_STATES], expanding=True, literal_execute=True)
 )
 _NOT_CLOSED = TRANSACTIONS.c.closed == literal_column("0")
-RETENTION_S = 30 * 86_400  # of closed entries and transactions
+RETENTION_S = 30 * 86_400  # since the creation of an entry, or the sending of a transaction
 _ROWS_PER_SWEEP = 100
 _INSERT: dict[str, Callable[..., Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
@@ -105,7 +105,7 @@ class SqlOutbox:
     def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
         """Return all entries with an id above ``after``, oldest first.
 
-        Entries that were closed in the last 30 days are included.
+        Closed entries that were created more than 30 days ago may be missing.
         """
         query = select(OUTBOX).where(OUTBOX.c.id > after).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
@@ -189,14 +189,18 @@ class SqlOutbox:
 
         A closed transaction without a time of sending was written by an earlier release.
         """
-        deadline = self._clock.now() - RETENTION_S
+        oldest_kept = self._clock.now() - RETENTION_S
         sent_at = func.coalesce(TRANSACTIONS.c.sent_at, 0)
-        for table, is_closed, closed_at in (
+        for table, is_closed, row_time in (
             (OUTBOX, ~_OPEN, OUTBOX.c.created_at),
             (TRANSACTIONS, ~_NOT_CLOSED, sent_at),
         ):
-            oldest = select(table.c.id).where(is_closed).order_by(table.c.id).limit(_ROWS_PER_SWEEP)
-            connection.execute(delete(table).where(table.c.id.in_(oldest), closed_at < deadline))
+            first_ids = (
+                select(table.c.id).where(is_closed).order_by(table.c.id).limit(_ROWS_PER_SWEEP)
+            )
+            connection.execute(
+                delete(table).where(table.c.id.in_(first_ids), row_time < oldest_kept)
+            )
 
 
 def _row(account: str, transaction: Transaction) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gridstead.adapters.chain.abi import artifact, reason, reverted
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.node import Node, Request, RpcError, unavailable
 from gridstead.adapters.chain.wallet import Wallet
-from gridstead.adapters.transactions.encode import Payload, encode, gas_of
+from gridstead.adapters.transactions.encode import encode, gas_of
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.transactions.calls import Call
@@ -18,9 +19,10 @@ from gridstead.domain.transactions.outbox import Fees, Receipt, Reply, SendResul
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
 TRANSFER_GAS = 21_000
-# Maximum length of the signed transactions in one request. Some nodes refuse a megabyte.
+# Maximum number of characters of the signed transactions in one request. Some nodes refuse a
+# megabyte.
 MAX_REQUEST_LENGTH = 500_000
-MAX_MESSAGE_LENGTH = 500  # longer error messages of a node are truncated
+MAX_MESSAGE_LENGTH = 500  # characters; longer error messages of a node are truncated
 MIN_TIP = 1_000_000  # wei per gas; some nodes refuse a lower tip
 
 # The texts below are parts of error messages of geth, Nethermind, Besu and other nodes. They are in
@@ -87,8 +89,8 @@ class ChainAccount:
     def fees(self) -> Fees:
         """Return the fees that a transaction should offer.
 
-        The max fee is twice the base fee plus the tip, so it still covers the base fee after six
-        full blocks.
+        The max fee is twice the base fee plus the tip. A full block raises the base fee by an
+        eighth, so the max fee still suffices after five full blocks.
         """
         block, tip = self._node.batch(
             [("eth_getBlockByNumber", ["latest", False]), ("eth_maxPriorityFeePerGas", [])]

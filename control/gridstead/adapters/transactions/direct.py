@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node, Request, RpcError
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.transactions.account import estimate, send_raw, to_fields
-from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
@@ -194,7 +194,7 @@ class DirectSender:
         return [self._receipt(draft, name) for draft in drafts]
 
     def _send_one(self, payload: Payload, gas: int, fees: Fees, nonce: int, name: str) -> Draft:
-        """Send a transaction. If the nonce is already used, retry with the next nonce."""
+        """Send a transaction. If another transaction has its nonce, retry with the next nonce."""
         for _ in range(SEND_ATTEMPTS):
             draft = self._sign(payload, gas, fees, nonce)
             if self.submit(draft) is SendResult.ACCEPTED:

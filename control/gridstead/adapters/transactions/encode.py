@@ -33,8 +33,6 @@ from gridstead.domain.transactions.calls import (
     Settle,
 )
 
-__all__ = ["Payload", "encode", "gas_of"]
-
 C = TypeVar("C", bound=Call)
 
 QUEUE_ENTRIES = 50  # entries of a queue that one claim takes

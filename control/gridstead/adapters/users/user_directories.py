@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates the directories of users on the mounted shared storage. It runs as root.
+"""Creates the directories of users on the mounted shared storage. Must run as root.
 
 A directory is created, and then its owner is changed through a file descriptor. Symbolic links are
 never followed. After a crash between the two steps, the directory belongs to root, and the next
@@ -15,20 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridstead.adapters.users.storage import UserStorage
 from gridstead.domain.supervisor.submission import GridUser
 from gridstead.errors import ConfigError
 
 MODE = 0o700
 QUOTA_TIMEOUT_S = 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoragePaths:
-    """The parent directories on the shared storage. They must exist."""
-
-    homes: Path
-    shared_cache: Path
-    persistent_cache: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,70 +64,68 @@ class SharedStorage:
     """Implements port ``UserDirectories`` on a mounted file system.
 
     Args:
-        paths: The parent directories.
+        storage: The parent directories. They must exist.
         quota: The quota of each directory. None for no quota.
         is_mounted: Returns whether a directory is a mount point.
     """
 
     def __init__(
         self,
-        paths: StoragePaths,
+        storage: UserStorage,
         *,
         quota: Quota | None = None,
         is_mounted: Callable[[Path], bool] = os.path.ismount,
     ) -> None:
-        self._paths = paths
+        self._storage = storage
         self._quota = quota
         self._is_mounted = is_mounted
 
     def ensure(self, user: GridUser) -> bool:
-        """Create the home and caches of a user with their quotas. Return whether one changed.
+        """Create the home and caches of a user. Return whether a directory was created or changed.
+
+        A quota is set on every call.
 
         Raises:
             ConfigError: If a parent directory does not exist or is not mounted, if one of the paths
                 exists but is not a directory of the user, or if the quota program fails.
         """
-        for parent in (self._paths.homes, self._paths.shared_cache, self._paths.persistent_cache):
+        for parent in self._storage.parents:
             if not self._is_mounted(parent):
                 raise ConfigError(
                     f"{parent} is not a mount point", hint="Mount the shared storage."
                 )
-        directories = (
-            (self._paths.homes, user.address),
-            (self._paths.shared_cache, str(user.uid)),
-            (self._paths.persistent_cache, f"user-{user.uid}"),
-        )
-        are_changed = [_ensure_directory(parent, name, user) for parent, name in directories]
+        directories = self._storage.directories_of(user)
+        are_changed = [_ensure_directory(directory, user) for directory in directories]
         if self._quota is not None:
-            for parent, name in directories:
-                self._quota.set_on(parent / name)
+            for directory in directories:
+                self._quota.set_on(directory)
         return any(are_changed)
 
 
-def _ensure_directory(parent: Path, name: str, user: GridUser) -> bool:
+def _ensure_directory(path: Path, user: GridUser) -> bool:
     """Create a directory that belongs to a user. Return whether it was created or changed."""
     try:
-        parent_fd = os.open(parent, os.O_DIRECTORY | os.O_RDONLY)
+        parent_fd = os.open(path.parent, os.O_DIRECTORY | os.O_RDONLY)
     except OSError as error:
         raise ConfigError(
-            f"cannot open {parent}", detail=str(error), hint="Mount the shared storage."
+            f"cannot open {path.parent}", detail=str(error), hint="Mount the shared storage."
         ) from error
     try:
         try:
-            os.mkdir(name, MODE, dir_fd=parent_fd)
+            os.mkdir(path.name, MODE, dir_fd=parent_fd)
             is_new = True
         except FileExistsError:
             is_new = False
         # The only capability of the service is CAP_CHOWN, so it cannot read a directory of a user.
         # O_PATH opens the directory without the permission to read it.
-        path_fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH, dir_fd=parent_fd)
+        path_fd = os.open(path.name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH, dir_fd=parent_fd)
         try:
-            has_new_owner = _change_owner(path_fd, user, path=parent / name)
+            has_new_owner = _change_owner(path_fd, user, path=path)
             return is_new or has_new_owner
         finally:
             os.close(path_fd)
     except OSError as error:
-        raise ConfigError(f"cannot create {parent / name}", detail=str(error)) from error
+        raise ConfigError(f"cannot create {path}", detail=str(error)) from error
     finally:
         os.close(parent_fd)
 

@@ -165,7 +165,7 @@ def _parse(text: str) -> DocumentNode:
 
 
 def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
-    """Return an error in the wire format. The message has details if the caller made the error."""
+    """Return an error in the wire format. Only errors that the caller caused have details."""
     original = error.original_error
     if isinstance(original, InvalidWorkflow):
         return _wire_error(

@@ -107,7 +107,7 @@ class _Auth(AuthAPIServicer):
     def Challenge(  # noqa: N802 # the wire's name
         self, request: ChallengeRequest, context: grpc.ServicerContext
     ) -> ChallengeResponse:
-        with _errors_as_status(context):
+        with _abort_on_error(context):
             self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
             address = _address(request.provider_address) if request.provider_address else ""
             return ChallengeResponse(challenge=self._challenge(address))
@@ -122,7 +122,7 @@ class _SBatch(SBatchAPIServicer):
     def GetSBatch(  # noqa: N802
         self, request: GetSBatchRequest, context: grpc.ServicerContext
     ) -> GetSBatchResponse:
-        with _errors_as_status(context):
+        with _abort_on_error(context):
             self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
             answer = self._get_sbatch(_from_wire(request, self._to_job_id))
         return GetSBatchResponse(
@@ -134,7 +134,7 @@ class _SBatch(SBatchAPIServicer):
 
 
 @contextmanager
-def _errors_as_status(context: grpc.ServicerContext) -> Iterator[None]:
+def _abort_on_error(context: grpc.ServicerContext) -> Iterator[None]:
     """End the call with the status code of a GridsteadError."""
     try:
         yield

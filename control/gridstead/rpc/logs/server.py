@@ -143,7 +143,7 @@ class _Servicer(LoggerAPIServicer):
     ) -> WriteResponse:
         token = _token(context)
         permits: dict[tuple[str, str], WritePermit] = {}
-        async with _errors_as_status(context):
+        async with _abort_on_error(context):
             async for request in request_iterator:
                 log_key = (request.user, request.log_name)
                 if log_key not in permits:
@@ -157,20 +157,20 @@ class _Servicer(LoggerAPIServicer):
     async def Read(  # noqa: N802
         self, request: ReadRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[ReadResponse]:
-        async with _errors_as_status(context), aclosing(self._log_reader.read(request)) as stream:
+        async with _abort_on_error(context), aclosing(self._log_reader.read(request)) as stream:
             async for response in stream:
                 yield response
 
     async def WatchList(  # noqa: N802
         self, request: WatchListRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[WatchListResponse]:
-        async with _errors_as_status(context), aclosing(self._log_reader.watch(request)) as stream:
+        async with _abort_on_error(context), aclosing(self._log_reader.watch(request)) as stream:
             async for response in stream:
                 yield response
 
 
 @asynccontextmanager
-async def _errors_as_status(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
+async def _abort_on_error(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
     """End the call with the status code of a GridsteadError."""
     try:
         yield

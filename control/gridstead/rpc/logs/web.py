@@ -211,9 +211,9 @@ def _parse(message_type: type[RequestMessage], body: bytes, *, is_text: bool) ->
     """Return the message of a request. In text mode, the body is one or more base64 texts."""
     try:
         data = _from_text(body) if is_text else body
-        # The first byte has the flags: 0 for an uncompressed message.
+        # The first byte has the flags: _MESSAGE means an uncompressed message.
         size = int.from_bytes(data[1:_HEADER_BYTES])
-        if data[:1] != b"\0" or len(data) != _HEADER_BYTES + size:
+        if data[:1] != bytes([_MESSAGE]) or len(data) != _HEADER_BYTES + size:
             raise InvalidInput("the request is not exactly one uncompressed message")
         return message_type.FromString(data[_HEADER_BYTES:])
     except (binascii.Error, DecodeError) as err:

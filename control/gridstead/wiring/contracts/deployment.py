@@ -52,7 +52,7 @@ def deploy(
     Args:
         node: The node of the chain.
         request: The parameters of the deployment.
-        report: Called with one line for each transaction and one line for each step.
+        report: Called with a line when a transaction is sent and when it is mined.
         renew: Whether to deploy again if the deployment file records another chain or admin. Set
             for a development chain, which is a new chain after each start.
     """

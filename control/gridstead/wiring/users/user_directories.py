@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from gridstead.adapters.clock import SystemClock
-from gridstead.adapters.users.user_directories import Quota, SharedStorage, StoragePaths
+from gridstead.adapters.users.storage import UserStorage
+from gridstead.adapters.users.user_directories import Quota, SharedStorage
 from gridstead.config import UserDirectoriesSettings
 from gridstead.domain.users.accounts import WalletRange
 from gridstead.services.users.user_directories import UserDirectoryMaker
@@ -14,18 +15,18 @@ from gridstead.wiring.users.ldap_connector import open_directory
 
 def run(settings: UserDirectoriesSettings) -> None:
     """Run the service that creates user directories until it is stopped."""
-    ids, storage = settings.wallet_ids, settings.storage
-    paths = StoragePaths(
-        homes=storage.homes,
-        shared_cache=storage.shared_cache,
-        persistent_cache=storage.persistent_cache,
+    ids, paths = settings.wallet_ids, settings.storage
+    storage = UserStorage(
+        homes=paths.homes,
+        shared_cache=paths.shared_cache,
+        persistent_cache=paths.persistent_cache,
     )
     quota = None
-    if storage.quota_gib is not None:
-        quota = Quota(command=storage.quota_command, size_bytes=storage.quota_gib << 30)
+    if paths.quota_gib is not None:
+        quota = Quota(command=paths.quota_command, size_bytes=paths.quota_gib << 30)
     service = UserDirectoryMaker(
         open_directory(settings.directory, gid=ids.gid),
-        SharedStorage(paths, quota=quota),
+        SharedStorage(storage, quota=quota),
         WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
         clock=SystemClock(),
     )
