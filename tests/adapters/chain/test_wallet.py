@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -74,6 +75,23 @@ create_wallet(Path({str(key)!r}), Path({str(password)!r}), iterations={ITERATION
     created = create_wallet(key, password, iterations=ITERATIONS)
     assert load_wallet(key, password).address == created.address
     assert {path.name for path in tmp_path.iterdir()} == {"key.json", "password"}
+
+
+def test_key_file_and_its_folder_are_synced_to_the_disk(tmp_path, password, monkeypatch):
+    synced = []
+    fsync = os.fsync
+
+    def record_and_sync(descriptor):
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        key_exists = (tmp_path / "key.json").exists()
+        synced.append(("folder" if is_folder else "file", key_exists))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record_and_sync)
+
+    create_wallet(tmp_path / "key.json", password, iterations=ITERATIONS)
+
+    assert synced == [("file", False), ("folder", True)]
 
 
 def test_wrong_password_is_a_config_error(tmp_path, password):

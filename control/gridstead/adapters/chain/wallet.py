@@ -17,6 +17,7 @@ from eth_keys.exceptions import BadSignature
 from eth_utils.exceptions import ValidationError
 
 from gridstead.adapters.chain.keystore import keystore_address
+from gridstead.adapters.disk import sync
 from gridstead.errors import ConfigError, InvalidInput
 
 SIGNATURE_BYTES = 65
@@ -189,7 +190,7 @@ def create_wallet(
 
 
 def write_once(path: Path, text: str) -> None:
-    """Write a new file atomically, with mode 0600; an existing file is not replaced.
+    """Write a new file with mode 0600 to the disk. An existing file is not replaced.
 
     Raises:
         OSError: If the file exists or cannot be written.
@@ -199,7 +200,9 @@ def write_once(path: Path, text: str) -> None:
     new_file.touch(mode=0o600, exist_ok=False)
     try:
         new_file.write_text(text)
+        sync(new_file)
         path.hardlink_to(new_file)
+        sync(path.parent)
     finally:
         new_file.unlink()
 

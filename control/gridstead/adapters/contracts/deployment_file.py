@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gridstead.adapters.disk import sync
 from gridstead.domain.jobs.ids import parse_address
 from gridstead.domain.transactions.outbox import Fees
 from gridstead.errors import ConfigError, InvalidInput, Rejected
@@ -130,12 +131,10 @@ def write(path: Path, record: Record) -> None:
     }
     new_file = path.with_name(f"{path.name}.new")
     try:
-        with new_file.open("w") as file:
-            file.write(json.dumps(document, indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        new_file.write_text(json.dumps(document, indent=2) + "\n")
+        sync(new_file)
         new_file.replace(path)
-        _sync_folder(path.parent)
+        sync(path.parent)
     except OSError as err:
         raise ConfigError(f"cannot write the deployment {path}", detail=str(err)) from err
 
@@ -199,11 +198,3 @@ def locked(path: Path) -> Iterator[None]:
         raise InUse("another run deploys contracts", detail=detail) from err
     finally:
         os.close(folder_fd)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

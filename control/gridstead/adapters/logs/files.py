@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridstead.adapters.disk import sync
 from gridstead.adapters.logs.file import (
     CHUNK_HEAD_BYTES,
     FILE_HEAD_BYTES,
@@ -113,7 +114,7 @@ class FileLogs:
                 paths += [path.parent, path.parent.parent, self._root]
             with suppress(FileNotFoundError):
                 for changed_path in paths:
-                    _fsync(changed_path)
+                    sync(changed_path)
             if tail is not None:
                 tail.is_name_durable = True
 
@@ -281,11 +282,3 @@ def _safe_name(name: str, is_valid: Callable[[str], bool]) -> str:
     if not is_valid(name):
         raise InvalidInput(f"invalid file name {name[:80]!r}")
     return name
-
-
-def _fsync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -33,6 +33,5 @@ def pending_reason(url: str, job_id: JobId, *, ca: Path | None) -> str | None:
         ).json()
     except (httpx.HTTPError, OSError, ValueError):
         return None
-    if not isinstance(answer, dict) or job_id.slurm_name not in answer:
-        return None
-    return str(answer[job_id.slurm_name])
+    reason = answer.get(job_id.slurm_name) if isinstance(answer, dict) else None
+    return reason if reason is None else str(reason)

@@ -44,7 +44,9 @@ class SqliteReports:
         try:
             self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.execute("PRAGMA synchronous=NORMAL")
+            # If a power failure removed a report, the next report would get its sequence number. A
+            # supervisor that has read the removed report would never read the next one.
+            self._database.execute("PRAGMA synchronous=FULL")
             self._database.execute(_SCHEMA)
             self._set_first_sequence()
         except sqlite3.OperationalError as err:
