@@ -86,7 +86,7 @@ class Journal(Protocol):
         ...
 
     def open_entries(self) -> tuple[JournalEntry, ...]:
-        """Return all entries of jobs without a CLOSED entry, in the order of storage."""
+        """Return the entries after the last CLOSED entry of their job, in the order of storage."""
         ...
 
     def cancelled_entries(self) -> tuple[JournalEntry, ...]:

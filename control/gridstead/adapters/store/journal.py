@@ -29,7 +29,7 @@ class SqlJournal:
             connection.execute(insert(JOURNAL), rows)
 
     def open_entries(self) -> tuple[JournalEntry, ...]:
-        """Return the entries of jobs that are not closed."""
+        """Return the entries after the last CLOSED entry of their job, in the order of storage."""
         closing = JOURNAL.alias("closing")
         closed = exists().where(
             closing.c.job_key == JOURNAL.c.job_key,
