@@ -28,13 +28,15 @@ TIMEOUTS = """\
 
 | state | next state | after | on DeepSquare 1.2 |
 |---|---|---|---|
-| META_SCHEDULED | PENDING | `claimJobTimeout` blocks without a claim by its provider | the same |
+| META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | the same, but checked only by the meta-scheduler |
 | SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | none |
-| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or cancellation | none |
+| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or a request to cancel it | none |
 """
 MARGIN = (
-    "The contracts allow the transition at this time. The meta-scheduler requests it\n"
-    f"{MARGIN_BLOCKS} blocks or {MARGIN_S} seconds later.\n"
+    "The contracts allow the transition after this time. The meta-scheduler requests it with a\n"
+    f"margin: {MARGIN_BLOCKS} blocks for META_SCHEDULED, {MARGIN_S} seconds for the other states. "
+    "If the provider claims\n"
+    "another job after the match, the meta-scheduler counts the blocks from its last claim.\n"
 )
 LIFE_CYCLE = """\
 # The life of a job
