@@ -28,9 +28,9 @@ TIMEOUTS = """\
 
 | state | next state | after | on DeepSquare 1.2 |
 |---|---|---|---|
-| META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | the same, but checked only by the meta-scheduler |
+| META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | in the meta-scheduler only |
 | SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | none |
-| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or a request to cancel it | none |
+| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or cancel request | none |
 """
 MARGIN = (
     "The contracts allow the transition after this time. The meta-scheduler requests it with a\n"
