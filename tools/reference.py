@@ -30,7 +30,7 @@ TIMEOUTS = """\
 |---|---|---|---|
 | META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | in the meta-scheduler only |
 | SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | none |
-| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or cancel request | none |
+| RUNNING | PANICKED, refunded | `settleGrace` seconds after paid time or cancel request | none |
 """
 MARGIN = (
     "The contracts allow the transition after this time. The meta-scheduler requests it with a\n"
