@@ -27,14 +27,15 @@ TIMEOUTS = """\
 
 | state | next state | after | on DeepSquare 1.2 |
 |---|---|---|---|
-| META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | only the meta-scheduler |
+| META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | in the meta-scheduler only |
 | SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | none |
-| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or cancellation | none |
+| RUNNING | PANICKED, refunded | `settleGrace` seconds after paid time or cancel request | none |
 """
 MARGIN = (
-    "The contracts allow the transition at this time. The meta-scheduler requests it\n"
-    f"{MARGIN_BLOCKS} blocks or {MARGIN_S} seconds later. For an unclaimed match, it also counts\n"
-    "the timeout from the last claim of the provider.\n"
+    "The contracts allow the transition after this time. The meta-scheduler requests it with a\n"
+    f"margin: {MARGIN_BLOCKS} blocks for META_SCHEDULED, {MARGIN_S} seconds for the other states. "
+    "If the provider claims\n"
+    "another job after the match, the meta-scheduler counts the blocks from its last claim.\n"
 )
 LIFE_CYCLE = """\
 # The life of a job
