@@ -125,4 +125,4 @@ def test_required_hosts_are_not_excluded(variables, tmp_path):
     assert code == 2
     assert reached == set()
     excluded = variables["without"]
-    assert f"without is {excluded}: only compute and login hosts can be skipped" in output
+    assert f"without is {excluded}. Only compute and login hosts can be skipped." in output

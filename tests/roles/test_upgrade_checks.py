@@ -196,7 +196,7 @@ def test_an_upgrade_to_a_newer_version_backs_up_the_site_first(
     }
     plays = [
         {"hosts": "localhost", "gather_facts": False, "tasks": [add_to_group]},
-        upgrade_plays()["Compare the release of the control plane"],
+        upgrade_plays()["Compare the control plane's release with the checkout"],
         upgrade_plays()["Back up the site"],
     ]
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Print the places that exist and are not empty.
-# Usage: find-data.sh [PLACE...]
+# Print the files and directories that exist and are not empty.
+# Usage: find-data.sh [PATH...]
 set -euo pipefail
 
-for place in "$@"; do
-    if [[ -e $place ]]; then
-        find "$place" -maxdepth 0 ! -empty
+for path in "$@"; do
+    if [[ -e $path ]]; then
+        find "$path" -maxdepth 0 ! -empty
     fi
 done

@@ -4,7 +4,8 @@
 
 The copy of /a/b is TARGET/a/b. The copy of a SQLite database is a consistent snapshot that includes
 the changes in the write-ahead log, even if a service writes during the copy. Other files are copied
-unchanged. Files that are deleted during the copy and directories that do not exist are skipped.
+unchanged. Symbolic links, files that are deleted during the copy, and directories that do not exist
+are skipped.
 """
 
 import contextlib
@@ -56,7 +57,7 @@ def copy_file(path: Path, target: Path) -> None:
 
 
 def copy_folder(folder: Path, target: Path) -> None:
-    """Copy a folder to the target, with all files and subdirectories, and all owners and modes."""
+    """Copy a folder with its subdirectories and regular files, and their owners and modes."""
     shutil.copystat(folder, target)
     os.chown(target, folder.stat().st_uid, folder.stat().st_gid)
     for path in sorted(folder.iterdir()):

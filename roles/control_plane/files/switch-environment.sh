@@ -21,6 +21,7 @@ environment::link_target() {
     fi
 }
 
+# Make ROOT/venv a link to an environment.
 environment::use() {
     # In old releases of Gridstead venv was a directory.
     if [[ -d $root/venv && ! -L $root/venv ]]; then
@@ -30,17 +31,19 @@ environment::use() {
     mv --no-target-directory "$root/venv.new" "$root/venv"
 }
 
-environment::forget_others() {
+# Remove the environments that are not in use.
+environment::remove_unused() {
     local -r links=("$root"/{next,venv,former} "$root"/{next,venv,former}/locked)
     local -r kept=$(readlink --canonicalize "${links[@]}")
-    local place
-    for place in "$root"/{release,lock}-*; do
-        if ! grep --quiet --line-regexp --fixed-strings "$place" <<<"$kept"; then
-            rm -r "$place"
+    local environment
+    for environment in "$root"/{release,lock}-*; do
+        if ! grep --quiet --line-regexp --fixed-strings "$environment" <<<"$kept"; then
+            rm -r "$environment"
         fi
     done
 }
 
+# Print the paths of the settings and the unit of a service.
 environment::files_of() {
     echo "/etc/gridstead/$1.toml"
     echo "/etc/systemd/system/gridstead-$1.service"
@@ -55,6 +58,7 @@ environment::save_files() {
     done | tar --create --file="$1" --absolute-names --sort=name --mtime=@0 --files-from=-
 }
 
+# Extract the files of an archive. Print the services in the archive and remove the other services.
 environment::restore_files() {
     local service files names
     names=$(tar --list --absolute-names --file="$1")
@@ -93,7 +97,7 @@ elif [[ $action == next ]]; then
     # A release that worked earlier must prove again that it works.
     rm -f "$target/$saved_files"
     environment::use "$target"
-    environment::forget_others
+    environment::remove_unused
 elif [[ -e $target/$saved_files ]]; then
     environment::restore_files "$target/$saved_files"
     environment::use "$target"
