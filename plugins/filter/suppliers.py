@@ -15,7 +15,7 @@ from typing import Any
 Replica = Mapping[str, Any]
 
 
-def supplier_looks(
+def supplier_replicas(
     hostvars: Mapping[str, Mapping[str, Any]], suppliers: Sequence[str], result: str
 ) -> dict[str, Replica]:
     """Return the replication state of each supplier, by host. Hosts without a state are left out.
@@ -33,7 +33,7 @@ def supplier_looks(
     return replicas
 
 
-def supplier_numbers(first: int, last: int, index: int, count: int) -> dict[str, int]:
+def supplier_uid_range(first: int, last: int, index: int, count: int) -> dict[str, int]:
     """Return the first and last uid that a supplier assigns.
 
     The ranges of all suppliers are disjoint and together contain all uids from ``first`` to
@@ -65,7 +65,7 @@ def supplier_problem(
     """
     for index, name in enumerate(suppliers):
         replica = replicas.get(name, {})
-        uid_range = supplier_numbers(first, last, index, len(suppliers))
+        uid_range = supplier_uid_range(first, last, index, len(suppliers))
         is_new = replica.get("id", 0) == 0
         if not is_new and replica["id"] != index + 1:
             return (
@@ -85,7 +85,7 @@ def supplier_problem(
     return ""
 
 
-def supplier_heard(replicas: Mapping[str, Replica], suppliers: Sequence[str]) -> bool:
+def suppliers_replicate(replicas: Mapping[str, Replica], suppliers: Sequence[str]) -> bool:
     """Return whether replication between all suppliers works.
 
     Replication works if the data of all suppliers has the same origin, no supplier is stuck, and no
@@ -100,7 +100,7 @@ def supplier_heard(replicas: Mapping[str, Replica], suppliers: Sequence[str]) ->
     return len(generations) == 1 and "" not in generations
 
 
-def supplier_alike(replicas: Mapping[str, Replica], suppliers: Sequence[str]) -> bool:
+def suppliers_have_same_entries(replicas: Mapping[str, Replica], suppliers: Sequence[str]) -> bool:
     """Return whether all suppliers that answered have entries with the same names."""
     digests = set()
     for name in suppliers:
@@ -151,11 +151,11 @@ class FilterModule:
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""
         return {
-            "supplier_looks": supplier_looks,
-            "supplier_numbers": supplier_numbers,
+            "supplier_replicas": supplier_replicas,
+            "supplier_uid_range": supplier_uid_range,
             "supplier_problem": supplier_problem,
-            "supplier_heard": supplier_heard,
-            "supplier_alike": supplier_alike,
+            "suppliers_replicate": suppliers_replicate,
+            "suppliers_have_same_entries": suppliers_have_same_entries,
             "supplier_source": supplier_source,
             "supplier_next": supplier_next,
         }

@@ -56,7 +56,7 @@ options:
         description: Whether the entry keeps its other passwords, because clients still use them.
         type: bool
         default: false
-  unsettled:
+  pending_changes_file:
     description:
       - A file that the module creates before the first change. While the file exists, the module
         reports a change. A handler restarts the server and removes the file. Therefore the run
@@ -255,7 +255,8 @@ def run(module: AnsibleModule) -> None:
     """Create or change the entries and end the module."""
     changes: list[str] = []
     dn = "the connection"
-    note = Path(module.params["unsettled"]) if module.params["unsettled"] else None
+    note_path = module.params["pending_changes_file"]
+    note = Path(note_path) if note_path else None
     try:
         directory = Directory(module.params["uri"], note)
         for entry in module.params["entries"]:
@@ -288,7 +289,7 @@ def main() -> None:
         argument_spec={
             "uri": {"type": "str", "required": True},
             "entries": {"type": "list", "elements": "dict", "required": True, "options": entry},
-            "unsettled": {"type": "path"},
+            "pending_changes_file": {"type": "path"},
         },
         supports_check_mode=True,
     )

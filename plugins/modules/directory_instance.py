@@ -45,7 +45,7 @@ options:
     description: Certificate of the authority, PEM.
     type: path
     required: true
-  unsettled:
+  pending_changes_file:
     description: A file that is created before a change, as for M(directory_entries).
     type: path
     required: true
@@ -61,7 +61,7 @@ EXAMPLES = r"""
     certificate: /etc/ssl/ldap1.crt
     certificate_key: /etc/ssl/private/ldap1.key
     ca_certificate: /etc/ssl/ca.crt
-    unsettled: /var/lib/site/directory.unsettled
+    pending_changes_file: /var/lib/site/directory.unsettled
 """
 
 RETURN = r"""
@@ -118,7 +118,7 @@ class Instance:
         self._module = module
         self._name = module.params["name"]
         self._folder = CONFIGURATION / f"slapd-{self._name}"
-        self._note = Path(module.params["unsettled"])
+        self._note = Path(module.params["pending_changes_file"])
 
     def exists(self) -> bool:
         """Return whether the instance exists."""
@@ -209,7 +209,7 @@ def main() -> None:
             "certificate": {"type": "path", "required": True},
             "certificate_key": {"type": "path", "required": True, "no_log": False},
             "ca_certificate": {"type": "path", "required": True},
-            "unsettled": {"type": "path", "required": True},
+            "pending_changes_file": {"type": "path", "required": True},
         },
         supports_check_mode=True,
     )
@@ -218,7 +218,8 @@ def main() -> None:
     except OSError as error:
         module.fail_json(msg=f"could not read {error.filename}: {error.strerror}")
     module.exit_json(
-        changed=bool(changes) or Path(module.params["unsettled"]).exists(), changes=changes
+        changed=bool(changes) or Path(module.params["pending_changes_file"]).exists(),
+        changes=changes,
     )
 
 

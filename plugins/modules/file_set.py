@@ -56,7 +56,7 @@ options:
     default: []
     description: Files that may lock the operator out of the host. If such a file would change, the
       module changes no file, and lists this file in RV(held). The role then tries the file first.
-  unsettled:
+  pending_changes_file:
     type: path
     description:
       - Path of a note that lists the changed files. The module writes the note before it changes a
@@ -97,7 +97,7 @@ ARGUMENTS = {
     "files": {"type": "list", "elements": "dict", "required": True, "options": FILE_OPTIONS},
     "absent": {"type": "list", "elements": "path", "default": []},
     "try_first": {"type": "list", "elements": "path", "default": []},
-    "unsettled": {"type": "path"},
+    "pending_changes_file": {"type": "path"},
 }
 
 
@@ -135,24 +135,24 @@ def write(path: Path, file: dict[str, Any]) -> None:
     write_whole(path, file["content"].encode(), mode=int(file["mode"], 8), owner=0, group=0)
 
 
-def with_unsettled(module: AnsibleModule, changed_paths: list[str]) -> list[str]:
+def with_pending_changes(module: AnsibleModule, changed_paths: list[str]) -> list[str]:
     """Return the paths that changed or are in the note, in the order of the parameter ``files``.
 
     The note is a file. It lists the paths of the files that the programs have not loaded yet. If a
     path changed, this function writes the returned paths to the note, except in check mode.
     """
-    if not module.params["unsettled"]:
+    if not module.params["pending_changes_file"]:
         return changed_paths
-    note = Path(module.params["unsettled"])
+    note = Path(module.params["pending_changes_file"])
     paths_in_note = json.loads(content_of(note) or "[]")
-    unsettled_paths = []
+    pending_paths = []
     for file in module.params["files"]:
         path = file["path"]
         if path in changed_paths or path in paths_in_note:
-            unsettled_paths.append(path)
+            pending_paths.append(path)
     if changed_paths and not module.check_mode:
-        write_whole(note, json.dumps(unsettled_paths).encode())
-    return unsettled_paths
+        write_whole(note, json.dumps(pending_paths).encode())
+    return pending_paths
 
 
 def check(module: AnsibleModule, files: list[dict[str, Any]]) -> None:
@@ -199,7 +199,7 @@ def main() -> None:
             held.append(path)
     if held:
         module.exit_json(changed=False, changes=[], held=held)
-    changes = with_unsettled(module, changed_paths)
+    changes = with_pending_changes(module, changed_paths)
     changes += map(str, removed_paths)
     if not module.check_mode:
         for file in changed_files:

@@ -2,7 +2,7 @@
 """The Ansible modules of role directory: directory_entries and directory_instance.
 
 Before a module changes a setting that needs a restart of the LDAP server, the module creates the
-note file ``unsettled``. A handler restarts the server and removes the note. If a run is killed
+note file ``pending``. A handler restarts the server and removes the note. If a run is killed
 before the handler, the next run finds the note and restarts the server.
 """
 
@@ -209,13 +209,13 @@ def test_the_note_is_created_before_the_change(tmp_path, monkeypatch, change):
     monkeypatch.setattr(entries.Directory, "__init__", lambda *_: None)
     directory = entries.Directory("ldapi://")
     directory._connection = FakeConnection()
-    directory._note = tmp_path / "var/unsettled"
+    directory._note = tmp_path / "var/pending"
     monkeypatch.setattr(entries, "ldap", types.SimpleNamespace(MOD_ADD=0, MOD_REPLACE=2))
 
     with pytest.raises(ConnectionError):
         getattr(directory, method)(*arguments)
 
-    assert (tmp_path / "var/unsettled").exists()
+    assert (tmp_path / "var/pending").exists()
 
 
 class FakeModule:
@@ -234,7 +234,7 @@ class FakeModule:
             "name": "t",
             "hostname": "h",
             "suffix": "dc=t",
-            "unsettled": str(tmp_path / "var/unsettled"),
+            "pending_changes_file": str(tmp_path / "var/pending"),
             "certificate": str(tmp_path / "a.crt"),
             "certificate_key": str(tmp_path / "a.key"),
             "ca_certificate": str(tmp_path / "ca.crt"),
@@ -247,7 +247,7 @@ class FakeModule:
         self.calls.append(command[:2])
         if command[0] == "dscreate":
             self.dscreate_inputs.append(Path(command[-1]).read_text())
-        self.note_existed = Path(self.params["unsettled"]).exists()
+        self.note_existed = Path(self.params["pending_changes_file"]).exists()
         return 0, "", ""
 
 
@@ -297,7 +297,7 @@ def test_an_instance_that_has_the_certificates_of_the_files_is_not_changed(exist
 
     assert instance.ensure(existing, module) == []
     assert module.calls == []
-    assert not Path(module.params["unsettled"]).exists()
+    assert not Path(module.params["pending_changes_file"]).exists()
 
 
 def test_a_renewed_certificate_is_imported(existing, module):
@@ -324,7 +324,7 @@ def test_a_server_with_an_unsafe_opt_level_must_be_restarted(existing, module, s
     changes = instance.ensure(existing, module)
 
     assert changes == ["start"]  # only a start of the unit changes the setting
-    note_exists = Path(module.params["unsettled"]).exists()
+    note_exists = Path(module.params["pending_changes_file"]).exists()
     assert note_exists == (not check)
 
 

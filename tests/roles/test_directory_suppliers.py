@@ -53,13 +53,13 @@ def test_a_site_has_one_supplier_or_two(count, reported):
 
 
 def test_one_supplier_assigns_all_uid_numbers():
-    assert suppliers.supplier_numbers(FIRST, LAST, 0, 1) == {"first": FIRST, "last": LAST}
+    assert suppliers.supplier_uid_range(FIRST, LAST, 0, 1) == {"first": FIRST, "last": LAST}
 
 
 @pytest.mark.parametrize(("first", "last"), [(FIRST, LAST), (10, 13), (10, 14), ("10", "14")])
 def test_two_suppliers_have_disjoint_ranges_of_uid_numbers(first, last):
-    lower = suppliers.supplier_numbers(first, last, 0, 2)
-    upper = suppliers.supplier_numbers(first, last, 1, 2)
+    lower = suppliers.supplier_uid_range(first, last, 0, 2)
+    upper = suppliers.supplier_uid_range(first, last, 1, 2)
 
     assert lower["first"] == int(first)
     assert upper["last"] == int(last)
@@ -85,7 +85,7 @@ def test_a_supplier_whose_id_differs_from_its_place_is_refused():
 
 
 def test_a_server_that_assigned_numbers_of_the_other_range_is_refused():
-    last = suppliers.supplier_numbers(FIRST, LAST, 0, 2)["last"]
+    last = suppliers.supplier_uid_range(FIRST, LAST, 0, 2)["last"]
     used_up = {"ldap1": supplier_state(next_uid=last + 1), "ldap2": supplier_state()}
     exceeded = {"ldap1": supplier_state(next_uid=last + 2), "ldap2": supplier_state()}
 
@@ -106,7 +106,7 @@ def test_suppliers_replicate_if_their_generation_ids_are_equal(first, second, re
         "ldap2": supplier_state(generation=second),
     }
 
-    assert suppliers.supplier_heard(states, PAIR) is replicate
+    assert suppliers.suppliers_replicate(states, PAIR) is replicate
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_suppliers_replicate_if_their_generation_ids_are_equal(first, second, re
 def test_a_stuck_or_outdated_supplier_does_not_replicate(fault, no_fault):
     state = supplier_state(generation="a")
 
-    assert not suppliers.supplier_heard({"ldap1": state, "ldap2": state | fault}, PAIR)
-    assert suppliers.supplier_heard({"ldap1": state, "ldap2": state | no_fault}, PAIR)
+    assert not suppliers.suppliers_replicate({"ldap1": state, "ldap2": state | fault}, PAIR)
+    assert suppliers.suppliers_replicate({"ldap1": state, "ldap2": state | no_fault}, PAIR)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_stuck_or_outdated_supplier_does_not_replicate(fault, no_fault):
 def test_suppliers_with_the_same_entries_are_in_sync(digests, in_sync):
     states = {name: {"digest": digest} for name, digest in digests.items()}
 
-    assert suppliers.supplier_alike(states, PAIR) is in_sync
+    assert suppliers.suppliers_have_same_entries(states, PAIR) is in_sync
 
 
 @pytest.mark.parametrize(("more_entries", "source"), [((), "ldap2"), (("uid=0xa",), "ldap1")])
@@ -167,13 +167,13 @@ def test_an_unreachable_host_has_no_state():
         "ldap3": {},
     }
 
-    states = suppliers.supplier_looks(hostvars, ["ldap1", "ldap2", "ldap3"], "seen")
+    states = suppliers.supplier_replicas(hostvars, ["ldap1", "ldap2", "ldap3"], "seen")
 
     assert states.keys() == {"ldap1"}
 
 
 def test_a_new_supplier_assigns_no_number_that_was_used_before():
-    share = suppliers.supplier_numbers(FIRST, LAST, 0, 2)
+    share = suppliers.supplier_uid_range(FIRST, LAST, 0, 2)
 
     def next_number(*used_numbers, own_next=0):
         """Return the next uid number of new supplier ldap1, which skips 1000 numbers.

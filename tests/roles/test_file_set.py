@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of module file_set, which changes all files of a set or none. The tests need root.
 
-The module records the paths of changed files in the file ``unsettled``. A handler deletes this file
+The module records the paths of changed files in the file ``pending``. A handler deletes this file
 after the daemons have loaded the new files.
 """
 
@@ -153,21 +153,26 @@ def test_changes_are_reported_by_each_run_until_they_are_settled(ensure, tmp_pat
     first_file, second_file, third_file, fourth_file = make_files(
         tmp_path, "one", "two", "three", "four"
     )
-    unsettled = tmp_path / "var/unsettled"
+    pending = tmp_path / "var/pending"
     ensure(third_file)
 
-    first = ensure(first_file, second_file, unsettled=str(unsettled))
-    second = ensure(first_file, second_file, unsettled=str(unsettled))
-    third = ensure(first_file, second_file, third_file, fourth_file, unsettled=str(unsettled))
+    first = ensure(first_file, second_file, pending_changes_file=str(pending))
+    second = ensure(first_file, second_file, pending_changes_file=str(pending))
+    third = ensure(
+        first_file, second_file, third_file, fourth_file, pending_changes_file=str(pending)
+    )
 
     assert first["changes"] == [first_file["path"], second_file["path"]]
     assert second["changes"] == [first_file["path"], second_file["path"]]
     assert second["changed"]
     assert second["diff"] == []
     assert third["changes"] == [first_file["path"], second_file["path"], fourth_file["path"]]
-    unsettled.unlink()
-    assert ensure(first_file, second_file, third_file, unsettled=str(unsettled))["changes"] == []
-    assert not unsettled.exists()
+    pending.unlink()
+    assert (
+        ensure(first_file, second_file, third_file, pending_changes_file=str(pending))["changes"]
+        == []
+    )
+    assert not pending.exists()
 
 
 def make_files(folder, *names):
@@ -184,28 +189,32 @@ def test_changes_are_recorded_before_the_first_file_changes(ensure, tmp_path):
     (tmp_path / "one").write_text("old\n")
 
     with pytest.raises(json.JSONDecodeError):
-        ensure(first_file, second_file, unsettled=str(tmp_path / "unsettled"))
+        ensure(first_file, second_file, pending_changes_file=str(tmp_path / "pending"))
 
-    assert json.loads((tmp_path / "unsettled").read_text()) == [
+    assert json.loads((tmp_path / "pending").read_text()) == [
         first_file["path"],
         second_file["path"],
     ]
 
 
-def test_check_mode_records_nothing_and_reports_unsettled_changes(ensure, tmp_path):
+def test_check_mode_records_nothing_and_reports_pending_changes(ensure, tmp_path):
     (file,) = make_files(tmp_path, "one")
-    unsettled = tmp_path / "unsettled"
+    pending = tmp_path / "pending"
 
-    assert ensure(file, unsettled=str(unsettled), check_mode=True)["changes"] == [file["path"]]
-    assert not unsettled.exists()
-    ensure(file, unsettled=str(unsettled))
+    assert ensure(file, pending_changes_file=str(pending), check_mode=True)["changes"] == [
+        file["path"]
+    ]
+    assert not pending.exists()
+    ensure(file, pending_changes_file=str(pending))
 
-    assert ensure(file, unsettled=str(unsettled), check_mode=True)["changes"] == [file["path"]]
+    assert ensure(file, pending_changes_file=str(pending), check_mode=True)["changes"] == [
+        file["path"]
+    ]
 
 
 def test_a_file_that_was_removed_from_the_set_is_not_reported(ensure, tmp_path):
     first_file, second_file = make_files(tmp_path, "one", "two")
-    unsettled = str(tmp_path / "unsettled")
-    ensure(first_file, second_file, unsettled=unsettled)
+    pending = str(tmp_path / "pending")
+    ensure(first_file, second_file, pending_changes_file=pending)
 
-    assert ensure(second_file, unsettled=unsettled)["changes"] == [second_file["path"]]
+    assert ensure(second_file, pending_changes_file=pending)["changes"] == [second_file["path"]]

@@ -115,8 +115,8 @@ def paths_of(templar, task):
     file_set = task.get("gridstead.site.file_set", {})
     if files := file_set.get("files"):
         yield from render_list(templar, files.replace("}}", "| map(attribute='path') }}"))
-    if unsettled := file_set.get("unsettled"):
-        yield from render_list(templar, unsettled)
+    if pending := file_set.get("pending_changes_file"):
+        yield from render_list(templar, pending)
 
 
 def names_of(templar, task):
