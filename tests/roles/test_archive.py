@@ -388,8 +388,10 @@ def test_no_stage_folder_remains_after_success_or_failure(role, name):
 
     (block,) = tasks_with("block", tasks)
     (task,) = tasks_with("ansible.builtin.import_role", block["always"])
-    role = task["ansible.builtin.import_role"]
-    assert role == {"name": "gridstead.site.archive", "tasks_from": "clear"}
+    assert task["ansible.builtin.import_role"] == {
+        "name": "gridstead.site.archive",
+        "tasks_from": "clear",
+    }
 
 
 def test_data_is_backed_up_before_the_data_that_it_refers_to():
