@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of program gridstead-settle-nodes.
 
-The program runs after slurmctld has started. It sets the open partitions down, resolves conflicts
-about jobs after a crash or a restoration, and opens the partitions again.
+The program runs after slurmctld has started. After anything except a clean stop of slurmctld, it
+sets the open partitions down until the nodes have registered.
 """
 
 import subprocess
