@@ -93,13 +93,16 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--singles", type=int, default=2000, help="number of settlements with one per transaction"
+        "--singles",
+        type=int,
+        default=2000,
+        help="number of settlements that are sent one per transaction",
     )
     parser.add_argument(
         "--batched",
         type=int,
         default=5000,
-        help=f"number of settlements with up to {MAX_BATCH} in each transaction",
+        help=f"number of settlements that are sent up to {MAX_BATCH} per transaction",
     )
     parser.add_argument(
         "--rounds", type=int, default=1, help="number of runs; the best run of each method counts"

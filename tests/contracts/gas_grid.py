@@ -92,8 +92,8 @@ class GasGrid:
         """Mine empty blocks."""
         self.chain.provider.make_request("anvil_mine", [hex(blocks)])
 
-    # The steps of one job. They use the functions that DeepSquare 1.2 has too, so that the page can
-    # compare the gas with that of DeepSquare 1.2.
+    # The steps of one job. They use only functions that DeepSquare 1.2 also has. contracts/gas.md
+    # compares the gas of both.
 
     def request(self) -> int:
         """Return the gas of a request by the customer."""

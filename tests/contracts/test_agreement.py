@@ -56,7 +56,7 @@ def expected_refusal(from_state, to_state):
 
 
 @pytest.mark.parametrize("from_state", JobState)
-def test_contract_refuses_only_illegal_transitions(solidity, from_state):
+def test_contract_refuses_exactly_the_illegal_transitions(solidity, from_state):
     for to_state in JobState:
         if is_legal(from_state, to_state):
             solidity.check(from_state, to_state).call()

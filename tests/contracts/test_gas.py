@@ -49,8 +49,8 @@ def test_no_call_uses_more_gas_than_the_page_lists(measured_table, contracts_dir
 
     assert page_table.keys() == measured_table.keys()
     increases = []
-    for row, figures in measured_table.items():
-        for before, now in zip(page_table[row], figures, strict=True):
+    for row, measured in measured_table.items():
+        for before, now in zip(page_table[row], measured, strict=True):
             if now > before * MAX_GROWTH_FACTOR:
                 increases.append((row, before, now))
     assert increases == []

@@ -74,13 +74,13 @@ WRONG_RULES = {
         "latest_end",
         lambda job: job.started_at + paid_seconds_ceil(job.escrow, job.price),
     ),
-    "a finished job may run again": (records, "is_legal", lambda start, end: end != start),
+    "a hot job may change to any state": (records, "is_legal", lambda start, end: end != start),
     "a banned provider may claim": (
         providers,
         "is_joined",
         lambda model, provider: providers.standing(model, provider).approved,
     ),
-    "a cancelled job has a delegated top-up": (
+    "a cancelled job accepts a delegated top-up": (
         meta_scheduler,
         "may_spend",
         lambda job: job.delegates,
@@ -94,9 +94,9 @@ DETECTING_SEEDS = {
     "a fee is rounded up": 20261128,
     "a deadline is a second too early": 20261157,
     "a request to cancel does not change the expiry": 20261189,
-    "a finished job may run again": 20261121,
+    "a hot job may change to any state": 20261121,
     "a banned provider may claim": 20261120,
-    "a cancelled job has a delegated top-up": 20261135,
+    "a cancelled job accepts a delegated top-up": 20261135,
     "an escrow may pay less than a minute": 20261130,
     "a queue skips no stale entry": 20261121,
 }

@@ -47,12 +47,12 @@ def test_invariants_are_numbered_and_name_a_test(contracts_dir):
     assert [text for text in texts if not re.search(r"`(test|testFuzz|invariant)_", text)] == []
 
 
-def test_every_campaign_is_named_by_an_invariant(contracts_dir):
-    campaigns = {name for name in forge_tests(contracts_dir) if name.startswith("invariant_")}
+def test_every_invariant_test_of_forge_is_named_by_an_invariant(contracts_dir):
+    invariant_tests = {name for name in forge_tests(contracts_dir) if name.startswith("invariant_")}
     invariant_texts = "".join(text for _, text in invariants(contracts_dir))
 
-    assert campaigns
-    assert [name for name in sorted(campaigns) if f"`{name}`" not in invariant_texts] == []
+    assert invariant_tests
+    assert [name for name in sorted(invariant_tests) if f"`{name}`" not in invariant_texts] == []
 
 
 def test_every_fixed_fault_names_a_test(contracts_dir):

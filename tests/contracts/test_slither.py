@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that contracts/exceptions.toml lists Slither's findings of high or medium impact."""
+"""Tests that contracts/exceptions.toml lists Slither's findings of high or medium impact.
+
+These findings are called serious.
+"""
 
 import json
 import os
@@ -34,13 +37,13 @@ def findings(slither, contracts_dir, forge_path, tmp_path_factory):
     )
     assert result.returncode == 0, result.stderr
     results = json.loads(report.read_text())["results"]["detectors"]
-    findings = set()
+    serious = set()
     for finding in results:
         if finding["impact"] in SERIOUS_IMPACTS:
             # Description: "JobSteps._pay(address,uint256) (src/JobSteps.sol#235-238) uses ..."
             element = finding["description"].split(" (")[0]
-            findings.add((finding["check"], element))
-    return findings
+            serious.add((finding["check"], element))
+    return serious
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ def test_excluded_hosts_are_reached_by_no_later_play(variables, expected_hosts, 
 @pytest.mark.parametrize(
     "variables", [{"without": "ash"}, {"without": "gpu7", "nodes": "gpu7"}, {"without": "compute9"}]
 )
-def test_required_hosts_are_not_excluded(variables, tmp_path):
+def test_the_exclusion_of_a_required_or_unknown_host_is_refused(variables, tmp_path):
     code, output, reached = find_new_nodes(tmp_path, **variables)
 
     assert code == 2

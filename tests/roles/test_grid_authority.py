@@ -7,14 +7,13 @@ import sys
 
 import pytest
 import yaml
-from ansible.parsing.dataloader import DataLoader
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from tests.roles.catalogue import ROOT, Role
 from tests.roles.conftest import trust_templates
-from tests.roles.inventories import NOW, read_inventory
+from tests.roles.inventories import NOW
 
 PKI = Role("pki")
 CA_FILE = "/etc/gridstead/grid-ca.crt"
@@ -109,11 +108,8 @@ def test_verification_checks_the_ca_file_only_if_a_certificate_is_set(site):
 
 
 @pytest.fixture
-def inventory(tmp_path):
-    """The example inventory with the values of a grid's operator, but without the grid's CA."""
-    loader = DataLoader()
-    loader.set_basedir(str(ROOT / "playbooks"))
-    inventory = read_inventory(loader, "example", tmp_path / "secrets")
+def inventory(inventory):
+    """The example inventory with an operator's values, but without the grid's CA."""
     inventory.set_grid(ca_file=None)
     return inventory
 

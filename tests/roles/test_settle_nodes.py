@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of program gridstead-settle-nodes.
 
-The program runs after slurmctld has started and before the partitions start jobs.
+The program runs after slurmctld has started. After anything except a clean stop of slurmctld, it
+sets the open partitions down until the nodes have registered.
 """
 
 import subprocess
@@ -59,8 +60,10 @@ def run_after_start(tmp_path, monkeypatch):
     def run(*, waiting=(), busy=(), nodes="echo idle", partitions=(("main", "UP"),)):
         log.write_text("")
         monkeypatch.setenv("NODES", nodes)
-        lines = [f"PartitionName={name} x State={state} y\n" for name, state in partitions]
-        monkeypatch.setenv("PARTITIONS", "".join(lines))
+        output = ""
+        for name, partition_state in partitions:
+            output += f"PartitionName={name} x State={partition_state} y\n"
+        monkeypatch.setenv("PARTITIONS", output)
         monkeypatch.setenv("WAITING", " ".join(waiting))
         monkeypatch.setenv("BUSY", " ".join(busy))
         subprocess.run([PROGRAM, "started", state, "8"], check=True)
@@ -90,7 +93,7 @@ def test_no_job_is_held_after_a_clean_stop(run_after_start):
     assert run_after_start(waiting=["17"]) == []
 
 
-def test_pending_jobs_without_environment_are_cancelled_before_any_start(run_after_start):
+def test_pending_jobs_without_environment_are_cancelled_before_any_job_starts(run_after_start):
     """Only job 18 is cancelled.
 
     Job 17 has its environment. Job 19 is interactive and has no script. Job 20 is not pending.

@@ -24,8 +24,11 @@ ADDRESSES = {
     "192.0.2.22",
     "192.0.2.31",
 }
-
-
+EXTERNAL = {
+    "source": "beegfs_nodev",
+    "type": "beegfs",
+    "options": "cfgFile=/etc/beegfs/client.conf",
+}
 EXPORTS = "etc/mfs/mfsexports.cfg.j2"
 MOUNT_UNIT = "etc/systemd/system/gridstead-shared-storage.service.j2"
 MOUNT_SETTINGS = "etc/gridstead/storage.cfg.j2"
@@ -163,13 +166,6 @@ def test_firewall_rules_are_loaded_before_any_mount(render):
     assert "Requires=gridstead-storage-firewall.service" in unit
     (after,) = values_of("After", unit)
     assert "gridstead-storage-firewall.service" in after
-
-
-EXTERNAL = {
-    "source": "beegfs_nodev",
-    "type": "beegfs",
-    "options": "cfgFile=/etc/beegfs/client.conf",
-}
 
 
 def mount_commands(render, host, **variables):

@@ -45,7 +45,7 @@ def test_slurm_conf_lists_both_controllers_in_order(render):
     ]
 
 
-def test_a_single_controller_has_no_backup(render):
+def test_a_single_controller_has_no_backup_and_no_mount_of_its_state(render):
     keys = ("SlurmctldHost", "SlurmctldPrimaryOnProg", "StateSaveLocation")
 
     settings = slurm_settings(render, *keys, **WITHOUT_BACKUP)
@@ -55,7 +55,7 @@ def test_a_single_controller_has_no_backup(render):
         "SlurmctldHost=controller",
         "StateSaveLocation=/var/lib/slurm/slurmctld",
     ]
-    assert "shared" not in "\n".join(drop_in)
+    assert lines_with("RequiresMountsFor", drop_in) == []
 
 
 @pytest.mark.parametrize("daemon", ["slurmd", "sackd"])

@@ -19,7 +19,10 @@ UNSENT_RECORDS = "slurmctld has records that it has not sent to slurmdbd yet"
 
 
 class Cluster:
-    """Host names of this machine, names of unreachable hosts, and fake Slurm programs."""
+    """A cluster whose hosts are names of this machine, with fake Slurm programs.
+
+    ``unreachable`` names an additional host that does not answer, by group.
+    """
 
     def __init__(self, folder, **unreachable):
         self.folder = folder

@@ -61,7 +61,7 @@ def verification(tmp_path_factory):
     return result, json.loads(report.read_text())
 
 
-def test_the_output_of_a_failed_verification_tells_the_faults_and_who_must_act(verification):
+def test_the_output_of_a_failed_verification_names_the_faults_and_who_must_act(verification):
     result, _ = verification
 
     assert result.returncode != 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a campaign, a large number of random calls, must cover.
+"""What a campaign must cover. A campaign plays random sequences of contract calls.
 
-The entries are the functions, events and errors in the contracts' ABIs, and the transitions of a
-job's state.
+A campaign must cover the functions, events and errors in the contracts' ABIs, and the transitions
+of a job's state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.contracts.ledger.replay import Replay
 
 from gridstead.domain.jobs.lifecycle import LEGAL
 
-# No function changes the admin role of a role, and no call revokes the role of JobRepository.
+# No function changes the admin role of a role, and no call revokes a role in JobRepository.
 NEVER_EMITTED = {
     ("JobRepository", "RoleRevoked"),
     *((contract, "RoleAdminChanged") for contract in MODEL_FUNCTIONS),

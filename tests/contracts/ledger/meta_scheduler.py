@@ -232,7 +232,7 @@ def for_each(
 ) -> None:
     """Run an action for each element. The first value of an element is a job id.
 
-    A refused element changes no state. It emits an event with the reason.
+    A refused element changes no state, and an event with the reason is emitted.
     """
     for element in elements:
         refused = model.attempt(lambda element=element: action(model, *element))

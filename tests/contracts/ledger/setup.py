@@ -30,7 +30,7 @@ EXAMPLE_PRICES, SMALL_PRICES, ZERO_PRICES = (
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The accounts of a campaign, which is a sequence of random calls.
+    """The accounts of a campaign.
 
     The poor customer has few credits. The new provider is not registered. The outsider has no role.
     """

@@ -132,9 +132,9 @@ def expire(model: ContractModel, job: Job) -> None:
 
 
 def expiry(model: ContractModel, job: Job) -> int:
-    """Return the last Unix time at which a job cannot expire yet.
+    """Return the Unix time after which a job may expire, or MAX_UINT if it cannot expire.
 
-    For an unclaimed match, return the last block number instead.
+    For an unclaimed match, return a block number instead of a time.
     """
     constants = model.state.constants
     match job.state:

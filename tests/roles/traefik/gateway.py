@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a real Traefik with the configuration of role traefik, on free ports of this machine."""
+"""Configurations of role traefik, and a real Traefik that uses them on free ports."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ from tests.roles.conftest import LoadedInventory
 
 ROLE = Role("traefik")
 BINARY = ROOT / ".venv/traefik/bin/traefik"
+ROUTE = {"name": "a", "hosts": ["a.test"], "servers": ["https://localhost:1"]}
+LDAPS = {
+    "traefik_ldaps_names": ["ldap.test"],
+    "traefik_ldaps_servers": ["localhost:1"],
+    "traefik_ldaps_allowed": ["127.0.0.1"],
+}
+ACME = {"traefik_acme_email": "a@b.test", "traefik_acme_server": "https://acme.test/directory"}
 
 
 def render_configuration(
@@ -44,6 +51,15 @@ def render_configuration(
         return yaml.safe_load(str(templar.template(trust_as_template(text), convert_data=False)))
 
     return render("traefik.yml.j2"), render("dynamic/gridstead.yml.j2")
+
+
+def module_options(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of module traefik_configuration."""
+    return {
+        "binary": str(BINARY), "directory": str(folder), "timeout_s": 15,
+        "static": json.dumps(static), "static_document": static,
+        "dynamic": json.dumps(dynamic), "dynamic_document": dynamic,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import grpc
 import pytest
 from tests.fakes.certificates import Authority
 from tests.roles.conftest import LoadedInventory
-from tests.roles.gateway import render_configuration, run_traefik, wait_until
+from tests.roles.traefik.gateway import render_configuration, run_traefik, wait_until
 
 STREAM_S = 2.0  # longer than the read timeout of HTTP requests, which fixture gateway sets to 1 s
 SECRET = "hunter2"

@@ -31,7 +31,7 @@ submissions = []
 for number in range(1, parameters["jobs"] + 1):
     job_id = JobId(chain_id=1, contract=parameters["contract"], number=number)
     submission = Submission(
-        job_key=JobKey(job_id=job_id, batch_location_hash="straight"),
+        job_key=JobKey(job_id=job_id, batch_location_hash="plain-slurm"),
         user=GridUser(address=parameters["address"], uid=parameters["uid"], gid=parameters["gid"]),
         resources=Resources(**parameters["resources"]),
         time_limit_min=parameters["time_limit_min"],
