@@ -11,7 +11,7 @@ from tests.fakes.store import FakeClock, MemoryOutbox
 
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import ClaimJobs, SetRunning, Settle
-from gridstead.domain.transactions.dispatch import DispatchPolicy
+from gridstead.domain.transactions.plan import DispatchPolicy
 from gridstead.errors import TransactionReverted
 from gridstead.services.transactions.sender import Sender, SenderPorts
 

@@ -12,8 +12,8 @@ from tests.services.transactions.sender_setup import HastyLedger
 
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.transactions.calls import ClaimJobs, SetRunning, Settle
-from gridstead.domain.transactions.dispatch import DispatchPolicy
 from gridstead.domain.transactions.outbox import SendState
+from gridstead.domain.transactions.plan import DispatchPolicy
 from gridstead.errors import ChainUnavailable
 from gridstead.services.transactions.sender import Sender, SenderPorts
 

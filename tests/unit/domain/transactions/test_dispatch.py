@@ -26,8 +26,6 @@ from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import ClaimJobs, Expire
 from gridstead.domain.transactions.dispatch import (
     BASE_GAS,
-    DispatchPolicy,
-    Slot,
     plan_transactions,
     raised_fees,
 )
@@ -41,6 +39,7 @@ from gridstead.domain.transactions.outbox import (
     Transaction,
     Waiting,
 )
+from gridstead.domain.transactions.plan import DispatchPolicy, Slot
 
 FEES = Fees(max_fee=100, tip=10)
 POLICY = DispatchPolicy(
