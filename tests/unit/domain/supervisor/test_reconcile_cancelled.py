@@ -37,7 +37,7 @@ UNCLAIMED = [
     job(JobState.META_SCHEDULED),
     job(JobState.PENDING, provider=""),
     job(provider=OTHER_ADDRESS),
-    job(JobState.PENDING, script_id="other", customer=OTHER_ADDRESS, provider=""),
+    job(JobState.PENDING, batch_location_hash="other", customer=OTHER_ADDRESS, provider=""),
     None,
 ]
 
