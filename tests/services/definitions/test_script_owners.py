@@ -6,19 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.definitions import (
-    Wallet,
-    job_id,
-    matched_job,
-    new_service,
-)
+from tests.fakes.definitions import Wallet, job_id, matched_job, new_service
 from tests.services.definitions.script_setup import CUSTOMER, KEY
 
-from gridstead.errors import (
-    ChainUnavailable,
-    InvalidInput,
-    ScriptUnavailable,
-)
+from gridstead.errors import ChainUnavailable, InvalidInput, ScriptUnavailable
 
 
 class TestOwner:
