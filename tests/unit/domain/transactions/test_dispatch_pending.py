@@ -135,11 +135,11 @@ def test_replacement_offers_at_most_ten_times_the_current_fees():
     waiting = {
         stuck_transaction.hash: Waiting(since=NOW - 400, last_sent_at=NOW - 10, underpriced=True)
     }
-    higher = Fees(max_fee=200, tip=10)
+    higher_fees = Fees(max_fee=200, tip=10)
 
     at_low_fees = plan_for(entry(1), transactions=[stuck_transaction], waiting=waiting)
     at_high_fees = plan_for(
-        entry(1), transactions=[stuck_transaction], waiting=waiting, fees=higher
+        entry(1), transactions=[stuck_transaction], waiting=waiting, fees=higher_fees
     )
 
     assert (at_low_fees.replacements, at_low_fees.resend) == ((), (stuck_transaction,))

@@ -108,13 +108,22 @@ def test_skipped_call_is_rejected_when_its_block_is_final():
 
 
 def test_all_calls_of_a_failed_transaction_are_rejected():
-    plan = plan_for(
+    entries = [
         entry(1, ClaimJobs(limit=1), SendState.SENT),
-        transactions=[transaction(6, 1)],
+        entry(2, ClaimJobs(limit=2), SendState.SENT),
+    ]
+
+    plan = plan_for(
+        *entries,
+        transactions=[transaction(6, 1, 2)],
         receipts={"6": receipt(HEAD - 2, succeeded=False)},
     )
 
-    assert plan.changes == (change(1, SendState.REJECTED, "the transaction failed"),)
+    reason = "the transaction failed"
+    assert plan.changes == (
+        change(1, SendState.REJECTED, reason),
+        change(2, SendState.REJECTED, reason),
+    )
 
 
 def test_objection_does_not_affect_a_mined_call():
