@@ -33,11 +33,11 @@ class RevertingAccount(FakeAccount):
         return tuple(limits)
 
 
-def settlement(job):
-    """Return the call that settles a job as finished after one second."""
+def settlement(job, state=JobState.FINISHED):
+    """Return the call that settles a job in a final state, with one billed second."""
     return Settle(
         job_key=job.job_key,
-        state=JobState.FINISHED,
+        state=state,
         seconds=1,
         exit_code=0,
         error="",
