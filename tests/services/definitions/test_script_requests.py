@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the authorization of script requests: a job's provider alone receives the script."""
+"""Tests of the authorization of script requests: only a job's provider receives the script."""
 
 from __future__ import annotations
 

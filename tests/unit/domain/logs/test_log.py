@@ -104,7 +104,7 @@ def test_key_shorter_than_32_bytes_is_a_configuration_error():
         check_key(b"k" * 31)
 
 
-def test_token_is_valid_until_a_grace_period_after_the_paid_time():
+def test_token_is_valid_for_the_paid_time_and_a_grace_period():
     assert token_end(NOW, paid_s=3600) == NOW + 3600 + TOKEN_GRACE_S
 
 
