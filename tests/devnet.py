@@ -98,7 +98,7 @@ class Anvil:
 
 
 class Devnet:
-    """A chain with the grid's contracts, and the wallets of the people of a grid."""
+    """A chain with the grid's contracts, and wallets for admin, operator, provider and customer."""
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.anvil = Anvil(*options)

@@ -37,7 +37,7 @@ from gridstead.adapters.clock import SystemClock  # noqa: E402
 from gridstead.adapters.store.database import Database  # noqa: E402
 from gridstead.adapters.store.outbox import SqlOutbox  # noqa: E402
 from gridstead.adapters.transactions.account import ChainAccount  # noqa: E402
-from gridstead.domain.transactions.dispatch import DispatchPolicy  # noqa: E402
+from gridstead.domain.transactions.plan import DispatchPolicy  # noqa: E402
 from gridstead.services.transactions.sender import Sender, SenderPorts  # noqa: E402
 from gridstead.wiring.transactions import MAX_BATCH  # noqa: E402
 

@@ -8,7 +8,7 @@ import sys
 from tests.e2e.conftest import CHECKOUT
 
 
-def read_flow_table(lab, folder):
+def read_flow_table(folder):
     """Return the flows and the groups of the lab, with the values of the roles' variables."""
     table_file = folder / "table.json"
     content = "{{ {'flows': base_flows, 'groups': base_groups} | to_json }}"

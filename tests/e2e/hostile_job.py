@@ -166,24 +166,24 @@ def attempts(victim, victims_home):
         run_tool("scontrol", "update", "nodename=compute1", "state=drain", "reason=x"),
     )
     yield "stop slurmctld", run_tool("scontrol", "shutdown")
-    yield "reconfigure", run_tool("scontrol", "reconfigure")
+    yield "reconfigure slurmctld", run_tool("scontrol", "reconfigure")
     yield "token of Slurm's REST API", run_tool("scontrol", "token")
-    yield "account", run_tool("sacctmgr", "--immediate", "add", "account", "evil")
+    yield "add an account", run_tool("sacctmgr", "--immediate", "add", "account", "evil")
     yield (
-        "limits",
+        "limits of an account",
         run_tool("sacctmgr", "--immediate", "modify", "account", "grid", "set", "maxjobs=0"),
     )
-    yield "trigger", run_tool("strigger", "--set", "--node", "--down", "--program=/bin/true")
-    yield "agent", call_agent()
+    yield "add a trigger", run_tool("strigger", "--set", "--node", "--down", "--program=/bin/true")
+    yield "call the agent", call_agent()
     yield "slurmrestd over TCP", connect("controller", 6820)
     yield "slurmrestd over its socket", open_socket("/run/slurmrestd/slurmrestd.socket")
     for port in (9419, 9420, 9421, 9422):
-        yield f"MooseFS {port}", connect("infra", port)
-    yield "chain", connect("control", 8545)
-    yield "database", connect("db", 3306)
+        yield f"connect to MooseFS, port {port}", connect("infra", port)
+    yield "connect to the chain", connect("control", 8545)
+    yield "connect to the database", connect("db", 3306)
     search = ("ldapsearch", "-x", "-H", "ldaps://infra", "-b", "dc=gridstead,dc=internal", "-LLL")
     yield "directory without credentials", run_tool(*search, "(objectClass=*)", "uid")
-    yield "the whole storage", fill_storage(Path.home())
+    yield "use more storage than the quota", fill_storage(Path.home())
     yield "home of another", read_path(victims_home)
     yield "munge's key", read_path("/etc/munge/munge.key")
     yield "password of the directory", read_path("/etc/sssd/sssd.conf")

@@ -3,7 +3,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 
@@ -42,7 +41,7 @@ def run(user, *arguments, text="", settings=None):
     )
 
 
-def state_of(lab, grid, *users):
+def state_of(lab, *users):
     """Return the state that a submission would change.
 
     The state consists of the users' jobs, credits and transactions, and of the number of stored
@@ -61,30 +60,26 @@ def state_of(lab, grid, *users):
     return states
 
 
-def write_changed_settings(user, tmp_path, **changes):
-    """Write a copy of the user's settings with replaced texts. Return the path of the copy."""
+def write_changed_settings(user, file, before, after):
+    """Write a copy of the user's settings in which one text is replaced by another."""
     text = user.settings.read_text()
-    for before, after in changes.values():
-        assert before in text
-        text = text.replace(before, after)
-    file = tmp_path / "settings.toml"
-    file.write_text(text)
-    return file
+    assert before in text
+    file.write_text(text.replace(before, after))
 
 
 def test_bad_input_is_reported_and_changes_no_state(
-    lab, grid, customer, customer_without_credits, tmp_path
+    lab, customer, customer_without_credits, tmp_path
 ):
-    before = state_of(lab, grid, customer, customer_without_credits)
+    before = state_of(lab, customer, customer_without_credits)
     valid_text = json.dumps(VALID_WORKFLOW)
     wrong_password = tmp_path / "password"
     wrong_password.write_text("another\n")
-    settings = write_changed_settings(
-        customer, tmp_path, password=(str(customer.password), str(wrong_password))
+    with_wrong_password = tmp_path / "wrong-password.toml"
+    write_changed_settings(
+        customer, with_wrong_password, str(customer.password), str(wrong_password)
     )
-    # The next call of write_changed_settings writes the same file.
-    with_wrong_password = shutil.copy(settings, tmp_path / "wrong-password.toml")
-    with_typo = write_changed_settings(customer, tmp_path, typo=("confirmations", "confirmation"))
+    with_typo = tmp_path / "typo.toml"
+    write_changed_settings(customer, with_typo, "confirmations", "confirmation")
     submit = ("submit", "-", "--credits", "100")
     long_name = json.dumps(
         VALID_WORKFLOW | {"steps": [{"name": "x" * 2**20, "run": {"command": "true"}}]}
@@ -130,7 +125,7 @@ def test_bad_input_is_reported_and_changes_no_state(
         assert result.stderr.startswith("error: ")
         assert message in result.stderr
         assert "Traceback" not in result.stderr
-    assert state_of(lab, grid, customer, customer_without_credits) == before
+    assert state_of(lab, customer, customer_without_credits) == before
 
 
 def test_check_config_reports_a_typo_in_the_settings_of_a_service(lab):

@@ -40,21 +40,16 @@ def block_chain(lab):
     return chain_unreachable
 
 
-@pytest.fixture
-def mine_manually(grid):
-    """Return a context manager that stops the mining of blocks at intervals."""
-
-    @contextlib.contextmanager
-    def interval_mining_stopped(node):
-        node.ask("evm_setIntervalMining", 0)
-        try:
-            yield
-        finally:
-            # After a reorg, anvil's clock continues from the time of the old blocks.
-            node.ask("evm_setTime", int(time.time()))
-            node.ask("evm_setIntervalMining", 1)
-
-    return interval_mining_stopped
+@contextlib.contextmanager
+def mining_only_on_request(node):
+    """Stop the periodic mining of blocks during the ``with`` block."""
+    node.ask("evm_setIntervalMining", 0)
+    try:
+        yield
+    finally:
+        # After a reorg, anvil's clock continues from the time of the old blocks.
+        node.ask("evm_setTime", int(time.time()))
+        node.ask("evm_setIntervalMining", 1)
 
 
 @pytest.fixture
@@ -114,12 +109,11 @@ def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(grid, l
     assert restart_counts(lab) == before
 
 
-def test_a_reorg_can_assign_the_job_number_to_another_customer(
-    grid, lab, make_signer, mine_manually
-):
+def test_after_a_reorg_only_the_new_job_with_the_same_number_is_paid(grid, lab, make_signer):
     """The reorg removes the blocks with the first customer's request, its match and its claim.
 
-    At the reorg, the job of the first customer is already running in Slurm.
+    At the reorg, the job of the first customer is already running in Slurm. The second customer's
+    job gets the number of the first customer's job.
     """
     first, second = make_signer("loser"), make_signer("winner")
     dropped_request = first.sign_request(one_step("sleep 300"), credits_=100)
@@ -133,7 +127,7 @@ def test_a_reorg_can_assign_the_job_number_to_another_customer(
     start_block = ledger.head().number + REORG_BLOCKS
     wait_until(lambda: ledger.head().number >= start_block, timeout=30)
 
-    with mine_manually(node):
+    with mining_only_on_request(node):
         request = node.ask("eth_sendRawTransaction", dropped_request)
         node.ask("evm_mine")
         number = job_number(ledger)

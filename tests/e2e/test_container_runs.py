@@ -239,7 +239,7 @@ def test_a_signal_reaches_the_command_in_a_container(jobs, submitted_jobs, node)
     assert step_output(result) == "trapped\n"
 
 
-def test_ended_jobs_leave_nothing(lab, jobs, submitted_jobs):
+def test_ended_jobs_leave_nothing(jobs, submitted_jobs):
     for job in submitted_jobs.values():
         jobs.wait(job)
 

@@ -166,7 +166,7 @@ def test_a_changed_comment_causes_no_reconfigure(lab, daemons, running_job, conf
     assert daemons.invocation_ids() == before
 
 
-def test_changes_that_need_no_restart_reconfigure_slurm(lab, daemons, running_job, configure):
+def test_changes_that_need_no_restart_reconfigure_slurm(daemons, running_job, configure):
     before = daemons.invocation_ids()
     node = {"CPUs": 64, "RealMemory": 2400, "Gres": "gpu:2"}
     main = {"Nodes": "ALL", "Default": "YES", "State": "UP"}

@@ -143,7 +143,7 @@ OTHER_ENTRIES = {
     "another group": (None, {"gidNumber": ["100001"]}),
     "home of root": (None, {"homeDirectory": ["/root"]}),
     "home elsewhere": (None, {"homeDirectory": ["/home/{address}"]}),
-    "home of a name": (None, {"homeDirectory": ["/home/ldap-users/alice"]}),
+    "home of another name": (None, {"homeDirectory": ["/home/ldap-users/alice"]}),
     "a password": (None, {"userPassword": ["secret-of-mine"]}),
     "an access rule": (
         None,
@@ -177,13 +177,13 @@ OTHER_ENTRIES = {
         "ou=mine,{people}",
         {"objectClass": ["organizationalUnit"], "ou": ["mine"]},
     ),
-    "the root": ("uid={address},{suffix}", {}),
+    "the root of the directory": ("uid={address},{suffix}", {}),
     "below another user": ("uid={address},uid=0xabc,{people}", {}),
 }
 
 
 @pytest.mark.parametrize("case", OTHER_ENTRIES)
-def test_connector_cannot_add_an_entry_with(connector, address, case):
+def test_connector_can_add_only_entries_of_users(connector, address, case):
     pattern, changed = OTHER_ENTRIES[case]
     texts = {"address": address, "people": PEOPLE, "suffix": SUFFIX, "dn": dn_of(address)}
     dn = (pattern or dn_of("{address}")).format(**texts)

@@ -36,8 +36,8 @@ with ThreadPoolExecutor(32) as pool:
 
 
 @pytest.fixture(scope="module")
-def flow_table(lab, tmp_path_factory):
-    return flows.read_flow_table(lab, tmp_path_factory.mktemp("flows"))
+def flow_table(tmp_path_factory):
+    return flows.read_flow_table(tmp_path_factory.mktemp("flows"))
 
 
 @pytest.fixture(scope="module")

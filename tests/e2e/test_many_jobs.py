@@ -168,7 +168,7 @@ def apply_role(*, with_reports):
 
 
 @pytest.fixture
-def disable_reports(lab):
+def disable_reports():
     try:
         apply_role(with_reports=False)
         yield

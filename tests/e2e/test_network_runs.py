@@ -146,9 +146,7 @@ def submitted_jobs(lab, jobs, web_server, name_server_address, bore, tunnel):
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_a_network_has_a_route_and_tries_every_name_server(
-    lab, jobs, submitted_jobs, web_server, network
-):
+def test_a_network_has_a_route_and_tries_every_name_server(lab, jobs, submitted_jobs, network):
     result = jobs.wait(submitted_jobs[network])
 
     servers = "".join(f"nameserver {address}\n" for address in (lab.address("db"), lab.gateway))

@@ -31,6 +31,7 @@ def test_oracle_price_matches_a_manual_calculation():
 
 def test_oracle_bill_matches_the_billing_page():
     """443 s at 12.46 credits per minute cost 91.99633... credits. The fee of 20 % is 18.39926..."""
+    # The underscores separate whole credits from the 18 digits after the decimal point.
     expected = oracle.Bill(
         cost=91_996333333333333333,
         provider=73_597066666666666667,

@@ -42,7 +42,7 @@ def calls():
 
 
 def ticks_that_stop_the_loop(calls, *, at_end_of_tick=lambda: None):
-    """Return a tuple with one tick, which stops the loop when it runs for the fourth time."""
+    """Return a tuple with one tick, which stops the loop when it has run NUMBER_OF_TICKS times."""
 
     def run_tick():
         calls.append(None)

@@ -10,7 +10,7 @@ from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.store.database import Database
 from gridstead.adapters.store.outbox import SqlOutbox
 from gridstead.adapters.transactions.account import ChainAccount
-from gridstead.domain.transactions.dispatch import DispatchPolicy
+from gridstead.domain.transactions.plan import DispatchPolicy
 from gridstead.ports import Clock
 from gridstead.services.transactions.sender import Sender, SenderPorts
 from gridstead.wiring.chain import OpenChain

@@ -8,8 +8,8 @@ from tests.adapters.chain.sender_setup import WalletSender
 from tests.fakes.ledger import PRICES, SMALL
 from tests.fakes.scheduler import FakeReports, FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal
+from tests.fakes.users import FakeDirectory
 from tests.services.supervisor.supervisor_setup import FakeScripts, SupervisorKilled
-from tests.services.test_grid_services import FakeDirectory
 
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.domain.jobs.lifecycle import COLD, JobState

@@ -14,7 +14,7 @@ from gridstead.adapters.store.outbox import SqlOutbox
 from gridstead.adapters.transactions.account import ChainAccount
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import Match, SetRunning, Settle
-from gridstead.domain.transactions.dispatch import DispatchPolicy
+from gridstead.domain.transactions.plan import DispatchPolicy
 from gridstead.services.transactions.sender import Sender, SenderPorts
 
 # The points between two steps of the sender at which a test can crash the sender.

@@ -11,8 +11,8 @@ from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.sender_setup import WalletSender, claim_jobs, job_states
 
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.transactions.dispatch import DispatchPolicy
 from gridstead.domain.transactions.outbox import SendState
+from gridstead.domain.transactions.plan import DispatchPolicy
 from gridstead.errors import ConfigError
 
 

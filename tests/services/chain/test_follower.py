@@ -29,11 +29,11 @@ def requested_numbers(events):
     return [event.job_id.number for event in events if event.kind is ChainEventKind.JOB_REQUESTED]
 
 
-class Reader:
+class Consumer:
     """Stores the numbers of the requested jobs.
 
     Attributes:
-        calls: For each call of the reader, the list of the numbers that it received.
+        calls: For each call of the consumer, the list of the numbers that it received.
         numbers: The numbers of all calls in one list.
     """
 
@@ -48,53 +48,53 @@ class Reader:
 
 
 def test_all_events_are_delivered_in_order_and_once(ledger, cursor):
-    reader, follower = Reader(), Follower(ledger, cursor)
+    consumer, follower = Consumer(), Follower(ledger, cursor)
     ledger.request(CUSTOMER)
     ledger.request(CUSTOMER)
-    follower.tick(reader)
-    follower.tick(reader)
+    follower.tick(consumer)
+    follower.tick(consumer)
     ledger.request(CUSTOMER)
-    follower.tick(reader)
+    follower.tick(consumer)
 
-    assert reader.numbers == [1, 2, 3]
+    assert consumer.numbers == [1, 2, 3]
     assert cursor.load() == ledger.head()
 
 
 def test_consumer_is_not_called_if_there_are_no_events(ledger, cursor):
-    reader = Reader()
+    consumer = Consumer()
     ledger.mine(5)
-    Follower(ledger, cursor).tick(reader)
+    Follower(ledger, cursor).tick(consumer)
 
-    assert reader.calls == []
+    assert consumer.calls == []
     assert cursor.load() == ledger.head()
 
 
 def test_reading_continues_where_an_earlier_process_stopped(ledger, cursor):
     ledger.request(CUSTOMER)
-    Follower(ledger, cursor).tick(Reader())
+    Follower(ledger, cursor).tick(Consumer())
     ledger.request(CUSTOMER)
-    reader = Reader()
-    Follower(ledger, cursor).tick(reader)
+    consumer = Consumer()
+    Follower(ledger, cursor).tick(consumer)
 
-    assert reader.numbers == [2]
+    assert consumer.numbers == [2]
 
 
 def test_blocks_are_read_in_bounded_ranges(ledger, cursor):
     for _ in range(5):
         ledger.request(CUSTOMER)
-    reader = Reader()
-    Follower(ledger, cursor, blocks_per_read=2).tick(reader)
+    consumer = Consumer()
+    Follower(ledger, cursor, blocks_per_read=2).tick(consumer)
 
-    assert reader.calls == [[1], [2, 3], [4, 5]]
+    assert consumer.calls == [[1], [2, 3], [4, 5]]
 
 
 def test_events_before_the_start_block_are_not_delivered(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.request(CUSTOMER)
-    reader = Reader()
-    Follower(ledger, cursor, start=2).tick(reader)
+    consumer = Consumer()
+    Follower(ledger, cursor, start=2).tick(consumer)
 
-    assert reader.numbers == [2]
+    assert consumer.numbers == [2]
 
 
 def test_events_are_delivered_again_if_the_consumer_crashed(ledger, cursor):
@@ -106,40 +106,40 @@ def test_events_are_delivered_again_if_the_consumer_crashed(ledger, cursor):
     with pytest.raises(KeyError):
         Follower(ledger, cursor).tick(crash)
 
-    reader = Reader()
-    Follower(ledger, cursor).tick(reader)
-    assert reader.numbers == [1]
+    consumer = Consumer()
+    Follower(ledger, cursor).tick(consumer)
+    assert consumer.numbers == [1]
 
 
 @pytest.mark.parametrize("length", [1, 3, 5])
 def test_reorg_is_read_from_the_common_ancestor(ledger, cursor, length):
     """The new fork may be shorter than the old fork, as long as the old fork, or longer."""
-    reader, follower = Reader(), Follower(ledger, cursor)
+    consumer, follower = Consumer(), Follower(ledger, cursor)
     for _ in range(4):
         ledger.request(CUSTOMER)
-        follower.tick(reader)
+        follower.tick(consumer)
     ledger.reorg(3, length=length)
-    follower.tick(reader)
-    assert reader.numbers == [1, 2, 3, 4]
+    follower.tick(consumer)
+    assert consumer.numbers == [1, 2, 3, 4]
 
     ledger.request(CUSTOMER)
-    follower.tick(reader)
+    follower.tick(consumer)
 
-    assert reader.numbers == [1, 2, 3, 4, 2]
+    assert consumer.numbers == [1, 2, 3, 4, 2]
     assert cursor.load() == ledger.head()
 
 
 def test_reorg_between_two_processes_is_detected(ledger, cursor):
     for _ in range(4):
         ledger.request(CUSTOMER)
-        Follower(ledger, cursor).tick(Reader())
+        Follower(ledger, cursor).tick(Consumer())
     ledger.reorg(2)
     ledger.request(CUSTOMER)
     ledger.request(CUSTOMER)
-    reader = Reader()
-    Follower(ledger, cursor).tick(reader)
+    consumer = Consumer()
+    Follower(ledger, cursor).tick(consumer)
 
-    assert reader.numbers == [3, 4]
+    assert consumer.numbers == [3, 4]
 
 
 @pytest.mark.parametrize(("depth", "delivered"), [(2, [5, 6]), (3, [1, 2, 3, 4, 5, 6])])
@@ -150,87 +150,87 @@ def test_all_events_are_read_again_after_a_reorg_deeper_than_the_confirmations(
     follower = Follower(ledger, cursor, confirmations=2)
     for _ in range(4):
         ledger.request(CUSTOMER)
-        follower.tick(Reader())
+        follower.tick(Consumer())
     for _ in range(3):
         ledger.mine()
-        follower.tick(Reader())
+        follower.tick(Consumer())
     ledger.reorg(depth)
     ledger.request(CUSTOMER)
     ledger.request(CUSTOMER)
-    reader = Reader()
-    follower.tick(reader)
-    follower.tick(reader)
+    consumer = Consumer()
+    follower.tick(consumer)
+    follower.tick(consumer)
 
-    assert reader.numbers == delivered
+    assert consumer.numbers == delivered
 
 
 def test_no_event_is_read_again_if_a_server_lags(ledger, cursor, monkeypatch):
-    reader, follower = Reader(), Follower(ledger, cursor, confirmations=2)
+    consumer, follower = Consumer(), Follower(ledger, cursor, confirmations=2)
     for _ in range(6):
         ledger.request(CUSTOMER)
-        follower.tick(reader)
+        follower.tick(consumer)
     with monkeypatch.context() as patch:
         # During one tick, the answers come from a server of the endpoint that lags behind.
         patch.setattr(ledger, "head", lambda: ledger.block(2))
-        follower.tick(reader)
-    follower.tick(reader)
+        follower.tick(consumer)
+    follower.tick(consumer)
 
-    assert reader.numbers == [1, 2, 3, 4, 5, 6]
+    assert consumer.numbers == [1, 2, 3, 4, 5, 6]
 
 
 def test_final_events_are_not_read_again_after_a_shallow_reorg(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.mine(20)
     follower = Follower(ledger, cursor, confirmations=2)
-    follower.tick(Reader())
+    follower.tick(Consumer())
     ledger.reorg(1)
     ledger.request(CUSTOMER)
-    reader = Reader()
-    follower.tick(reader)
+    consumer = Consumer()
+    follower.tick(consumer)
 
-    assert reader.numbers == [2]
+    assert consumer.numbers == [2]
 
 
 def test_reorg_inside_a_range_delivers_the_surviving_events_of_the_range_again(ledger, cursor):
     ledger.request(CUSTOMER)
     follower = Follower(ledger, cursor)
-    follower.tick(Reader())
+    follower.tick(Consumer())
     ledger.request(CUSTOMER)
     ledger.request(CUSTOMER)
-    follower.tick(Reader())
+    follower.tick(Consumer())
     ledger.reorg(1)
-    reader = Reader()
-    follower.tick(reader)
+    consumer = Consumer()
+    follower.tick(consumer)
 
-    assert reader.numbers == [2]
+    assert consumer.numbers == [2]
 
 
 def test_new_chain_is_read_from_its_start(ledger, cursor):
     for _ in range(3):
         ledger.request(CUSTOMER)
-    Follower(ledger, cursor).tick(Reader())
+    Follower(ledger, cursor).tick(Consumer())
     new_ledger = FakeLedger()
     new_ledger._forks = 9  # so that the block hashes differ from those of the old chain
     new_ledger._history.clear()
     new_ledger.mine()
     new_ledger.request(CUSTOMER)
-    reader = Reader()
-    Follower(new_ledger, cursor).tick(reader)
+    consumer = Consumer()
+    Follower(new_ledger, cursor).tick(consumer)
 
-    assert reader.numbers == [1]
+    assert consumer.numbers == [1]
     assert cursor.history() == (new_ledger.head(),)
 
 
 def test_no_event_is_lost_if_the_endpoint_is_down(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.down = True
-    reader, follower = Reader(), Follower(ledger, cursor)
+    consumer, follower = Consumer(), Follower(ledger, cursor)
     with pytest.raises(ChainUnavailable):
-        follower.tick(reader)
+        follower.tick(consumer)
     ledger.down = False
-    follower.tick(reader)
+    follower.tick(consumer)
 
-    assert reader.numbers == [1]
+    assert consumer.numbers == [1]
 
 
 @pytest.mark.parametrize("length", [1, 2])
@@ -246,13 +246,13 @@ def test_reorg_during_a_tick_is_read_by_the_next_tick(ledger, cursor, length):
         return result
 
     ledger.events = events_and_reorg
-    reader, follower = Reader(), Follower(ledger, cursor)
+    consumer, follower = Consumer(), Follower(ledger, cursor)
     with pytest.raises(ChainUnavailable):
-        follower.tick(reader)
-    follower.tick(reader)
+        follower.tick(consumer)
+    follower.tick(consumer)
 
     # The reorg has removed the block of the request.
-    assert reader.calls == []
+    assert consumer.calls == []
     assert cursor.load() == ledger.head()
 
 

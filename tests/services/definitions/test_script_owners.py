@@ -6,94 +6,88 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.definitions import (
-    Wallet,
-    job_id,
-    matched_job,
-    new_service,
-)
+from tests.fakes.definitions import Wallet, job_id, matched_job, new_service
 from tests.services.definitions.script_setup import CUSTOMER, KEY
 
-from gridstead.errors import (
-    ChainUnavailable,
-    InvalidInput,
-    ScriptUnavailable,
-)
+from gridstead.errors import ChainUnavailable, InvalidInput, ScriptUnavailable
 
 
-class TestOwner:
-    def test_job_of_another_customer_does_not_get_the_script(self, definitions_setup):
-        """Otherwise a provider could get any script, with a job that names the script's id."""
+def test_job_of_another_customer_does_not_get_the_script(definitions_setup):
+    """Otherwise a provider could get any script, with a job that names the script's id."""
+    definitions_setup.service.get_sbatch(definitions_setup.request())
+    outsider = Wallet()
+    definitions_setup.ledger.job = replace(
+        definitions_setup.job,
+        id=replace(definitions_setup.job.id, number=6),
+        customer=outsider.address,
+        provider=outsider.address,
+    )
+
+    with pytest.raises(ScriptUnavailable, match="another customer"):
+        definitions_setup.service.get_sbatch(
+            definitions_setup.request(outsider, customer=outsider.address, job_id=job_id(6))
+        )
+
+
+def test_customer_of_the_first_job_on_the_chain_owns_a_script_before_any_request(definitions_setup):
+    outsider = Wallet()
+    definitions_setup.service = new_service(
+        definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=KEY
+    )
+    first = definitions_setup.job
+    second = replace(
+        first,
+        id=replace(first.id, number=6),
+        customer=outsider.address,
+        provider=outsider.address,
+    )
+    definitions_setup.ledger.jobs = lambda job_ids, *, at_block: {
+        job_id(5): first,
+        job_id(6): second,
+    }
+
+    with pytest.raises(ScriptUnavailable, match="another customer"):
+        definitions_setup.service.get_sbatch(
+            definitions_setup.request(outsider, customer=outsider.address, job_id=job_id(6))
+        )
+    assert definitions_setup.service.get_sbatch(definitions_setup.request()).script
+
+
+def test_customer_given_at_the_submission_is_the_owner(definitions_setup):
+    script_id = definitions_setup.submit("0x" + "C0" * 20)
+    outsider = Wallet()
+    definitions_setup.ledger.job = matched_job(outsider.address, outsider.address, script_id)
+    with pytest.raises(ScriptUnavailable, match="another customer"):
+        definitions_setup.service.get_sbatch(
+            definitions_setup.request(
+                outsider, customer=outsider.address, batch_location_hash=script_id
+            )
+        )
+    definitions_setup.ledger.job = matched_job(
+        CUSTOMER, definitions_setup.wallet.address, script_id
+    )
+
+    assert definitions_setup.service.get_sbatch(
+        definitions_setup.request(batch_location_hash=script_id)
+    ).script
+
+
+def test_second_job_of_the_owner_gets_the_script_too(definitions_setup):
+    definitions_setup.service.get_sbatch(definitions_setup.request())
+    definitions_setup.ledger.job = replace(
+        definitions_setup.job, id=replace(definitions_setup.job.id, number=6)
+    )
+
+    assert definitions_setup.service.get_sbatch(definitions_setup.request(job_id=job_id(6))).script
+
+
+def test_script_whose_owner_is_not_on_the_chain_yet_is_a_transient_error(definitions_setup):
+    definitions_setup.ledger._events.clear()
+
+    with pytest.raises(ChainUnavailable, match="owner"):
         definitions_setup.service.get_sbatch(definitions_setup.request())
-        outsider = Wallet()
-        definitions_setup.ledger.job = replace(
-            definitions_setup.job,
-            id=replace(definitions_setup.job.id, number=6),
-            customer=outsider.address,
-            provider=outsider.address,
-        )
 
-        with pytest.raises(ScriptUnavailable, match="another customer"):
-            definitions_setup.service.get_sbatch(
-                definitions_setup.request(outsider, customer=outsider.address, job_id=job_id(6))
-            )
 
-    def test_first_job_on_the_chain_determines_the_owner_before_any_request(
-        self, definitions_setup
-    ):
-        outsider = Wallet()
-        definitions_setup.service = new_service(
-            definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=KEY
-        )
-        first = definitions_setup.job
-        second = replace(first, id=replace(first.id, number=6), customer=outsider.address)
-        definitions_setup.ledger.jobs = lambda job_ids, *, at_block: {
-            job_id(5): first,
-            job_id(6): replace(second, provider=outsider.address),
-        }
-
-        with pytest.raises(ScriptUnavailable, match="another customer"):
-            definitions_setup.service.get_sbatch(
-                definitions_setup.request(outsider, customer=outsider.address, job_id=job_id(6))
-            )
-        assert definitions_setup.service.get_sbatch(definitions_setup.request()).script
-
-    def test_customer_given_at_the_submission_is_the_owner(self, definitions_setup):
-        script_id = definitions_setup.submit("0x" + "C0" * 20)
-        outsider = Wallet()
-        definitions_setup.ledger.job = matched_job(outsider.address, outsider.address, script_id)
-        with pytest.raises(ScriptUnavailable, match="another customer"):
-            definitions_setup.service.get_sbatch(
-                definitions_setup.request(
-                    outsider, customer=outsider.address, batch_location_hash=script_id
-                )
-            )
-        definitions_setup.ledger.job = matched_job(
-            CUSTOMER, definitions_setup.wallet.address, script_id
-        )
-
-        assert definitions_setup.service.get_sbatch(
-            definitions_setup.request(batch_location_hash=script_id)
-        ).script
-
-    def test_second_job_of_the_owner_gets_the_script_too(self, definitions_setup):
-        definitions_setup.service.get_sbatch(definitions_setup.request())
-        definitions_setup.ledger.job = replace(
-            definitions_setup.job, id=replace(definitions_setup.job.id, number=6)
-        )
-
-        assert definitions_setup.service.get_sbatch(
-            definitions_setup.request(job_id=job_id(6))
-        ).script
-
-    def test_script_whose_owner_is_not_on_the_chain_yet_is_a_transient_error(
-        self, definitions_setup
-    ):
-        definitions_setup.ledger._events.clear()
-
-        with pytest.raises(ChainUnavailable, match="owner"):
-            definitions_setup.service.get_sbatch(definitions_setup.request())
-
-    def test_malformed_owner_is_invalid_input(self, definitions_setup):
-        with pytest.raises(InvalidInput):
-            definitions_setup.submit("0x1")
+def test_malformed_owner_is_invalid_input(definitions_setup):
+    with pytest.raises(InvalidInput):
+        definitions_setup.submit("0x1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the authorization of script requests: a job's provider alone receives the script."""
+"""Tests of the authorization of script requests: only a job's provider receives the script."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fakes.definitions import (
-    Wallet,
-    job_id,
-    new_service,
-)
+from tests.fakes.definitions import Wallet, job_id, new_service
 from tests.services.definitions.script_setup import CUSTOMER, KEY, STORE, DefinitionsSetup
 
 from gridstead.domain.definitions.challenge import NONCE_LIFE_S
 from gridstead.domain.definitions.job_definition import ScriptRequest
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.errors import (
-    ChainUnavailable,
-    NotAllowed,
-)
+from gridstead.errors import ChainUnavailable, NotAllowed
 from gridstead.services.definitions.job_definitions import CLOCK_SKEW_S, MATCH_READS, MAX_WAITING
 
 

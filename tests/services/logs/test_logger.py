@@ -10,30 +10,12 @@ from tests.fakes.definitions import MemoryLogs, Wallet
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
-from gridstead.domain.jobs.ids import JobId, JobKey
-from gridstead.domain.logs.access import (
-    LONGEST_TOKEN_S,
-    MAX_AGE_S,
-    TOKEN_GRACE_S,
-    WritePermit,
-    read_text,
-    token_end,
-    watch_text,
-    write_token,
-)
-from gridstead.domain.logs.log import (
-    Chunk,
-    LogId,
-    is_log_identity,
-    log_identity_of,
-    to_chunk_data,
-    to_lines,
-)
+from gridstead.domain.logs.access import MAX_AGE_S, WritePermit, read_text, watch_text, write_token
+from gridstead.domain.logs.log import Chunk, LogId
 from gridstead.errors import ConfigError, InvalidInput, LogFull, NotAllowed
 from gridstead.services.logs.logger import Logger
 
 KEY = b"k" * 32
-NOW = 1_800_000_000
 NAME = "0x" + "07" * 32
 
 
@@ -120,25 +102,6 @@ def test_malformed_log_name_is_refused(service, owner, name):
         service.authorize_read(owner.address, name, 0, b"")
 
 
-@pytest.mark.parametrize(
-    ("message", "lines"),
-    [
-        (b"one", [b"one"]),
-        (b"one\n", [b"one"]),
-        (b"one\r\n", [b"one"]),
-        (b"", [b""]),
-        (b"\n", [b""]),
-        (b"one\n\ntwo\r\nthree", [b"one", b"", b"two", b"three"]),
-        (b"a\rb", [b"a\rb"]),
-    ],
-)
-def test_message_is_split_into_lines(message, lines):
-    data = to_chunk_data(message)
-
-    assert to_lines(data) == lines
-    assert Chunk(data=data, timestamp_ns=1).lines == len(lines)
-
-
 def test_written_lines_are_durable_after_finish(service, logs, permit):
     service.write(permit, line(b"one\ntwo"))
     assert not logs.synced
@@ -167,26 +130,6 @@ def test_jobs_with_the_same_number_on_two_chains_have_separate_logs(service, per
     assert service.find(owner.address, "another", "") is None
     with pytest.raises(InvalidInput):
         service.find(owner.address, NAME, "../" + "0" * 29)
-
-
-def test_log_identity_depends_on_every_part_of_the_job_key():
-    job_id = JobId(chain_id=1, contract="0x" + "5c" * 20, number=7)
-    job_keys = [
-        JobKey(job_id=job_id, batch_location_hash="a"),
-        JobKey(job_id=job_id, batch_location_hash="b"),
-        JobKey(job_id=replace(job_id, chain_id=2), batch_location_hash="a"),
-        JobKey(job_id=replace(job_id, contract="0x" + "5d" * 20), batch_location_hash="a"),
-        JobKey(job_id=replace(job_id, number=8), batch_location_hash="a"),
-    ]
-
-    log_identities = set(map(log_identity_of, job_keys))
-    assert len(log_identities) == len(job_keys)
-    assert all(map(is_log_identity, log_identities))
-
-
-def test_token_is_valid_for_the_paid_time_and_a_grace_period():
-    assert token_end(NOW, paid_s=60) == NOW + 60 + TOKEN_GRACE_S
-    assert token_end(NOW, paid_s=10**9) == NOW + LONGEST_TOKEN_S
 
 
 def test_sweep_passes_the_time_to_the_store(service, logs, clock):

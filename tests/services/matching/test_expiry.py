@@ -89,10 +89,6 @@ def job(grid):
     return job
 
 
-def is_failure(log_entry):
-    return log_entry["event"] == "expiry_failed"
-
-
 def expiry_of(job):
     """Return the call that expires a job in its current state."""
     return Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
@@ -257,8 +253,8 @@ def test_a_call_that_cannot_be_stored_does_not_delay_other_calls(grid, job):
         calls = grid.expire_match()
 
     assert [call.job_key for call in calls] == [other_job.job_key]
-    (failure,) = filter(is_failure, logs)
-    assert failure["reason"] == "cannot be stored"
+    reasons = [entry["reason"] for entry in logs if entry["event"] == "expiry_failed"]
+    assert reasons == ["cannot be stored"]
 
 
 def test_a_claimed_job_does_not_expire_while_the_block_of_its_claim_is_missing(grid, job):

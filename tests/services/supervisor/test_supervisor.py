@@ -79,7 +79,7 @@ def test_a_call_that_cannot_be_stored_is_not_logged_as_queued(grid, monkeypatch)
     assert "call_queued" not in events
 
 
-def test_a_job_is_submitted_only_after_the_check_of_its_customer_passes(grid):
+def test_a_job_is_submitted_only_after_the_gate_of_its_customer_opens(grid):
     grid.slurm.missing[CUSTOMER] = ("no home",)
     grid.request_job()
     grid.run_steps(3)

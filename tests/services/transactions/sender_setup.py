@@ -11,7 +11,7 @@ from tests.fakes.store import FakeClock, MemoryOutbox
 
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import ClaimJobs, SetRunning, Settle
-from gridstead.domain.transactions.dispatch import DispatchPolicy
+from gridstead.domain.transactions.plan import DispatchPolicy
 from gridstead.errors import TransactionReverted
 from gridstead.services.transactions.sender import Sender, SenderPorts
 
@@ -33,11 +33,11 @@ class RevertingAccount(FakeAccount):
         return tuple(limits)
 
 
-def settlement(job):
-    """Return the call that settles a job as finished after one second."""
+def settlement(job, state=JobState.FINISHED):
+    """Return the call that settles a job in a final state, with one billed second."""
     return Settle(
         job_key=job.job_key,
-        state=JobState.FINISHED,
+        state=state,
         seconds=1,
         exit_code=0,
         error="",

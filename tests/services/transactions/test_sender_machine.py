@@ -8,16 +8,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.fakes.account import FakeAccount
 from tests.fakes.store import FakeClock, MemoryOutbox
-from tests.services.transactions.sender_setup import HastyLedger
+from tests.services.transactions.sender_setup import PROVIDER, HastyLedger, settlement
 
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.transactions.calls import ClaimJobs, SetRunning, Settle
-from gridstead.domain.transactions.dispatch import DispatchPolicy
 from gridstead.domain.transactions.outbox import SendState
+from gridstead.domain.transactions.plan import DispatchPolicy
 from gridstead.errors import ChainUnavailable
 from gridstead.services.transactions.sender import Sender, SenderPorts
 
-PROVIDER = "0x" + "a1" * 20
 CUSTOMERS = ["0x" + "c1" * 20, "0x" + "c2" * 20]
 CONFIRMATIONS = 4
 FAILPOINTS = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
@@ -25,13 +24,6 @@ FAILPOINTS = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome
 
 class Crash(BaseException):
     """The sender process ends at a failpoint."""
-
-
-def settlement(job, state):
-    evidence = "0x" + "00" * 32
-    return Settle(
-        job_key=job.job_key, state=state, seconds=1, exit_code=0, error="", evidence=evidence
-    )
 
 
 class SenderMachine(RuleBasedStateMachine):

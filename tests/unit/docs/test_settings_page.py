@@ -153,7 +153,7 @@ def test_example_of_a_key_is_accepted(row):
 
 
 @pytest.mark.parametrize("row", rows(), ids=row_id)
-def test_key_is_required_if_the_page_says_so(row):
+def test_only_keys_that_the_page_calls_required_are_required(row):
     reported = problems(MODELS[row.service], example_without(row))
 
     messages = [problem.what for problem in reported]

@@ -2,7 +2,7 @@
 """Builders of domain values. Every field has a default. A test sets only the fields it needs.
 
 An attempt is a Slurm job that the supervisor submitted for a job of the grid. A record is the state
-of a job that follows from its entries in the supervisor's journal.
+of a job, computed from the job's entries in the supervisor's journal.
 """
 
 from dataclasses import replace
@@ -16,7 +16,6 @@ from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveS
 from gridstead.domain.supervisor.journal import (
     EntryKind,
     JournalEntry,
-    JournalRecord,
     JournalRecords,
 )
 from gridstead.domain.supervisor.reconcile import plan_jobs
@@ -38,7 +37,7 @@ def job_id(number=7):
     return JobId(chain_id=179188, contract=CONTRACT, number=number)
 
 
-def job(state=JobState.SCHEDULED, *, number=7, script_id="hash7", **changes):
+def job(state=JobState.SCHEDULED, *, number=7, **changes):
     """Return a job of PROVIDER that was claimed in CLAIM_BLOCK."""
     base = Job(
         id=job_id(number),
@@ -46,7 +45,7 @@ def job(state=JobState.SCHEDULED, *, number=7, script_id="hash7", **changes):
         customer=CUSTOMER,
         provider=PROVIDER,
         resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=100),
-        batch_location_hash=script_id,
+        batch_location_hash="hash7",
         escrow=100 * CREDIT,
         price_per_min=CREDIT,
         submitted_at=T0 - 5,
@@ -57,7 +56,10 @@ def job(state=JobState.SCHEDULED, *, number=7, script_id="hash7", **changes):
 
 
 def attempt(of_job, state="RUNNING", *, slurm_job_id=42, **changes):
-    """Return an attempt of a job, submitted at T0 + 1, started at T0 + 2 and ended at T0 + 32."""
+    """Return an attempt of a job, submitted at T0 + 1.
+
+    The attempt started at T0 + 2 if it is not pending, and ended at T0 + 32 if it has ended.
+    """
     base = Attempt(
         slurm_job_id=slurm_job_id,
         name=of_job.id.slurm_name,
@@ -75,7 +77,8 @@ def attempt(of_job, state="RUNNING", *, slurm_job_id=42, **changes):
 def journal_record(of_job, *entries):
     """Return the record of a job after a CLAIMED entry at T0 and these further entries.
 
-    An entry is a tuple (kind, occurred_at, slurm_job_id, reason). The last two can be omitted.
+    An entry is a tuple (kind, occurred_at, slurm_job_id, reason). The last two can be omitted. No
+    entry may be a CLOSED entry, because a closed job has no record.
     """
     job_key = of_job.job_key
     records = JournalRecords()
@@ -83,7 +86,7 @@ def journal_record(of_job, *entries):
     for values in entries:
         fields = dict(zip(("kind", "occurred_at", "slurm_job_id", "reason"), values, strict=False))
         records.extend([JournalEntry(job_key=job_key, **fields)])
-    return records.by_job_key.get(job_key, JournalRecord(job_key=job_key))
+    return records.by_job_key[job_key]
 
 
 def submitted_record(of_job, *, occurred_at=T0 + 1, slurm_job_id=42):

@@ -11,17 +11,10 @@ from gridstead.adapters.slurm import read, text
 from gridstead.adapters.slurm.command import CommandResult
 from gridstead.errors import SchedulerUnavailable
 
-ALL_RECORDED = Path(__file__).parents[2] / "adapters" / "slurm" / "recorded"
-RECORDED = ALL_RECORDED / "24.11.5"
-VERSIONS = [path.name for path in ALL_RECORDED.iterdir() if path.is_dir()]
+RECORDED = Path(__file__).parents[2] / "adapters" / "slurm" / "recorded"
+VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
 USER = f"0x{1:040d}"
 MAX_ARGUMENT_BYTES = 128 * 1024  # the kernel's limit
-
-
-@pytest.fixture(autouse=True, params=VERSIONS)
-def recorded_version(request, monkeypatch):
-    """Run each test with the output of each recorded version."""
-    monkeypatch.setitem(globals(), "RECORDED", ALL_RECORDED / request.param)
 
 
 class ScriptedRunner:
@@ -30,8 +23,8 @@ class ScriptedRunner:
     An answer is the standard output, a CommandResult, or a list of answers for successive runs.
     """
 
-    def __init__(self, **answers):
-        self.answers = {"sdiag": recorded("sdiag"), "sacct": recorded("sacct"), **answers}
+    def __init__(self, answers):
+        self.answers = answers
         self.commands = []
 
     def run(self, command):
@@ -49,9 +42,28 @@ class ScriptedRunner:
         return [argv[0] for argv in self.commands]
 
 
-def recorded(situation):
-    """Return the output of one of Slurm's commands that was recorded in a situation."""
-    return (RECORDED / f"{situation}.txt").read_text(encoding="utf-8")
+@pytest.fixture(params=VERSIONS)
+def recorded(request):
+    """Return a function that returns the recorded output of a command in a situation."""
+    folder = RECORDED / request.param
+
+    def read_output(situation):
+        return (folder / f"{situation}.txt").read_text(encoding="utf-8")
+
+    return read_output
+
+
+@pytest.fixture
+def make_runner(recorded):
+    """Return a function that creates a runner with the answers of its arguments.
+
+    Unless an argument replaces them, the answers of sdiag and sacct are the recorded ones.
+    """
+
+    def make(**answers):
+        return ScriptedRunner({"sdiag": recorded("sdiag"), "sacct": recorded("sacct"), **answers})
+
+    return make
 
 
 def failed_result(stderr="slurm_load_jobs error: Unable to contact slurm controller"):
@@ -62,25 +74,25 @@ def query_slurmdbd(runner, names=("0x1",)):
     return read.list_records(runner, FakeClock(), names, since=0)
 
 
-def test_queue_to_slurmdbd_is_checked_before_the_database_is_read():
+def test_queue_to_slurmdbd_is_checked_before_the_database_is_read(make_runner, recorded):
     """The queue holds records that slurmctld has not yet sent to the database.
 
     If the database were read first, both reads would miss a record that is sent between them.
     """
-    runner = ScriptedRunner(sacct_json=recorded("sacct-json"))
+    runner = make_runner(sacct_json=recorded("sacct-json"))
 
     assert query_slurmdbd(runner).is_complete
     assert runner.programs == ["sdiag", "sacct", "sacct"]
 
 
-def test_sample_is_incomplete_if_the_queue_to_slurmdbd_is_not_empty():
+def test_sample_is_incomplete_if_the_queue_to_slurmdbd_is_not_empty(make_runner, recorded):
     queued = recorded("sdiag").replace("DBD Agent queue size: 0", "DBD Agent queue size: 3")
 
-    assert not query_slurmdbd(ScriptedRunner(sdiag=queued, sacct="")).is_complete
+    assert not query_slurmdbd(make_runner(sdiag=queued, sacct="")).is_complete
 
 
-def test_sample_is_incomplete_if_slurmctld_does_not_answer():
-    runner = ScriptedRunner(sdiag=failed_result(), sacct_json=recorded("sacct-json"))
+def test_sample_is_incomplete_if_slurmctld_does_not_answer(make_runner, recorded):
+    runner = make_runner(sdiag=failed_result(), sacct_json=recorded("sacct-json"))
 
     sample = query_slurmdbd(runner)
 
@@ -88,22 +100,22 @@ def test_sample_is_incomplete_if_slurmctld_does_not_answer():
     assert not sample.is_complete
 
 
-def test_missing_database_is_an_error():
-    runner = ScriptedRunner(sacct=failed_result("sacct: error: Problem talking to the database"))
+def test_missing_database_is_an_error(make_runner):
+    runner = make_runner(sacct=failed_result("sacct: error: Problem talking to the database"))
 
     with pytest.raises(SchedulerUnavailable):
         query_slurmdbd(runner)
 
 
-def test_error_message_with_exit_status_0_is_an_error():
+def test_error_message_with_exit_status_0_is_an_error(make_runner):
     partial_output = CommandResult(exit_status=0, stdout="", stderr="sacct: error: half of it")
 
     with pytest.raises(SchedulerUnavailable):
-        query_slurmdbd(ScriptedRunner(sacct=partial_output))
+        query_slurmdbd(make_runner(sacct=partial_output))
 
 
-def test_exit_codes_of_failures_are_read_from_the_json_output():
-    sample = query_slurmdbd(ScriptedRunner(sacct_json=recorded("sacct-json")))
+def test_exit_codes_of_failures_are_read_from_the_json_output(make_runner, recorded):
+    sample = query_slurmdbd(make_runner(sacct_json=recorded("sacct-json")))
 
     exit_codes = set()
     for attempt in sample.attempts:
@@ -113,8 +125,8 @@ def test_exit_codes_of_failures_are_read_from_the_json_output():
     assert exit_codes == {3 << 8, 137 << 8, 9}
 
 
-def test_many_names_are_split_into_several_commands():
-    runner = ScriptedRunner(sacct="")
+def test_many_names_are_split_into_several_commands(make_runner):
+    runner = make_runner(sacct="")
     names = [f"0x{number:064x}" for number in range(2 * text.NAMES_PER_COMMAND + 1)]
 
     query_slurmdbd(runner, names)
@@ -124,8 +136,8 @@ def test_many_names_are_split_into_several_commands():
         assert len(argument) < MAX_ARGUMENT_BYTES
 
 
-def test_job_is_found_by_its_id():
-    runner = ScriptedRunner(squeue=recorded("squeue-one"))
+def test_job_is_found_by_its_id(make_runner, recorded):
+    runner = make_runner(squeue=recorded("squeue-one"))
 
     attempt = read.find(runner, 1)
 
@@ -134,37 +146,35 @@ def test_job_is_found_by_its_id():
     assert read.find(runner, 2) is None
 
 
-def test_unknown_job_is_not_found():
-    runner = ScriptedRunner(squeue=failed_result("slurm_load_jobs error: Invalid job id specified"))
+def test_unknown_job_is_not_found(make_runner):
+    runner = make_runner(squeue=failed_result("slurm_load_jobs error: Invalid job id specified"))
 
     assert read.find(runner, 1) is None
 
 
-def test_missing_answer_of_squeue_is_an_error():
+def test_missing_answer_of_squeue_is_an_error(make_runner):
     with pytest.raises(SchedulerUnavailable):
-        read.find(ScriptedRunner(squeue=failed_result()), 1)
+        read.find(make_runner(squeue=failed_result()), 1)
 
 
-def test_existing_association_is_not_created_again():
-    runner = ScriptedRunner(sacctmgr=[recorded("associations")])
+def test_existing_association_is_not_created_again(make_runner, recorded):
+    runner = make_runner(sacctmgr=[recorded("associations")])
 
     read.associate(runner, USER, account="grid")
 
     assert len(runner.commands) == 1
 
 
-def test_association_that_is_created_concurrently_is_accepted():
-    runner = ScriptedRunner(
-        sacctmgr=["", failed_result("already exists"), recorded("associations")]
-    )
+def test_association_that_is_created_concurrently_is_accepted(make_runner, recorded):
+    runner = make_runner(sacctmgr=["", failed_result("already exists"), recorded("associations")])
 
     read.associate(runner, USER, account="grid")
 
     assert len(runner.commands) == 3
 
 
-def test_association_that_cannot_be_created_is_an_error():
-    runner = ScriptedRunner(sacctmgr=["", failed_result("no such account"), ""])
+def test_association_that_cannot_be_created_is_an_error(make_runner):
+    runner = make_runner(sacctmgr=["", failed_result("no such account"), ""])
 
     with pytest.raises(SchedulerUnavailable):
         read.associate(runner, USER, account="grid")

@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.transactions.calls import Call, job_key_of
-from gridstead.domain.transactions.dispatch import TransactionPlan
 from gridstead.domain.transactions.objection import objection
 from gridstead.domain.transactions.outbox import (
     ChainView,
@@ -35,6 +34,7 @@ from gridstead.domain.transactions.outbox import (
     Transaction,
     Waiting,
 )
+from gridstead.domain.transactions.plan import TransactionPlan
 from gridstead.errors import ChainUnavailable
 from gridstead.ports import Account, Clock, Ledger
 

@@ -22,12 +22,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from gridstead.domain.transactions.calls import Call, job_key_of, name_of
-from gridstead.domain.transactions.dispatch import (
-    DispatchPolicy,
-    Slot,
-    TransactionPlan,
-    plan_transactions,
-)
+from gridstead.domain.transactions.dispatch import plan_transactions
 from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
@@ -39,6 +34,7 @@ from gridstead.domain.transactions.outbox import (
     Transaction,
     Waiting,
 )
+from gridstead.domain.transactions.plan import DispatchPolicy, Slot, TransactionPlan
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 from gridstead.ports import Account, Clock, Ledger, Outbox, Transactions
 from gridstead.services.failpoint import ignore

@@ -84,12 +84,11 @@ def with_ownership(grid, contract, **changes):
 
 def without_role(grid, contract, role, account):
     """Return the set in which an account does not hold a role."""
-    removed = (contract, role, account)
-    holders = list(grid.holders)
-    for holder in grid.holders:
-        if (holder.contract, holder.role, holder.account) == removed:
-            holders.remove(holder)
-    return replace(grid, holders=tuple(holders))
+
+    def remains(holder):
+        return (holder.contract, holder.role, holder.account) != (contract, role, account)
+
+    return replace(grid, holders=tuple(filter(remains, grid.holders)))
 
 
 def with_role(grid, contract, role, account, by=OLD_ADMIN):
@@ -100,7 +99,7 @@ def with_role(grid, contract, role, account, by=OLD_ADMIN):
 
 
 def apply(grid, change, sender):
-    """Return the set after a change, if the contracts allow the change to its sender."""
+    """Return the set after a change. Assert that the contracts let the sender make the change."""
     if change.function in {"grantRole", "revokeRole", "renounceRole"}:
         return _apply_role_change(grid, change, sender)
     if change.function == "offerOwnership":
@@ -113,6 +112,7 @@ def apply(grid, change, sender):
         assert grid.ownership(change.contract).offered_to == sender
         return with_ownership(grid, change.contract, owner=sender, offered_to="")
     assert change.function == "setEnableRequestNewJob"
+    assert grid.holds(change.contract, Role.ADMIN, sender)
     return replace(grid, accepts_jobs=change.arguments[0])
 
 

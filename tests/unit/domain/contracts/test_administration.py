@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the changes that an administrator's commands make. Some commands were interrupted.
+"""Tests of the changes that an administrator's commands make, also after an interrupted command.
 
 A set is the state of all contracts of one grid. To hand a set over, its admin makes the new admin
 an admin too and offers the ownership of the contracts. To take the set over, the new admin accepts
@@ -317,7 +317,7 @@ def test_take_over_reports_a_third_admin_that_remains():
     assert take_over(without_role(grid, "JobRepository", Role.ADMIN, OUTSIDER), NEW_ADMIN) == ()
 
 
-def test_admin_that_was_appointed_by_an_appointee_of_the_new_admin_remains():
+def test_admin_whose_right_comes_from_the_new_admin_remains_after_a_take_over():
     """The new admin appointed the old admin again, and the old admin appointed OUTSIDER."""
     grid = taken_over_set()
     for contract in ROLE_CONTRACTS:

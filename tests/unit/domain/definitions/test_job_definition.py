@@ -58,13 +58,14 @@ def test_job_uses_the_script_that_it_names():
     assert use_of(job()) == use
 
 
-@pytest.mark.parametrize("stored", ["", "a/b", "x" * 32, "é"])
-def test_job_with_an_invalid_script_id_uses_no_script(stored):
-    assert use_of(job(script_id=stored)) is None
+@pytest.mark.parametrize("name", ["", "a/b", "x" * 32, "é"])
+def test_job_with_an_invalid_script_id_uses_no_script(name):
+    assert use_of(job(batch_location_hash=name)) is None
 
 
 @pytest.mark.parametrize(
-    "job_on_chain", [None, job(script_id="other"), job(customer=OTHER_ADDRESS), job(number=8)]
+    "job_on_chain",
+    [None, job(batch_location_hash="other"), job(customer=OTHER_ADDRESS), job(number=8)],
 )
 def test_script_use_is_missing_if_the_chain_has_another_job_or_no_job(job_on_chain):
     assert is_missing(use_of(job()), job_on_chain)

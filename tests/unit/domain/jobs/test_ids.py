@@ -31,7 +31,7 @@ def test_checksummed_address_is_parsed_to_lower_case():
 
 
 @pytest.mark.parametrize("text", ["", "a/b", "a" * 32, "ü", "a b", "a\n"])
-def test_batch_location_hash_with_unsafe_characters_is_not_valid(text):
+def test_malformed_batch_location_hash_is_not_valid(text):
     assert not is_batch_location_hash(text)
 
 

@@ -55,9 +55,16 @@ def test_malformed_text_is_not_a_log_identity(text):
 
 
 def test_each_job_has_its_own_log_identity():
-    jobs = [job(), job(number=8), job(script_id="other"), job(id=replace(job().id, chain_id=1))]
+    job_id = job().id
+    jobs = [
+        job(),
+        job(number=8),
+        job(batch_location_hash="other"),
+        job(id=replace(job_id, chain_id=1)),
+        job(id=replace(job_id, contract=OTHER_ADDRESS)),
+    ]
 
-    log_identities = [log_identity_of(one_job.job_key) for one_job in jobs]
+    log_identities = [log_identity_of(logged_job.job_key) for logged_job in jobs]
 
     assert all(map(is_log_identity, log_identities))
     assert len(set(log_identities)) == len(jobs)
@@ -69,6 +76,8 @@ def test_each_job_has_its_own_log_identity():
     [
         (b"", [b""]),
         (b"\n", [b""]),
+        (b"a", [b"a"]),
+        (b"a\n", [b"a"]),
         (b"a\r\n", [b"a"]),
         (b"a\r", [b"a"]),
         (b"a\rb", [b"a\rb"]),
@@ -95,7 +104,7 @@ def test_key_shorter_than_32_bytes_is_a_configuration_error():
         check_key(b"k" * 31)
 
 
-def test_token_is_valid_until_a_grace_period_after_the_paid_time():
+def test_token_is_valid_for_the_paid_time_and_a_grace_period():
     assert token_end(NOW, paid_s=3600) == NOW + 3600 + TOKEN_GRACE_S
 
 

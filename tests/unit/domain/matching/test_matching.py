@@ -172,5 +172,5 @@ def test_label_is_the_left_operand_of_a_condition(label_value, operator, value, 
         ({"affinity": (Affinity(key="gflops", operator=">", value="1"),)}, None),
     ],
 )
-def test_provider_is_not_chosen_without_the_labels_that_a_job_requires(changes, chosen):
+def test_provider_is_chosen_only_if_it_has_the_labels_that_a_job_requires(changes, chosen):
     assert choose(replace(PENDING, **changes), [provider()], refused_by=()).provider == chosen

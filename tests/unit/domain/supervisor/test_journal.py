@@ -4,7 +4,7 @@
 import pytest
 from tests.unit.domain.builders import T0, job, journal_record
 
-from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecord, apply
+from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords, apply
 
 
 def test_claim_time_is_the_time_of_the_first_claim():
@@ -78,6 +78,11 @@ def test_impostor_does_not_change_the_record():
 
 
 def test_closed_job_has_no_record():
-    record = journal_record(job(), (EntryKind.SUBMITTED, T0, 42), (EntryKind.CLOSED, T0 + 99))
+    job_key = job().job_key
+    claimed = JournalEntry(job_key=job_key, kind=EntryKind.CLAIMED, occurred_at=T0)
+    closed = JournalEntry(job_key=job_key, kind=EntryKind.CLOSED, occurred_at=T0 + 99)
+    records = JournalRecords()
 
-    assert record == JournalRecord(job_key=job().job_key)
+    records.extend([claimed, closed])
+
+    assert records.by_job_key == {}

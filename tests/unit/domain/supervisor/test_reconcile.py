@@ -215,7 +215,8 @@ def test_adopted_attempt_is_noted_as_submitted_until_it_is_durable():
 
 def test_attempt_with_the_job_number_of_an_older_chain_is_cancelled():
     our_job = job()
-    old_attempt = replace(attempt(our_job, "PENDING"), job_key=job(script_id="older").job_key)
+    old_job = job(batch_location_hash="older")
+    old_attempt = attempt(old_job, "PENDING")
 
     actions = planned_actions(
         [our_job],

@@ -37,7 +37,7 @@ UNCLAIMED = [
     job(JobState.META_SCHEDULED),
     job(JobState.PENDING, provider=""),
     job(provider=OTHER_ADDRESS),
-    job(JobState.PENDING, script_id="other", customer=OTHER_ADDRESS, provider=""),
+    job(JobState.PENDING, batch_location_hash="other", customer=OTHER_ADDRESS, provider=""),
     None,
 ]
 
@@ -79,14 +79,13 @@ def test_ended_job_without_attempts_is_closed_after_the_confirmations(unclaimed_
 def test_job_is_not_closed_while_its_submission_may_still_reach_slurm(now, kinds):
     our_job = job(JobState.FINISHED)
     record_without_result = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
-    state = snapshot(
+
+    actions = planned_actions(
         [our_job],
         [record_without_result],
         unclaimed_since={our_job.job_key: CLAIM_BLOCK},
-        now=T0 + 61,
+        now=now,
     )
-
-    actions = plan_jobs(replace(state, now=now), RULES)
 
     assert noted_kinds(actions) == kinds
     assert len(actions) == len(kinds)

@@ -225,7 +225,7 @@ def test_job_is_not_settled_before_its_claim_is_confirmed():
 
 
 def test_job_with_a_malformed_script_id_does_not_fail_before_its_claim_is_confirmed():
-    our_job = job(script_id="a/b")
+    our_job = job(batch_location_hash="a/b")
 
     assert planned_actions([our_job], [journal_record(our_job)], height=UNCONFIRMED_HEIGHT) == ()
 
@@ -298,7 +298,7 @@ def test_job_without_a_script_fails_without_a_bill():
     assert call.error == "not found"
 
 
-@pytest.mark.parametrize("failing_job", [job(escrow=CREDIT - 1), job(script_id="a/b")])
+@pytest.mark.parametrize("failing_job", [job(escrow=CREDIT - 1), job(batch_location_hash="a/b")])
 def test_job_with_a_small_escrow_or_a_malformed_script_id_fails(failing_job):
     (call,) = calls_of(planned_actions([failing_job], [journal_record(failing_job)]))
 

@@ -17,6 +17,7 @@ from gridstead.domain.transactions.calls import (
     Register,
     claim_key,
     is_claim_key,
+    job_key_of,
     key_of,
     name_of,
 )
@@ -38,6 +39,11 @@ EXPIRE = Expire(job_key=JOB_KEY, state=JobState.META_SCHEDULED, state_block=1)
 )
 def test_key_of_a_call_about_a_job_is_its_purpose_and_the_job_key(call, prefix):
     assert key_of(call) == f"{prefix}:{JOB_KEY_TEXT}"
+
+
+def test_call_has_a_job_key_only_if_it_is_about_one_job():
+    assert job_key_of(EXPIRE) == JOB_KEY
+    assert job_key_of(ClaimJobs(limit=1)) is None
 
 
 def test_all_registrations_have_one_key():

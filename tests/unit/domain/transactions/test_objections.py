@@ -30,7 +30,6 @@ from gridstead.domain.transactions.calls import (
     Expire,
     Match,
     Refuse,
-    job_key_of,
 )
 from gridstead.domain.transactions.objection import objection
 
@@ -119,8 +118,3 @@ def test_call_that_is_valid_for_the_state_of_its_job_has_no_objection(call, job)
 )
 def test_expiry_has_an_objection_if_the_state_of_the_job_has_changed(job):
     assert "changed its state" in objection(EXPIRE, job, wallet=WALLET)
-
-
-def test_call_has_a_job_key_if_it_is_about_one_job():
-    assert job_key_of(ClaimJobs(limit=1)) is None
-    assert job_key_of(MATCH) == job_key()

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of a provider's offer: its labels, its hardware, and when it must be registered."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.domain.builders import PROVIDER
+
+from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.jobs.job import Hardware, Provider
+from gridstead.domain.supervisor.offers import Terms, must_register, offer, sanitise
+
+HARDWARE = Hardware(gpus_per_node=(0,), cpus_per_node=(4,), memory_per_node_mb=(1000,))
+PRICES = Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3)
+TERMS = Terms(prices=PRICES, labels={"zone": "Lab!", "arch": "amd64"})
+
+
+@pytest.mark.parametrize(
+    ("text", "sanitised"),
+    [
+        ("my_invalid-label123!", "my_invalid-label123"),
+        ("validLabel123", "validlabel123"),
+        (".a@b#c$d%e^f&g.f", ".a-b-c-d-e-f-g.f"),
+    ],
+)
+def test_label_is_converted_to_the_form_of_the_grid(text, sanitised):
+    assert sanitise(text) == sanitised
+
+
+def test_labels_of_an_offer_are_sorted_by_key():
+    labels = offer(HARDWARE, TERMS).labels
+
+    assert [(label.key, label.value) for label in labels] == [("arch", "amd64"), ("zone", "lab")]
+
+
+def test_provider_registers_unless_a_record_on_the_chain_equals_its_offer():
+    our_offer = offer(HARDWARE, TERMS)
+    equal_record = Provider(
+        address=PROVIDER, hardware=HARDWARE, prices=PRICES, labels=our_offer.labels, is_joined=True
+    )
+    different_record = replace(equal_record, prices=replace(PRICES, cpu_per_min=9))
+
+    assert must_register(our_offer, None, None)
+    assert must_register(our_offer, different_record, None)
+    assert not must_register(our_offer, equal_record, None)
+    assert not must_register(our_offer, different_record, equal_record)
+
+
+@pytest.mark.parametrize("cpus", [(), (4,), (4, 8, 16)])
+def test_hardware_has_one_node_per_list_entry(cpus):
+    hardware = Hardware(gpus_per_node=(0,) * len(cpus), cpus_per_node=cpus, memory_per_node_mb=cpus)
+
+    assert hardware.node_count == len(cpus)
