@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from tests.adapters.chain.conftest import NO_EVIDENCE
+from tests.adapters.chain.grids import NO_EVIDENCE
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.ledger import ChainLedger

@@ -8,7 +8,6 @@ from dataclasses import replace
 from operator import itemgetter
 
 import pytest
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.contracts_command import (
     ADMIN,
     NEW_OWNER,
@@ -18,6 +17,7 @@ from tests.adapters.chain.contracts_command import (
     inspect,
 )
 from tests.adapters.chain.generations import on_unsealed
+from tests.adapters.chain.grids import RealGrid
 from tests.devnet import COIN, wallet
 
 from gridstead.adapters.chain.node import RpcError

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.grids import RealGrid
 from tests.adapters.chain.sender_setup import WalletSender, settlement
 
 from gridstead.adapters.store.cursor import VolatileCursor

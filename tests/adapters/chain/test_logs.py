@@ -7,8 +7,8 @@ The newest ``PINNED_BLOCKS`` blocks are read by their hashes, and older blocks b
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.grids import RealGrid
 from tests.fakes.ledger import HARDWARE, PRICES
 
 from gridstead import config

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.grids import RealGrid
 from tests.devnet import COIN
 from tests.fakes.ledger import PRICES
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.grids import RealGrid
 from tests.adapters.chain.sender_setup import (
     BOUNDARIES,
     WalletSender,
