@@ -122,6 +122,23 @@ def grid(request, devnets):
 
 
 @pytest.fixture
+def joined_grid(grid):
+    """The grid in memory or on a real chain. The provider has joined the grid."""
+    grid.register()
+    grid.approve()
+    return grid
+
+
+@pytest.fixture
+def claimed_number(joined_grid):
+    """The number of a job that the provider has claimed."""
+    number = joined_grid.request("script-1")
+    joined_grid.match(number)
+    joined_grid.claim()
+    return number
+
+
+@pytest.fixture
 def provider_account(chain):
     """The provider's account on the chain."""
     return ChainAccount(chain.node, chain.contracts, chain.provider)

@@ -196,3 +196,8 @@ class RealGrid:
         """Return the credits of the customer and of the provider."""
         balance = self.devnet.as_customer.balance
         return balance(self.customer), balance(self.provider)
+
+
+def queue_sizes(grid):
+    """Return the sizes of the provider's queues at the newest block."""
+    return grid.ledger.queue_sizes(grid.provider, at_block=grid.ledger.head())

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests import billing_oracle
 from tests.adapters.chain.generations import on_both
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import RealGrid, queue_sizes
 from tests.devnet import COIN
 from tests.fakes.ledger import PRICES
 
@@ -18,27 +18,6 @@ from gridstead.domain.supervisor.settlement import time_limit_min
 from gridstead.errors import TransactionReverted
 
 HIGHER_PRICES = replace(PRICES, cpu_per_min=10 * PRICES.cpu_per_min)
-
-
-def queue_sizes(grid):
-    return grid.ledger.queue_sizes(grid.provider, at_block=grid.ledger.head())
-
-
-@pytest.fixture
-def joined_grid(grid):
-    """The grid, whose provider has joined."""
-    grid.register()
-    grid.approve()
-    return grid
-
-
-@pytest.fixture
-def claimed_number(joined_grid):
-    """The number of a job that the provider has claimed."""
-    number = joined_grid.request("script-1")
-    joined_grid.match(number)
-    joined_grid.claim()
-    return number
 
 
 @pytest.mark.parametrize("seconds", [0, 59, 60, 61, 119, 500])
