@@ -181,7 +181,10 @@ class GridServices:
         return slurm_job_id
 
     def settle(self, number):
-        """Call ``step`` until a job is settled and the provider's calls are final. Return it."""
+        """Call ``step`` until a job is settled and the provider's calls are final.
+
+        Return the job.
+        """
         self.until(lambda: self._is_settled(number))
         return self.job(number)
 

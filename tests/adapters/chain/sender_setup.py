@@ -106,7 +106,7 @@ class WalletSender:
         return [entry.state for entry in self.outbox.entries()]
 
     def reasons(self):
-        """Return the reason of rejection of each outbox entry. Empty if it was not rejected."""
+        """Return why each outbox entry was rejected; empty for an entry that was not rejected."""
         return [entry.reason for entry in self.outbox.entries()]
 
     def hashes(self):

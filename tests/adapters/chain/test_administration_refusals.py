@@ -22,57 +22,67 @@ def invalid_commands(contracts_cli):
     admin = wallet(ADMIN).address
     credit = contracts_cli.chain.addresses["Credit"]
     return {
-        "another chain": (("close",), {"chain-id": 5}, CONFIG_ERROR, "the chain must be 5"),
-        "no contract": (
+        "chain id of another chain": (
+            ("close",),
+            {"chain-id": 5},
+            CONFIG_ERROR,
+            "the chain must be 5",
+        ),
+        "address without a contract": (
             ("close",),
             {"contract": UNUSED_ADDRESS},
             INPUT_ERROR,
             f"there is no contract at {UNUSED_ADDRESS}",
         ),
-        "a wallet as contract": (
+        "address of a wallet": (
             ("close",),
             {"contract": admin},
             INPUT_ERROR,
             f"there is no contract at {admin}",
         ),
-        "another contract": (
+        "address of another contract": (
             ("close",),
             {"contract": credit},
             CONFIG_ERROR,
             "cannot find the grid's",
         ),
-        "no role": (
+        "grant by a wallet that is not admin": (
             ("grant", "matcher", UNUSED_ADDRESS),
             {"by": NEW_OWNER},
             REFUSED,
             f"{wallet(NEW_OWNER).address} is not admin of MetaScheduler",
         ),
-        "not the owner": (
+        "constant set by a wallet that is not owner": (
             ("set-constant", "deepsquareCut", "9"),
             {"by": NEW_OWNER},
             REFUSED,
             "may not set constants",
         ),
-        "last admin": (
+        "revocation of the last admin": (
             ("revoke", "admin", admin),
             {},
             REFUSED,
             "is the last admin",
         ),
-        "to itself": (
+        "hand-over to the same wallet": (
             ("hand-over", admin),
             {},
             INPUT_ERROR,
             "is the wallet that hands over",
         ),
-        "to a contract": (("hand-over", credit), {}, INPUT_ERROR, "cannot hand over to"),
-        "no endpoint": (
+        "hand-over to a contract": (("hand-over", credit), {}, INPUT_ERROR, "cannot hand over to"),
+        "unreachable endpoint": (
             ("close",),
             {"rpc-url": "http://127.0.0.1:1"},
             TRANSIENT_ERROR,
             "could not reach the chain",
         ),
-        "no file": (("close",), {"deployment": "/nonexistent"}, CONFIG_ERROR, "it does not exist"),
+        "missing deployment file": (
+            ("close",),
+            {"deployment": "/nonexistent"},
+            CONFIG_ERROR,
+            "it does not exist",
+        ),
     }
 
 

@@ -24,7 +24,7 @@ from gridstead.services.chain.follower import Follower
 
 
 def request(**fields):
-    """Return a valid job request. ``changes`` replaces fields of the request."""
+    """Return a valid job request. ``fields`` replaces default values."""
     defaults = {"resources": SMALL, "batch_location_hash": "script-1", "escrow": 200 * COIN}
     return JobRequest(**(defaults | fields))
 

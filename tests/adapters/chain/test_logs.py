@@ -42,7 +42,7 @@ class LaggingEndpoint:
         self._lagging_methods = lagging_methods
         self._known_hashes = set()
         for number in range(height + 1):
-            block = node.ask("eth_getBlockByNumber", hex(number), False)
+            block = node.ask(BLOCKS, hex(number), False)
             self._known_hashes.add(block["hash"])
 
     def batch(self, requests):
