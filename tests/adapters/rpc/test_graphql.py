@@ -11,9 +11,9 @@ from tests.adapters.rpc.conftest import (
     new_graphql_server,
     new_graphql_service,
     new_http_client,
-    no_limit,
+    new_sbatch_server,
 )
-from tests.fakes.definitions import job_id, wire_workflow
+from tests.fakes.definitions import wire_workflow
 
 from gridstead.adapters.definitions.job_definitions import submit_workflow
 from gridstead.errors import (
@@ -24,7 +24,6 @@ from gridstead.errors import (
     UnexpectedOutput,
 )
 from gridstead.rpc.definitions.graphql import graphql_server
-from gridstead.rpc.definitions.job_definitions import SBatchServer
 from gridstead.rpc.tls import TlsFiles
 from gridstead.workflow.json_schema import json_schema
 
@@ -42,7 +41,7 @@ MODULE = {
 
 
 @pytest.fixture
-def http(servers, ca):
+def http(ca):
     with new_http_client(ca) as http:
         yield http
 
@@ -295,28 +294,12 @@ class TestServer:
                 service=new_graphql_service(lambda *_: "x"),
             ).start()
         with pytest.raises(ConfigError, match="could not listen"):
-            SBatchServer(
-                servers.address.replace("localhost", "127.0.0.1"),
-                server_tls,
-                challenge=lambda: b"",
-                get_sbatch=lambda _: None,
-                calls=no_limit(),
-                to_job_id=job_id,
-            ).start()
+            new_sbatch_server(server_tls, servers.address.replace("localhost", "127.0.0.1")).start()
 
     def test_missing_certificate_is_a_config_error(self, tmp_path):
         tls = TlsFiles(certificate=tmp_path / "none", key=tmp_path / "none")
 
         with pytest.raises(ConfigError, match="could not read"):
-            graphql_server(
-                host="127.0.0.1", port=0, tls=tls, service=new_graphql_service(lambda *_: "x")
-            )
+            new_graphql_server(tls, lambda *_: "x")
         with pytest.raises(ConfigError, match="could not read"):
-            SBatchServer(
-                "127.0.0.1:0",
-                tls,
-                challenge=lambda _: b"",
-                get_sbatch=lambda _: None,
-                calls=no_limit(),
-                to_job_id=job_id,
-            ).start()
+            new_sbatch_server(tls).start()
