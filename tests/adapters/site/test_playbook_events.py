@@ -111,4 +111,9 @@ def test_flushed_handlers_are_not_pending():
     ]
 
     assert to_notes(notes, check=False).waiting == {"a": ("z",)}
+
+
+def test_no_handler_is_pending_after_a_run_in_check_mode():
+    notes = [{"kind": "changed", "host": "a", "task": "1", "waits": "x"}]
+
     assert to_notes(notes, check=True).waiting == {}
