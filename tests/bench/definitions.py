@@ -31,7 +31,7 @@ os.chdir(CHECKOUT)
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "control")]
 
 import httpx  # noqa: E402
-from tests.adapters.chain.conftest import RealGrid  # noqa: E402
+from tests.adapters.chain.grids import RealGrid  # noqa: E402
 from tests.devnet import Devnet, wallet  # noqa: E402
 from tests.fakes.definitions import wire_workflow  # noqa: E402
 from tests.fakes.definitions_process import DefinitionsProcess  # noqa: E402

@@ -52,6 +52,7 @@ class GridState(State):
         claimable: The job numbers in the queue of matched jobs, by provider.
         cancelling: The job numbers in the queue of cancelled jobs, by provider.
         top_up: The job numbers in the queue of jobs with a larger escrow, by provider.
+        balances: The credits in wei, by address, including those of ESCROW and FEES.
     """
 
     jobs: dict[int, Job] = field(default_factory=dict)

@@ -221,7 +221,7 @@ class Wallet:
 
 
 class OneJobLedger:
-    """The part of port Ledger that serves one job.
+    """A ledger with one job. It has only some of the methods of port Ledger.
 
     Each assignment to ``job`` adds a block with an event for the job.
     """
@@ -271,8 +271,8 @@ def new_keeper(
 ) -> ScriptKeeper:
     """Return a script keeper on these fakes.
 
-    The keeper retains a script for an hour after the end of its last job, and a script that no job
-    ever used for a day.
+    The keeper retains a script for an hour after the end of its last job. If no job ever used the
+    script, the keeper retains it for a day.
     """
     retention = Retention(after_end_s=3600, unused_s=86_400, unused_bytes=unused_bytes)
     follower = Follower(ledger, cursor or MemoryCursor())

@@ -7,8 +7,9 @@ copies these properties of Slurm:
 - slurmctld forgets an ended job after MinJobAge.
 - slurmdbd receives each change of a job ``dbd_delay_s`` seconds after slurmctld. It receives the
   AdminComment only when the job ends.
-- After a crash, slurmctld does not have the changes of the last seconds before. It has lost the
-  jobs that were submitted in these seconds and assigns their ids again. slurmdbd keeps their rows.
+- A crash of slurmctld loses the changes of the last seconds before the crash, including the jobs
+  that were submitted in these seconds. slurmctld assigns the ids of the lost jobs again. slurmdbd
+  keeps the records of the lost jobs.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class FakeScheduler:
         return self.list_records_by_name([job_id.slurm_name for job_id in job_ids], since=since)
 
     def list_records_by_name(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of the jobs with these names, like the method of port Slurm."""
+        """Return slurmdbd's records of the jobs with these names, like ``Slurm.list_records``."""
         self._raise_if_down()
         now = self._clock.now()
         job_names = set(names)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fake stores in memory: journal, cursor, outbox and transactions.
 
-A port is an interface of the domain. The docstring of each fake names the port that the fake
-implements. These fakes pass the same tests as the real stores.
+A port is an interface between the services and the adapters. The docstring of each fake names the
+port that the fake implements. These fakes pass the same tests as the real stores.
 """
 
 from __future__ import annotations

@@ -92,6 +92,11 @@ def holders(status, role):
     return pairs
 
 
+def accounts(status, role):
+    """Return the accounts that, in a status document, hold a role in at least one contract."""
+    return {account for _, account in holders(status, role)}
+
+
 def field_values(entries, field):
     """Return the set of the values that a field has in the entries."""
     return {entry[field] for entry in entries}

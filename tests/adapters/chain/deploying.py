@@ -106,7 +106,7 @@ class DeploymentSite:
         self.wait_for_mining()
 
     def leave_pending(self, position):
-        """Crash after each transaction up to number ``position``, and leave that one pending."""
+        """Crash after each transaction up to number ``position``, which stays pending."""
         for _ in range(position - 1):
             self.crash(1, sent=True)
         self.chain.anvil.rpc("evm_setAutomine", False)
@@ -138,7 +138,7 @@ class DeploymentSite:
         return sum(line.startswith(start) for line in self.reported)
 
     def drop_intents(self):
-        """Remove the recorded transactions from the file, like a file of an earlier release."""
+        """Remove the recorded transactions. Earlier releases wrote such files."""
         document = json.loads(self.path.read_text())
         fields = ("chain_id", "genesis", "admin", "contracts")
         self.path.write_text(json.dumps({field: document[field] for field in fields}))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.grids import RealGrid
 from tests.adapters.chain.sender_setup import WalletSender
 from tests.fakes.ledger import PRICES, SMALL
 from tests.fakes.scheduler import FakeReports, FakeScheduler
@@ -181,7 +181,10 @@ class GridServices:
         return slurm_job_id
 
     def settle(self, number):
-        """Call ``step`` until a job is settled and the provider's calls are final. Return it."""
+        """Call ``step`` until a job is settled and the provider's calls are final.
+
+        Return the job.
+        """
         self.until(lambda: self._is_settled(number))
         return self.job(number)
 

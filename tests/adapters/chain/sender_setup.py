@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from tests.adapters.chain.conftest import NO_EVIDENCE
+from tests.adapters.chain.grids import NO_EVIDENCE
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.ledger import ChainLedger
@@ -106,7 +106,7 @@ class WalletSender:
         return [entry.state for entry in self.outbox.entries()]
 
     def reasons(self):
-        """Return the reason of rejection of each outbox entry. Empty if it was not rejected."""
+        """Return why each outbox entry was rejected; empty for an entry that was not rejected."""
         return [entry.reason for entry in self.outbox.entries()]
 
     def hashes(self):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.grids import RealGrid
 from tests.billing_page import PAGE, read_example
 from tests.fakes.ledger import HARDWARE
 

@@ -10,7 +10,7 @@ import json
 import subprocess
 
 import pytest
-from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.grids import RealGrid
 from tests.adapters.chain.test_refusals import COMMAND, definitions, person
 
 __all__ = ["definitions", "person"]  # the imported fixtures

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.grids import RealGrid
 from tests.devnet import COIN, wallet
 from tests.fakes.ledger import SMALL
 from tests.fakes.store import MemoryCursor
@@ -24,7 +24,7 @@ from gridstead.services.chain.follower import Follower
 
 
 def request(**fields):
-    """Return a valid job request. ``changes`` replaces fields of the request."""
+    """Return a valid job request. ``fields`` replaces default values."""
     defaults = {"resources": SMALL, "batch_location_hash": "script-1", "escrow": 200 * COIN}
     return JobRequest(**(defaults | fields))
 

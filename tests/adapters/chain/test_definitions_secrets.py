@@ -14,7 +14,7 @@ from urllib.parse import quote
 import grpc
 import httpx
 import pytest
-from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.grids import RealGrid
 from tests.devnet import wallet
 from tests.fakes.definitions import wire_workflow
 from tests.fakes.definitions_process import KEY, DefinitionsProcess

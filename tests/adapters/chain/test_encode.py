@@ -17,7 +17,7 @@ from gridstead.adapters.chain.job_repository import JobRepository
 from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
 from gridstead.adapters.chain.money import Constants, Credit
 from gridstead.adapters.chain.provider_manager import ProviderManager
-from gridstead.adapters.transactions.encode import ERROR_BYTES, encode
+from gridstead.adapters.transactions.encode import ERROR_BYTES, QUEUE_ENTRIES, encode
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Label
 from gridstead.domain.jobs.lifecycle import JobState
@@ -87,8 +87,8 @@ def decode_arguments(payload, signature):
     ("call", "signature", "arguments"),
     [
         (ClaimJobs(limit=9), "claimJobs(uint256)", (9,)),
-        (ClaimCancelling(), "claimCancellations(uint256)", (50,)),
-        (ClaimTopUp(), "claimTopUps(uint256)", (50,)),
+        (ClaimCancelling(), "claimCancellations(uint256)", (QUEUE_ENTRIES,)),
+        (ClaimTopUp(), "claimTopUps(uint256)", (QUEUE_ENTRIES,)),
         (
             Match(job_key=JOB_KEY, provider=PROVIDER, max_price_per_min=7),
             "metaScheduleMany((bytes32,address,uint256)[])",
@@ -109,9 +109,11 @@ def decode_arguments(payload, signature):
     ],
 )
 def test_our_contracts_receive_calls_as_batches(call, signature, arguments):
-    payload = encode([call], contracts_of_version("2.0.0"))
+    contracts = contracts_of_version("2.0.0")
 
-    assert payload.to == contracts_of_version("").meta_scheduler.address
+    payload = encode([call], contracts)
+
+    assert payload.to == contracts.meta_scheduler.address
     assert decode_arguments(payload, signature) == arguments
 
 
@@ -133,7 +135,7 @@ def test_our_contracts_receive_calls_as_batches(call, signature, arguments):
         ),
         (Refuse(job_key=JOB_KEY), "refuseJob(bytes32)", (ID,)),
         (EXPIRE, "timeoutJob(bytes32)", (ID,)),
-        # 119 seconds are one whole minute.
+        # The 119 seconds are rounded down to one minute.
         (SETTLE, SET_STATUS, (ID, 6, 1, "bad", 3 << 8)),
     ],
 )
@@ -146,13 +148,15 @@ def test_deepsquare_contracts_receive_single_calls_and_whole_minutes(call, signa
 
 @pytest.mark.parametrize("version", ["2.0.0", ""])
 def test_registration_is_sent_to_the_provider_manager(version):
-    payload = encode([REGISTER], contracts_of_version(version))
+    contracts = contracts_of_version(version)
+
+    payload = encode([REGISTER], contracts)
 
     signature = (
         "register((uint64,uint64[],uint64[],uint64[]),(uint256,uint256,uint256),(string,string)[])"
     )
     hardware = (2, (0, 0), (64, 64), (4000, 4000))
-    assert payload.to == contracts_of_version("").providers.address
+    assert payload.to == contracts.providers.address
     assert decode_arguments(payload, signature) == (
         hardware,
         (10**18, 10**17, 10**14),

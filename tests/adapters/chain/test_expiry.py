@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.grids import RealGrid
 from tests.adapters.chain.sender_setup import WalletSender, settlement
 
 from gridstead.adapters.store.cursor import VolatileCursor
@@ -105,7 +105,7 @@ def test_unclaimed_match_expires_and_is_matched_again(operator):
 
 
 @on_both
-def test_expiry_is_rejected_if_the_job_is_claimed_before_it_is_sent(operator):
+def test_expiry_is_rejected_if_the_job_is_claimed_before_the_expiry_is_sent(operator):
     number = operator.match_job()
     match_block = operator.grid.job(number).state_block
     operator.mine_to(match_block + CLAIM_TIMEOUT_BLOCKS + MARGIN_BLOCKS + 1)

@@ -12,7 +12,7 @@ import time
 import grpc
 import httpx
 import pytest
-from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.grids import RealGrid
 from tests.devnet import COIN, wallet
 from tests.fakes.definitions import wire_workflow
 from tests.fakes.definitions_process import KEY, DefinitionsProcess

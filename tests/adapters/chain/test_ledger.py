@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.grids import RealGrid, queue_sizes
 from tests.devnet import COIN
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 
@@ -29,27 +29,6 @@ def provider(grid):
 def waiting_provider(grid):
     """Return the grid's provider if it waits for approval, else None."""
     return grid.ledger.waiting_provider(grid.provider, at_block=grid.ledger.head())
-
-
-def queue_sizes(grid):
-    return grid.ledger.queue_sizes(grid.provider, at_block=grid.ledger.head())
-
-
-@pytest.fixture
-def joined_grid(grid):
-    """The grid, whose provider has joined."""
-    grid.register()
-    grid.approve()
-    return grid
-
-
-@pytest.fixture
-def claimed_number(joined_grid):
-    """The number of a job that the provider has claimed."""
-    number = joined_grid.request("script-1")
-    joined_grid.match(number)
-    joined_grid.claim()
-    return number
 
 
 def test_unknown_jobs_are_omitted(grid):

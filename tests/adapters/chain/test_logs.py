@@ -7,8 +7,8 @@ The newest ``PINNED_BLOCKS`` blocks are read by their hashes, and older blocks b
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.grids import RealGrid
 from tests.fakes.ledger import HARDWARE, PRICES
 
 from gridstead import config
@@ -42,7 +42,7 @@ class LaggingEndpoint:
         self._lagging_methods = lagging_methods
         self._known_hashes = set()
         for number in range(height + 1):
-            block = node.ask("eth_getBlockByNumber", hex(number), False)
+            block = node.ask(BLOCKS, hex(number), False)
             self._known_hashes.add(block["hash"])
 
     def batch(self, requests):

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.grids import RealGrid, queue_sizes
 from tests.devnet import COIN
 from tests.fakes.ledger import PRICES
 
@@ -18,27 +18,6 @@ from gridstead.domain.supervisor.settlement import time_limit_min
 from gridstead.errors import TransactionReverted
 
 HIGHER_PRICES = replace(PRICES, cpu_per_min=10 * PRICES.cpu_per_min)
-
-
-def queue_sizes(grid):
-    return grid.ledger.queue_sizes(grid.provider, at_block=grid.ledger.head())
-
-
-@pytest.fixture
-def joined_grid(grid):
-    """The grid, whose provider has joined."""
-    grid.register()
-    grid.approve()
-    return grid
-
-
-@pytest.fixture
-def claimed_number(joined_grid):
-    """The number of a job that the provider has claimed."""
-    number = joined_grid.request("script-1")
-    joined_grid.match(number)
-    joined_grid.claim()
-    return number
 
 
 @pytest.mark.parametrize("seconds", [0, 59, 60, 61, 119, 500])
@@ -208,16 +187,16 @@ def test_cancelled_matched_job_is_refunded_and_its_entry_is_skipped(joined_grid)
     assert queue_sizes(joined_grid).cancelling == expected_entries
 
 
-def test_queue_with_only_cancelled_jobs_is_not_claimable(joined_grid):
-    """On DeepSquare 1.2 a claim reverts, so the ledger must not report the queue as claimable."""
+@pytest.mark.parametrize("grid", ["1.2"], indirect=True)
+def test_queue_with_only_cancelled_jobs_has_no_claimable_job_on_deepsquare(joined_grid):
+    """A claim of such a queue reverts, so the ledger must not report a claimable job."""
     number = joined_grid.request("script-1")
     joined_grid.match(number)
     joined_grid.cancel(number)
 
-    if not joined_grid.expected.has_own_events:
-        assert queue_sizes(joined_grid).claimable == 0
-        with pytest.raises(TransactionReverted, match="NoJob"):
-            joined_grid.claim()
+    assert queue_sizes(joined_grid).claimable == 0
+    with pytest.raises(TransactionReverted, match="NoJob"):
+        joined_grid.claim()
 
 
 def test_running_job_is_cancelled_by_its_provider(joined_grid, claimed_number):

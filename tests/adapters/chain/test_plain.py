@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.grids import RealGrid
 from tests.adapters.chain.sender_setup import (
     BOUNDARIES,
     WalletSender,

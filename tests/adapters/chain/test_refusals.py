@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.adapters.chain.test_customer import request
 from tests.devnet import CHAIN_ID, COIN, wallet
 
 from gridstead.adapters.chain.customer import Customer
@@ -131,7 +132,7 @@ def test_wallet_without_coins_is_refused(person, chain):
     assert "has no coins to pay for gas" in errors
 
 
-def test_refusal_of_an_escrow_below_the_minimum_tells_the_minimum(person):
+def test_refusal_of_an_escrow_below_the_minimum_contains_the_minimum(person):
     user = person()
 
     code, errors = run_refused(user, *submit_arguments(user, credits_="99.5"))
@@ -215,6 +216,4 @@ def test_address_without_contracts_is_a_config_error(person):
 
 
 def job_of_another_customer(chain):
-    from tests.adapters.chain.test_customer import request  # noqa: PLC0415 - avoids an import cycle
-
     return Customer(chain.node, chain.contracts, chain.customer).request_job(request())

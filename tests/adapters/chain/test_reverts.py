@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.grids import RealGrid
 from tests.devnet import COIN, wallet
 from tests.fakes.ledger import PRICES, SMALL
 

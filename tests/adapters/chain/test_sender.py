@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.grids import RealGrid
 from tests.adapters.chain.sender_setup import (
     BOUNDARIES,
     WalletSender,
@@ -105,8 +105,8 @@ def test_jobs_take_one_transaction_per_kind_of_call(grid, paused_chain, wallet_s
 def test_batches_stay_within_their_gas_limit(grid, paused_chain, wallet_sender, open_sender, count):
     """The gas limit from encode.py must suffice. For large batches it must not be much too high."""
     operator = open_sender(paused_chain, paused_chain.operator)
-    numbers = request_jobs(grid, count * 3)
-    running_numbers, refused_numbers = numbers[:count], numbers[count : 2 * count]
+    numbers = request_jobs(grid, 2 * count)
+    running_numbers, refused_numbers = numbers[:count], numbers[count:]
     operator.put_match(grid, *running_numbers)
     operator.finish()
     operator.put_match(grid, *refused_numbers)

@@ -7,7 +7,7 @@ The tests cover crashes, reorgs, and other programs that use the wallet of the s
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.grids import RealGrid
 from tests.adapters.chain.sender_setup import WalletSender, claim_jobs, job_states
 
 from gridstead.domain.jobs.lifecycle import JobState

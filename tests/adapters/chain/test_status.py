@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.contracts_command import (
     ADMIN,
     NEW_OWNER,
@@ -16,6 +15,7 @@ from tests.adapters.chain.contracts_command import (
 )
 from tests.adapters.chain.deploying import has_method
 from tests.adapters.chain.generations import on_unsealed
+from tests.adapters.chain.grids import RealGrid
 from tests.devnet import CHAIN_ID, COIN, wallet
 
 from gridstead.adapters.chain.abi import artifact

@@ -18,7 +18,7 @@ ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
 
 
 def put(scripts, name="id", record="text", owner="", ends_at=100):
-    """Store a script with the id ``name``. It is removed after ``ends_at`` if no job uses it."""
+    """Store a script with the id ``name``. After ``ends_at``, a sweep removes an unused script."""
     scripts.put(name, record, owner=owner, ends_at=ends_at)
 
 

@@ -43,6 +43,8 @@ def wait_for_a_lock(url):
             if connection.execute(text(waiting_query)).scalar():
                 break
             time.sleep(0.01)
+        else:
+            raise AssertionError("no connection waits for a lock")
     server.dispose()
 
 

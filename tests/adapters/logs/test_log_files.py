@@ -145,8 +145,8 @@ class TestRestart:
         assert stored.chunk.data == b"two"
 
     def test_number_of_remembered_writers_is_limited(self, files):
+        files._limits = Limits()
         for writer in range(1, 3 * MAX_WRITERS):
-            files._limits = Limits()
             files.append(LOG, chunk(b"", writer=writer, sequence=1))
 
         assert len(files._tails[LOG].writers) == MAX_WRITERS

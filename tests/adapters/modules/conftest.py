@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures for tests of modules, which are parts of workflows that are stored in git repositories.
+"""Fixtures for tests of modules. A module is a part of a workflow, stored in a git repository.
 
 The fixtures are a git server with a certificate of a test CA, and the adapter that fetches modules.
 """

@@ -84,6 +84,20 @@ def new_graphql_server(tls, submit, **changes):
     return graphql_server(host="127.0.0.1", port=0, tls=tls, service=service)
 
 
+def new_sbatch_server(tls, listen="127.0.0.1:0", **changes):
+    """Return a gRPC server of the Job Definition service, not yet started.
+
+    ``changes`` replaces default arguments.
+    """
+    arguments = {
+        "challenge": lambda _: b"x",
+        "get_sbatch": lambda _: None,
+        "calls": no_limit(),
+        "to_job_id": job_id,
+    }
+    return SBatchServer(listen, tls, **(arguments | changes))
+
+
 def new_http_client(ca, **options):
     """Return an HTTP client that trusts the CA and ignores proxies."""
     context = ssl.create_default_context(cafile=ca)
@@ -110,13 +124,8 @@ class DefinitionServers:
         self.modules = MemoryModules()
         self.service = self.new_service()
         self.graphql = new_graphql_server(server_tls, self.submit, validate=self.validate)
-        self.sbatch = SBatchServer(
-            "127.0.0.1:0",
-            server_tls,
-            challenge=self.challenge,
-            get_sbatch=self.get_sbatch,
-            calls=no_limit(),
-            to_job_id=job_id,
+        self.sbatch = new_sbatch_server(
+            server_tls, challenge=self.challenge, get_sbatch=self.get_sbatch
         )
         self.url = f"https://localhost:{self.graphql.start()}/graphql"
         self.address = f"localhost:{self.sbatch.start()}"

@@ -11,9 +11,9 @@ from tests.adapters.rpc.conftest import (
     new_graphql_server,
     new_graphql_service,
     new_http_client,
-    no_limit,
+    new_sbatch_server,
 )
-from tests.fakes.definitions import job_id, wire_workflow
+from tests.fakes.definitions import wire_workflow
 
 from gridstead.adapters.definitions.job_definitions import submit_workflow
 from gridstead.errors import (
@@ -24,7 +24,6 @@ from gridstead.errors import (
     UnexpectedOutput,
 )
 from gridstead.rpc.definitions.graphql import graphql_server
-from gridstead.rpc.definitions.job_definitions import SBatchServer
 from gridstead.rpc.tls import TlsFiles
 from gridstead.workflow.json_schema import json_schema
 
@@ -32,12 +31,23 @@ LONE_SURROGATE = (
     b'{"query": "mutation S($job: Job!) { submit(job: $job) }", '
     b'"variables": {"job": {"\\udfff": 1}}}'
 )
+VALIDATE = "mutation Validate($module: Module!) { validate(module: $module) }"
+MODULE = {
+    "name": "hello", "description": "Says hello.",
+    "inputs": [{"key": "WHO", "description": "Whom.", "default": "you"}],
+    "minimumResources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0},
+    "steps": [{"run": {"command": "echo $WHO"}}],
+}  # fmt: skip
 
 
 @pytest.fixture
-def http(servers, ca):
+def http(ca):
     with new_http_client(ca) as http:
         yield http
+
+
+def post(http, servers, query=SUBMIT, variables=None):
+    return http.post(servers.url, json={"query": query, "variables": variables or {}})
 
 
 class TestSubmit:
@@ -64,13 +74,6 @@ class TestSubmit:
 
         assert response.status_code == 422
         assert "networks" in response.json()["errors"][0]["message"]
-
-    def test_json_schema_is_served_to_everybody(self, http, servers):
-        response = http.get(servers.url.replace("/graphql", "/workflow.schema.json"))
-
-        assert response.status_code == 200
-        assert response.headers["content-type"] == "application/schema+json"
-        assert response.json() == json_schema()
 
     def test_broken_rule_is_answered_with_status_200_and_errors(self, http, servers):
         response = post(http, servers, variables={"job": wire_workflow(steps=[])})
@@ -100,16 +103,91 @@ class TestSubmit:
         }  # fmt: skip
         assert second["extensions"]["namespace"] == "steps[1].run.shell"
 
-    def test_query_for_a_script_is_refused(self, http, servers):
-        query = (
-            "query Job($batchLocationHash: String!) { job(batchLocationHash: $batchLocationHash) }"
+    def test_request_with_two_workflows_is_refused(self, http, servers):
+        query = "mutation S($job: Job!) { a: submit(job: $job) b: submit(job: $job) }"
+
+        response = post(http, servers, query=query, variables={"job": wire_workflow()})
+
+        assert response.status_code == 422
+
+    def test_unexpected_exception_is_logged_with_its_source_line_and_without_its_message(
+        self, server_tls, ca, caplog
+    ):
+        def submit(*_):
+            raise KeyError("a secret")
+
+        server = new_graphql_server(server_tls, submit)
+
+        answer = answer_of(server, ca, SUBMIT, wire_workflow())
+
+        assert answer["errors"][0]["message"] == "internal error"
+        assert "KeyError at" in caplog.text
+        assert "test_graphql.py" in caplog.text
+        assert "a secret" not in caplog.text
+
+    def test_unavailable_store_is_a_transient_error(self, server_tls, ca):
+        def submit(*_):
+            raise Transient("could not reach the state store", detail="its secret address")
+
+        server = new_graphql_server(server_tls, submit)
+        url = f"https://localhost:{server.start()}/graphql"
+
+        with pytest.raises(JobDefinitionUnavailable) as caught:
+            submit_workflow(url, wire_workflow(), ca=ca)
+
+        server.stop()
+        assert "could not reach the state store" in str(caught.value)
+        assert "its secret address" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "answer", ['{"data": null}', "[]", '{"errors": [5]}', '{"errors": [{}]}']
+    )
+    def test_invalid_answer_raises_unexpected_output(self, monkeypatch, answer):
+        monkeypatch.setattr(httpx, "post", lambda *_, **__: httpx.Response(200, text=answer))
+
+        with pytest.raises(UnexpectedOutput):
+            submit_workflow("https://localhost/graphql", wire_workflow())
+
+    def test_unreadable_ca_is_a_config_error(self, tmp_path):
+        with pytest.raises(ConfigError, match="could not read"):
+            submit_workflow("https://localhost/graphql", wire_workflow(), ca=tmp_path / "none")
+
+    def test_unreachable_service_is_a_transient_error(self, ca):
+        with pytest.raises(JobDefinitionUnavailable):
+            submit_workflow("https://localhost:1/graphql", wire_workflow(), ca=ca)
+
+
+class TestCustomer:
+    def test_our_client_sends_the_customer(self, servers, ca):
+        script_id = submit_workflow(servers.url, wire_workflow(), ca=ca, customer="0x" + "a1" * 20)
+
+        assert servers.scripts.owners[script_id] == "0x" + "a1" * 20
+
+    def test_invalid_customer_address_is_refused(self, servers, ca):
+        with pytest.raises(InvalidWorkflow, match="invalid address"):
+            submit_workflow(servers.url, wire_workflow(), ca=ca, customer="0x1")
+
+    def test_client_repeats_the_request_without_the_customer_for_an_old_service(self, monkeypatch):
+        message = 'Unknown argument "customer" on field "Mutation.submit".'
+        requests = []
+
+        def answer(_url, *, json, **_):
+            requests.append(json)
+            if "customer" in json["variables"]:
+                return httpx.Response(422, json={"errors": [{"message": message}]})
+            return httpx.Response(200, json={"data": {"submit": "x"}})
+
+        monkeypatch.setattr(httpx, "post", answer)
+
+        script_id = submit_workflow(
+            "https://localhost/graphql", wire_workflow(), customer="0x" + "a1" * 20
         )
 
-        response = post(http, servers, query=query, variables={"batchLocationHash": "x"})
+        assert script_id == "x"
+        assert len(requests) == 2
 
-        assert response.status_code == 200
-        assert "provider" in response.json()["errors"][0]["message"]
 
+class TestValidate:
     def test_valid_module_is_accepted(self, http, servers):
         response = post(http, servers, query=VALIDATE, variables={"module": MODULE})
 
@@ -133,12 +211,24 @@ class TestSubmit:
 
         assert response.status_code == 422
 
-    def test_request_with_two_workflows_is_refused(self, http, servers):
-        query = "mutation S($job: Job!) { a: submit(job: $job) b: submit(job: $job) }"
 
-        response = post(http, servers, query=query, variables={"job": wire_workflow()})
+class TestServer:
+    def test_json_schema_is_served_to_everybody(self, http, servers):
+        response = http.get(servers.url.replace("/graphql", "/workflow.schema.json"))
 
-        assert response.status_code == 422
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "application/schema+json"
+        assert response.json() == json_schema()
+
+    def test_query_for_a_script_is_refused(self, http, servers):
+        query = (
+            "query Job($batchLocationHash: String!) { job(batchLocationHash: $batchLocationHash) }"
+        )
+
+        response = post(http, servers, query=query, variables={"batchLocationHash": "x"})
+
+        assert response.status_code == 200
+        assert "provider" in response.json()["errors"][0]["message"]
 
     def test_introspection_is_refused_by_default(self, http, servers):
         assert post(http, servers, query="{ __schema { types { name } } }").status_code == 422
@@ -192,48 +282,6 @@ class TestSubmit:
         assert response.status_code == status
         assert response.json()["errors"][0]["message"]
 
-    def test_unexpected_exception_is_logged_with_its_source_line_and_without_its_message(
-        self, server_tls, ca, caplog
-    ):
-        def submit(*_):
-            raise KeyError("a secret")
-
-        server = new_graphql_server(server_tls, submit)
-
-        answer = answer_of(server, ca, SUBMIT, wire_workflow())
-
-        assert answer["errors"][0]["message"] == "internal error"
-        assert "KeyError at" in caplog.text
-        assert "test_graphql.py" in caplog.text
-        assert "a secret" not in caplog.text
-
-    def test_unavailable_store_is_a_transient_error(self, server_tls, ca):
-        def submit(*_):
-            raise Transient("could not reach the state store", detail="its secret address")
-
-        server = new_graphql_server(server_tls, submit)
-        url = f"https://localhost:{server.start()}/graphql"
-
-        with pytest.raises(JobDefinitionUnavailable) as caught:
-            submit_workflow(url, wire_workflow(), ca=ca)
-
-        server.stop()
-        assert "could not reach the state store" in str(caught.value)
-        assert "its secret address" not in str(caught.value)
-
-    @pytest.mark.parametrize(
-        "answer", ['{"data": null}', "[]", '{"errors": [5]}', '{"errors": [{}]}']
-    )
-    def test_invalid_answer_raises_unexpected_output(self, monkeypatch, answer):
-        monkeypatch.setattr(httpx, "post", lambda *_, **__: httpx.Response(200, text=answer))
-
-        with pytest.raises(UnexpectedOutput):
-            submit_workflow("https://localhost/graphql", wire_workflow())
-
-    def test_unreadable_ca_is_a_config_error(self, tmp_path):
-        with pytest.raises(ConfigError, match="could not read"):
-            submit_workflow("https://localhost/graphql", wire_workflow(), ca=tmp_path / "none")
-
     def test_port_in_use_is_a_config_error(self, servers, server_tls, capfd):
         # https://localhost:PORT/graphql
         port = int(servers.url.split(":")[2].split("/")[0])
@@ -246,75 +294,12 @@ class TestSubmit:
                 service=new_graphql_service(lambda *_: "x"),
             ).start()
         with pytest.raises(ConfigError, match="could not listen"):
-            SBatchServer(
-                servers.address.replace("localhost", "127.0.0.1"),
-                server_tls,
-                challenge=lambda: b"",
-                get_sbatch=lambda _: None,
-                calls=no_limit(),
-                to_job_id=job_id,
-            ).start()
+            new_sbatch_server(server_tls, servers.address.replace("localhost", "127.0.0.1")).start()
 
     def test_missing_certificate_is_a_config_error(self, tmp_path):
         tls = TlsFiles(certificate=tmp_path / "none", key=tmp_path / "none")
 
         with pytest.raises(ConfigError, match="could not read"):
-            graphql_server(
-                host="127.0.0.1", port=0, tls=tls, service=new_graphql_service(lambda *_: "x")
-            )
+            new_graphql_server(tls, lambda *_: "x")
         with pytest.raises(ConfigError, match="could not read"):
-            SBatchServer(
-                "127.0.0.1:0",
-                tls,
-                challenge=lambda _: b"",
-                get_sbatch=lambda _: None,
-                calls=no_limit(),
-                to_job_id=job_id,
-            ).start()
-
-    def test_unreachable_service_is_a_transient_error(self, ca):
-        with pytest.raises(JobDefinitionUnavailable):
-            submit_workflow("https://localhost:1/graphql", wire_workflow(), ca=ca)
-
-
-VALIDATE = "mutation Validate($module: Module!) { validate(module: $module) }"
-MODULE = {
-    "name": "hello", "description": "Says hello.",
-    "inputs": [{"key": "WHO", "description": "Whom.", "default": "you"}],
-    "minimumResources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0},
-    "steps": [{"run": {"command": "echo $WHO"}}],
-}  # fmt: skip
-
-
-def post(http, servers, query=SUBMIT, variables=None):
-    return http.post(servers.url, json={"query": query, "variables": variables or {}})
-
-
-class TestCustomer:
-    def test_our_client_sends_the_customer(self, servers, ca):
-        script_id = submit_workflow(servers.url, wire_workflow(), ca=ca, customer="0x" + "a1" * 20)
-
-        assert servers.scripts.owners[script_id] == "0x" + "a1" * 20
-
-    def test_invalid_customer_address_is_refused(self, servers, ca):
-        with pytest.raises(InvalidWorkflow, match="invalid address"):
-            submit_workflow(servers.url, wire_workflow(), ca=ca, customer="0x1")
-
-    def test_client_repeats_the_request_without_the_customer_for_an_old_service(self, monkeypatch):
-        message = 'Unknown argument "customer" on field "Mutation.submit".'
-        requests = []
-
-        def answer(_url, *, json, **_):
-            requests.append(json)
-            if "customer" in json["variables"]:
-                return httpx.Response(422, json={"errors": [{"message": message}]})
-            return httpx.Response(200, json={"data": {"submit": "x"}})
-
-        monkeypatch.setattr(httpx, "post", answer)
-
-        script_id = submit_workflow(
-            "https://localhost/graphql", wire_workflow(), customer="0x" + "a1" * 20
-        )
-
-        assert script_id == "x"
-        assert len(requests) == 2
+            new_sbatch_server(tls).start()

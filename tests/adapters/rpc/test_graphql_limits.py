@@ -183,7 +183,7 @@ class TestMonitoring:
         arguments = (f"{url}/graphql", wire_workflow())
         callers = [
             threading.Thread(target=submit_workflow, args=arguments, kwargs={"ca": ca})
-            for _ in range(45)  # more than WORKERS
+            for _ in range(WORKERS + 4)
         ]
         for caller in callers:
             caller.start()

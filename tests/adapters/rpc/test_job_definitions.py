@@ -17,13 +17,9 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.adapters.rpc.conftest import new_sbatch_server
 from tests.fakes.certificates import Authority
-from tests.fakes.definitions import (
-    Wallet,
-    job_id,
-    matched_job,
-    wire_workflow,
-)
+from tests.fakes.definitions import Wallet, matched_job, wire_workflow
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.definitions.job_definitions import JobDefinitionClient, ProviderWallet
@@ -38,7 +34,6 @@ from gridstead.errors import (
 )
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
-from gridstead.rpc.definitions.job_definitions import SBatchServer
 from gridstead.rpc.peer_limit import PeerLimit
 
 CUSTOMER = "0x" + "c0" * 20
@@ -268,14 +263,7 @@ class TestOtherClients:
 
     def test_caller_above_the_call_rate_is_refused(self, server_tls, ca):
         limit = PeerLimit(per_s=0.001, burst=1, subject="calls")
-        server = SBatchServer(
-            "127.0.0.1:0",
-            server_tls,
-            challenge=lambda _: b"x",
-            get_sbatch=lambda _: None,
-            calls=limit,
-            to_job_id=job_id,
-        )
+        server = new_sbatch_server(server_tls, calls=limit)
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
             stubs = Stubs(channel)
             stubs.auth.Challenge(ChallengeRequest())
@@ -288,14 +276,7 @@ class TestOtherClients:
         limit = PeerLimit(
             per_s=0.001, burst=1, subject="calls", proxies=(ip_network("127.0.0.0/8"),)
         )
-        server = SBatchServer(
-            "127.0.0.1:0",
-            server_tls,
-            challenge=lambda _: b"x",
-            get_sbatch=lambda _: None,
-            calls=limit,
-            to_job_id=job_id,
-        )
+        server = new_sbatch_server(server_tls, calls=limit)
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
 
             def call_from(address):

@@ -19,7 +19,7 @@ from gridstead.adapters.logs.client import LoggerClient, LogQuery
 from gridstead.domain.logs.log import Stream
 
 ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
-LOGGER_ROUND = 5  # every fifth round kills the logger, and each other round the writer
+LOGGER_ROUND = 5  # every fifth round kills the logger; the others kill the writer
 LINE_INTERVAL_S = 0.001
 TIMEOUT_S = 30
 # Restarts a writer that was killed, as the script of a job does. $0 is Python, $1 the file with the

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gRPC-web server of the logger, which web pages of a portal use.
-
-The tests encode and decode gRPC-web frames themselves.
-"""
+"""The gRPC-web server of the logger, which web pages of a portal use."""
 
 from __future__ import annotations
 
 import base64
-import ssl
 import time
 from urllib.parse import unquote
 
 import httpx
 import pytest
+from tests.adapters.rpc.web_logger import BINARY, PORTAL, TEXT, WebLogger, frame, frames
 from tests.fakes.definitions import Wallet
 
-from gridstead.adapters.channel import GrpcPeer
 from gridstead.adapters.logs.client import LoggerClient
 from gridstead.domain.logs.access import read_text, watch_text
 from gridstead.domain.logs.log import Chunk, Stream
@@ -33,82 +29,9 @@ from gridstead.rpc.logs.server import LoggerServer
 from gridstead.rpc.logs.web import Web
 
 NAME = "0x" + "07" * 32
-PORTAL = "https://portal.example"
-TEXT, BINARY = "application/grpc-web-text", "application/grpc-web+proto"
 # Values of grpc-status.
 OK, INVALID_ARGUMENT, DEADLINE_EXCEEDED = "0", "3", "4"
 UNAVAILABLE, UNAUTHENTICATED = "14", "16"
-TRAILER_FLAG = 0x80  # of the frame with the trailers
-
-
-class WebLogger:
-    """A client that sends the requests of a browser to a logger with a gRPC-web server."""
-
-    def __init__(self, server, authority, readers):
-        self.peer = GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate)
-        self.url = f"https://localhost:{server.web_port}/logger.v1alpha1.LoggerAPI/"
-        self.readers = readers
-        self.http = httpx.Client(
-            verify=ssl.create_default_context(cafile=authority.certificate), trust_env=False
-        )
-
-    def open(self, method, body, content_type=TEXT, **headers):
-        """Start a call. Return a context manager that yields the response."""
-        all_headers = {
-            "content-type": content_type,
-            "accept": content_type,
-            "x-grpc-web": "1",
-            "origin": PORTAL,
-            **headers,
-        }
-        return self.http.stream(
-            "POST", self.url + method, content=body, timeout=10, headers=all_headers
-        )
-
-    def call(self, method, body, content_type=TEXT, **headers):
-        """Make a call, wait for its end, and return the messages and the trailers."""
-        with self.open(method, body, content_type, **headers) as response:
-            assert response.status_code == 200
-            all_frames = frames(response.iter_bytes(), is_text=content_type.startswith(TEXT))
-            *message_frames, (trailer_flags, trailer) = all_frames
-        assert trailer_flags == TRAILER_FLAG
-        messages = []
-        for flags, data in message_frames:
-            assert flags == 0
-            messages.append(data)
-        trailers = dict(line.split(": ", 1) for line in trailer.decode().splitlines())
-        return messages, trailers
-
-
-def frame(message):
-    """Return a message as a gRPC-web frame: flags (one byte), length (four bytes), message."""
-    data = message.SerializeToString()
-    return b"\0" + len(data).to_bytes(4, "big") + data
-
-
-def frames(pieces, *, is_text):
-    """Yield (flags, data) of each frame. ``pieces`` are the parts of the body as they arrive."""
-    data = b""
-    for piece in decode_base64(pieces) if is_text else pieces:
-        data += piece
-        while len(data) >= 5:
-            end = 5 + int.from_bytes(data[1:5], "big")
-            if len(data) < end:
-                break
-            yield data[0], data[5:end]
-            data = data[end:]
-    assert data == b""
-
-
-def decode_base64(pieces):
-    """Yield the bytes of base64 text. Padding may occur after any four characters."""
-    text = b""
-    for piece in pieces:
-        text += piece
-        while len(text) >= 4:
-            yield base64.b64decode(text[:4], validate=True)
-            text = text[4:]
-    assert text == b""
 
 
 def wait_until(condition):

@@ -291,7 +291,7 @@ class TestReaders:
 
     @pytest.mark.parametrize("factor", [1, 1000])  # seconds or milliseconds
     @pytest.mark.parametrize("age_s", [301, -301])
-    def test_signature_that_is_older_or_newer_than_five_minutes_is_refused(
+    def test_signature_is_refused_if_its_time_differs_by_more_than_five_minutes(
         self, stub, owner, clock, factor, age_s
     ):
         timestamp = (clock.now() - age_s) * factor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the rate limits per caller, and of the metrics of calls."""
+"""Tests of the rate limits per caller."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_network
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from gridstead.errors import TooMuch, Transient
+from gridstead.errors import TooMuch
 from gridstead.rpc import peer_limit
-from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.rpc.peer_limit import PeerLimit, RemoteCaller, caller_host, grpc_caller, to_peer
 
 
@@ -144,55 +142,3 @@ def test_caller_has_one_limit_with_and_without_a_known_proxy(now):
     with pytest.raises(TooMuch):
         # The first caller now calls directly, without the proxy. The limit knows this caller.
         limit.take(RemoteCaller("198.51.100.7"))
-
-
-def samples_of(metrics):
-    """Return the samples by name and label values, as prometheus_client parses them."""
-    families = text_string_to_metric_families(metrics.text())
-    samples = {}
-    for family in families:
-        for sample in family.samples:
-            samples[sample.name, *sample.labels.values()] = sample.value
-    return samples
-
-
-class TestMetrics:
-    def test_outcomes_are_counted(self):
-        metrics = Metrics({})
-
-        def fail(error):
-            raise error
-
-        metrics.counted("call", lambda: 1)()
-        for error in (TooMuch("x"), TooMuch("x"), KeyError("x")):
-            with pytest.raises(type(error)):
-                metrics.counted("call", fail)(error)
-
-        samples = samples_of(metrics)
-        assert samples["gridstead_calls_total", "call", "ok"] == 1
-        assert samples["gridstead_calls_total", "call", "too-much"] == 2
-        assert samples["gridstead_calls_total", "call", "bug"] == 1
-        assert samples["gridstead_call_seconds_total", "call"] > 0
-
-    def test_gauges_are_read_at_each_request(self):
-        scripts, revisions = [], {"a.example.org": 7, "b.example.org": 8}
-        metrics = Metrics(
-            {
-                "gridstead_scripts": Gauge("Scripts that are stored.", lambda: len(scripts)),
-                "gridstead_cvmfs_revision": Gauge("Revision.", lambda: revisions, "repository"),
-            }
-        )
-        scripts.append("one")
-
-        assert samples_of(metrics) == {
-            ("gridstead_scripts",): 1,
-            ("gridstead_cvmfs_revision", "a.example.org"): 7,
-            ("gridstead_cvmfs_revision", "b.example.org"): 8,
-        }
-
-    def test_failing_gauge_raises_its_error(self):
-        def fail():
-            raise Transient("could not reach the state store")
-
-        with pytest.raises(Transient):
-            Metrics({"a": Gauge("b", fail)}).text()

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of playbook runs with the real ansible-runner on this host, and of run records."""
+"""Tests of playbook runs with the real ansible-runner on this host."""
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 
 import pytest
 
-from gridstead.adapters.site.events import difference, message, to_event, to_task
-from gridstead.adapters.site.notes import to_notes
-from gridstead.adapters.site.run_records import RunRecordFiles
 from gridstead.adapters.site.runs import AnsiblePlaybooks
 from gridstead.domain.site.playbook import (
     HostFinished,
@@ -19,14 +15,11 @@ from gridstead.domain.site.playbook import (
     PlayStarted,
     PrintedText,
     RunOutcome,
-    TaskOutcome,
     TaskStarted,
     changes,
     effects,
     failures,
 )
-from gridstead.domain.site.run_record import Circumstances, FailedTask, RunRecord
-from gridstead.errors import UnexpectedOutput
 from gridstead.ports.site import Stop
 
 SECRET = "topsecret"
@@ -254,161 +247,3 @@ def test_host_key_checking_is_on(checkout, monkeypatch):
 
     (failure,) = failures(run.events)
     assert failure.message == "True"
-
-
-def test_message_of_a_loop_contains_each_failure_once():
-    results = [
-        {"failed": True, "msg": "a", "stderr": "b"},
-        {"failed": True, "msg": "a"},
-        {"msg": "fine"},
-    ]
-
-    assert message({"msg": "One or more items failed"}, results) == "a\nb"
-
-
-def test_message_of_a_task_with_no_log_is_hidden():
-    result = {"censored": "hidden", "msg": SECRET}
-    data = {"host": "a", "task": "x", "res": result}
-
-    message = to_event({"event": "runner_on_failed", "event_data": data}).message
-
-    assert "no_log" in message
-    assert SECRET not in message
-
-
-def test_target_of_a_debug_task_is_its_message():
-    result = {"changed": True, "msg": "KillWait: reconfigure"}
-    data = {"host": "a", "task": "x", "task_action": "ansible.builtin.debug", "res": result}
-
-    event = to_event({"event": "runner_on_ok", "event_data": data})
-
-    assert event.targets == ("KillWait: reconfigure",)
-
-
-def test_unit_state_of_a_systemd_task_is_the_requested_state():
-    arguments = {"name": "slurmd", "state": "restarted"}
-    result = {"changed": True, "invocation": {"module_args": arguments}}
-    data = {
-        "host": "a",
-        "task": "x",
-        "task_action": "ansible.builtin.systemd_service",
-        "res": result,
-    }
-
-    event = to_event({"event": "runner_on_ok", "event_data": data})
-
-    assert event.outcome is TaskOutcome.CHANGED
-    assert event.targets == ("slurmd",)
-    assert event.unit_state == "restarted"
-
-
-def test_unit_state_of_a_daemon_task_is_the_resulting_state():
-    """Module daemon has no argument ``state``. The module itself decides whether to restart."""
-    arguments = {"name": "gridstead-agent", "reads": [], "restart": True}
-    result = {"changed": True, "state": "restarted", "invocation": {"module_args": arguments}}
-    data = {"host": "a", "task": "x", "task_action": "daemon", "res": result}
-
-    event = to_event({"event": "runner_on_ok", "event_data": data})
-
-    assert event.targets == ("gridstead-agent",)
-    assert event.unit_state == "restarted"
-
-
-@pytest.mark.parametrize(
-    ("role", "name"), [("gridstead.site.base", "base"), ("base", "base"), (None, "")]
-)
-def test_role_is_named_without_its_collection(role, name):
-    assert to_task({"task": "Write /etc/hosts", "role": role}).role == name
-
-
-@pytest.mark.parametrize(
-    ("diff", "lines"),
-    [
-        (["not a mapping"], []),
-        ({"prepared": "-a\n+b"}, ["-a", "+b"]),
-        ({"before": {"mode": "0644"}, "after": {"mode": "0600"}}, ["-mode: 0644", "+mode: 0600"]),
-    ],
-)
-def test_diff_is_read_in_every_format_of_ansible(diff, lines):
-    diff_lines = difference(diff).splitlines()
-
-    headers = ("---", "+++", "@@")
-    assert [line for line in diff_lines if not line.startswith(headers)] == lines
-
-
-def test_long_diff_is_truncated():
-    diff_lines = difference({"before": "", "after": "x\n" * 1000}).splitlines()
-
-    assert len(diff_lines) == 201
-    # The diff has 1003 lines: 3 header lines and 1000 added lines. 200 lines are kept, and the last
-    # line says how many are not: 803.
-    assert "803" in diff_lines[-1]
-
-
-def test_flushed_handlers_are_not_pending():
-    # "waits" names the handlers that the task has notified. A flush runs these handlers.
-    notes = [
-        {"kind": "changed", "host": "a", "task": "1", "waits": "x,y"},
-        {"kind": "flushed", "host": "a"},
-        {"kind": "changed", "host": "a", "task": "2", "waits": "z"},
-        {"kind": "changed", "host": "b", "task": "2", "waits": ""},
-    ]
-
-    assert to_notes(notes, check=False).waiting == {"a": ("z",)}
-    assert to_notes(notes, check=True).waiting == {}
-
-
-def record(number):
-    """Return the record of a failed `gridstead provider apply` that started at ``number`` s."""
-    circumstances = Circumstances(
-        by="me@here", commit="abc", started_at=number, ended_at=number + 1
-    )
-    return RunRecord(
-        id=f"{number}-apply",
-        command="apply",
-        circumstances=circumstances,
-        inventory=None,
-        limit=None,
-        tags=None,
-        outcome=RunOutcome.FAILED,
-        changed={"a": ("x", "y")},
-        failed=(FailedTask(host="a", task="z", message="no"),),
-        waiting={"a": ("w",)},
-    )
-
-
-def test_records_are_read_newest_first(tmp_path):
-    records = RunRecordFiles(tmp_path / "state" / "runs")
-    records.add(record(1))
-    records.add(record(2))
-
-    assert records.all() == (record(2), record(1))
-
-
-def test_records_are_readable_only_by_their_owner(tmp_path):
-    folder = tmp_path / "runs"
-    RunRecordFiles(folder).add(record(1))
-
-    modes = [path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())]
-    assert modes == [0o700, 0o600]
-
-
-def test_two_records_with_the_same_id_are_read_newest_first(tmp_path):
-    first = record(1)
-    second = replace(first, outcome=RunOutcome.SUCCEEDED)
-    records = RunRecordFiles(tmp_path)
-    records.add(first)
-    records.add(second)
-
-    assert records.all() == (second, first)
-
-
-def test_damaged_record_is_refused(tmp_path):
-    (tmp_path / "1-apply.json").write_text("{}")
-
-    with pytest.raises(UnexpectedOutput, match="1-apply"):
-        RunRecordFiles(tmp_path).all()
-
-
-def test_missing_folder_contains_no_records(tmp_path):
-    assert RunRecordFiles(tmp_path / "missing").all() == ()

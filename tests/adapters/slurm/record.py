@@ -5,8 +5,8 @@ Each command has its own file.
 
 Usage: record.py SSH_CONFIG [CONTROLLER]
 
-The lab must have a running cluster, two wallet users and an empty queue. The recording takes about
-two minutes, because one job runs until its time limit.
+The lab must have a running cluster, the wallet user USER and an empty queue. The recording takes
+about two minutes, because one job runs until its time limit.
 """
 
 from __future__ import annotations

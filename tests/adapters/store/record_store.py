@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tests.adapters.store.conftest import SqlStore
-from tests.adapters.store.test_store import (
+from tests.adapters.store.rows import (
     ACCOUNT,
     REGISTER,
     SETTLE,

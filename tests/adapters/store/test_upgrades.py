@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.adapters.store.conftest import SqlStore
 from tests.adapters.store.record_store import CALLS, entries_of_job
-from tests.adapters.store.test_store import ACCOUNT, block, entry, job_key, transaction
+from tests.adapters.store.rows import ACCOUNT, block, entry, job_key, transaction
 
 from gridstead.domain.supervisor.journal import EntryKind
 from gridstead.domain.transactions.calls import Refuse
