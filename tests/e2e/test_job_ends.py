@@ -258,19 +258,9 @@ def test_secrets_of_a_job_are_not_found_outside_of_the_allowed_places(
     connection = many_customers.connect(customer)
     connection.wait_cold(submitted_jobs.values(), timeout=400)
     connection.close()
-    ids = [lab.sacct(f"0x{number:064x}")[-1]["jobid"] for number in submitted_jobs.values()]
+    slurm_ids = [lab.sacct(f"0x{number:064x}")[-1]["jobid"] for number in submitted_jobs.values()]
 
-    for slurm_id in ids:
-        for token in lab.sh("controller", PRINT_LOG_TOKEN.format(slurm_id)).splitlines():
-            secret_search.add("log token", token)
-    for slurm_id in ids:
-        script = f"scontrol write batch_script {slurm_id} -"
-        secret_search.search_output("script", "controller", script)
-    for host in lab.hosts:
-        journal = "journalctl --all --output=export --since=-1h"
-        secret_search.search_output("journal", host, journal)
-    secret_search.search_output("database", "db", DUMP_DATABASE)
-    secret_search.search_files()
+    search_everywhere(lab, secret_search, slurm_ids)
 
     sightings = sorted(secret_search.sightings)
     disclosed = {sighting.kind for sighting in sightings if sighting.secret == "disclosed"}
@@ -283,6 +273,21 @@ def test_secrets_of_a_job_are_not_found_outside_of_the_allowed_places(
     for sighting in sightings:
         if sighting.secret != "disclosed":
             assert is_allowed(sighting), sighting
+
+
+def search_everywhere(lab, secret_search, slurm_ids):
+    """Search scripts, journals, the database and files for the secrets and the jobs' log tokens."""
+    for slurm_id in slurm_ids:
+        for token in lab.sh("controller", PRINT_LOG_TOKEN.format(slurm_id)).splitlines():
+            secret_search.add("log token", token)
+    for slurm_id in slurm_ids:
+        script = f"scontrol write batch_script {slurm_id} -"
+        secret_search.search_output("script", "controller", script)
+    for host in lab.hosts:
+        journal = "journalctl --all --output=export --since=-1h"
+        secret_search.search_output("journal", host, journal)
+    secret_search.search_output("database", "db", DUMP_DATABASE)
+    secret_search.search_files()
 
 
 def is_allowed(sighting):

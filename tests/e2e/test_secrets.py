@@ -74,20 +74,26 @@ def public_key_of(key):
     return public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
+def public_and_secret_texts(folder):
+    """Return the public and the secret texts of the files in the inventory's folder of secrets."""
+    public_texts, secret_texts = [], []
+    for path in folder.rglob("*"):
+        if not path.is_file():
+            continue
+        is_public = path.name in PUBLIC_FILES or path.suffix == ".address"
+        (public_texts if is_public else secret_texts).append(path.read_text())
+        if path.suffix == ".key":  # the file of a private key also contains the public key
+            public_texts.append(public_key_of(path.read_text()))
+    return public_texts, secret_texts
+
+
 @pytest.fixture(scope="module")
 def secrets(lab):
     """Return the secret lines of all files in the inventory's folder of secrets."""
-    text_by_file = {path: path.read_text() for path in lab.secrets.rglob("*") if path.is_file()}
-    public_files = {
-        path for path in text_by_file if path.name in PUBLIC_FILES or path.suffix == ".address"
-    }
-    public_texts = [text_by_file[path] for path in public_files]
-    # The file of a private key also contains the public key.
-    for path, text in text_by_file.items():
-        if path.suffix == ".key":
-            public_texts.append(public_key_of(text))
-    secret_texts = [text for path, text in text_by_file.items() if path not in public_files]
-    lines = {line.strip() for text in secret_texts for line in text.splitlines()}
+    public_texts, secret_texts = public_and_secret_texts(lab.secrets)
+    lines = set()
+    for text in secret_texts:
+        lines.update(line.strip() for line in text.splitlines())
     secret_lines = []
     for line in sorted(lines):
         is_public = line.startswith("-----") or any(line in text for text in public_texts)

@@ -44,6 +44,12 @@ def test_a_new_release_is_not_active_before_the_switch(host, wheels):
     assert host.switch("next") == ""
     assert host.switch("works") == ""
 
+
+def test_the_former_release_is_kept_after_the_switch(host, wheels):
+    host.install(wheels["one"])
+    host.switch("next")
+    host.switch("works")
+
     assert host.install(wheels["two"]) == "changed"
 
     assert host.run_command() == "one locked"
