@@ -56,7 +56,7 @@ demo: up ## Run one job on the lab, from its workflow to its payment.
 	@python tools/demo.py
 
 test: setup ## Run every check of the project, on a lab that is built and removed.
-	@tools/test
+	@tools/test $(SCENARIOS)
 
 check: setup ## Run every check that needs no hosts.
 	@tools/check

@@ -72,6 +72,12 @@ def test_a_scenario_runs_all_its_tests(file):
     assert folders == verified_folders
 
 
+def dry_run(*arguments):
+    """Return the commands that make would run."""
+    argv = ["make", "--dry-run", *arguments]
+    return subprocess.run(argv, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout
+
+
 @pytest.fixture
 def run_scenarios(tmp_path, monkeypatch):
     """Return a function that runs a make target with a fake molecule.
@@ -87,10 +93,7 @@ def run_scenarios(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     def run(target):
-        dry_run = subprocess.run(
-            ["make", "--dry-run", target], cwd=CHECKOUT, check=True, capture_output=True, text=True
-        )
-        (command,) = re.findall(r"^tools/molecule.*", dry_run.stdout, re.MULTILINE)
+        (command,) = re.findall(r"^tools/molecule.*", dry_run(target), re.MULTILINE)
         subprocess.run(command.split(), cwd=CHECKOUT, check=True, capture_output=True)
         return sorted(record.read_text().split())
 
@@ -107,7 +110,14 @@ def test_make_molecule_runs_the_documented_scenarios_of_ci(run_scenarios):
     documented_names = re.findall(r"`(\w+)`", list_on_page)
 
     assert run_scenarios("molecule") == sorted(documented_names)
-    assert "\nmake molecule\n" in (CHECKOUT / ".ci/run").read_text()
+    ci_program = (CHECKOUT / ".ci/run").read_text()
+    assert f'\nmake test SCENARIOS="{" ".join(documented_names)}"\n' in ci_program
+
+
+def test_make_test_passes_the_scenarios_to_tools_test():
+    commands = dry_run("test", "SCENARIOS=default single").splitlines()
+
+    assert commands[-1] == "tools/test default single"
 
 
 def test_the_documentation_lists_every_scenario():
