@@ -32,14 +32,14 @@ contract Constants is IConstants, Owned {
         emit ConstantChanged("minimumAmount", _minimumAmount);
     }
 
-    /// @notice Sets cancellationFeeMinute: at most the minutes of ten years.
+    /// @notice Sets cancellationFeeMinute: 0 to the number of minutes in ten years.
     function setCancellationFeeMinute(uint256 _cancellationFeeMinute) external onlyOwner {
         _bound(_cancellationFeeMinute, 0, MAX_MINUTES);
         cancellationFeeMinute = _cancellationFeeMinute;
         emit ConstantChanged("cancellationFeeMinute", _cancellationFeeMinute);
     }
 
-    /// @notice Sets billDurationDeltaMinute: at most the minutes of ten years.
+    /// @notice Sets billDurationDeltaMinute: 0 to the number of minutes in ten years.
     function setBillDurationDeltaMinute(uint256 _billDurationDeltaMinute) external onlyOwner {
         _bound(_billDurationDeltaMinute, 0, MAX_MINUTES);
         billDurationDeltaMinute = _billDurationDeltaMinute;
@@ -60,7 +60,7 @@ contract Constants is IConstants, Owned {
         emit ConstantChanged("topUpSliceDurationMin", _topUpSliceDurationMin);
     }
 
-    /// @notice Sets deepsquareCut: at most 100 percent.
+    /// @notice Sets deepsquareCut: 0 to 100 percent.
     function setDeepsquareCut(uint256 _deepsquareCut) external onlyOwner {
         _bound(_deepsquareCut, 0, MAX_CUT);
         deepsquareCut = _deepsquareCut;

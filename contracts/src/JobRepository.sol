@@ -59,7 +59,8 @@ contract JobRepository is IJobRepository, Roles {
         record.provider = address(0);
         record.pricePerMinute = 0;
         record.claimTime = 0;
-        // The next claim emits the minutes of the whole escrow, which includes a pending top-up.
+        // The next claim emits the minutes of the whole escrow. They include the minutes of a
+        // pending top-up, so the top-up must not be emitted again.
         if (record.pendingTopUp != 0) record.pendingTopUp = 0;
     }
 

@@ -13,9 +13,9 @@ import {JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "./Types
 
 /// @notice The effects of each step of a job on records, queues and credits. MetaScheduler checks
 /// the rights of the caller before a step. JobRepository checks whether the transition is legal.
-/// @dev Credits are transferred last. If a transfer fails, the whole call reverts. When credits are
-/// paid out, the record already has its final state, so a reentrant call by the token cannot obtain
-/// more credits.
+/// @dev Credits are transferred last. If a transfer fails, the whole call reverts. Before credits
+/// are paid out, the record gets its final state. Therefore a reentrant call by the token cannot
+/// obtain more credits.
 abstract contract JobSteps is IMetaScheduler {
     uint256 internal constant SECONDS_PER_MINUTE = 60;
     uint256 private constant NEVER = type(uint256).max;
@@ -79,7 +79,7 @@ abstract contract JobSteps is IMetaScheduler {
         if (startTime < job.claimTime) startTime = job.claimTime;
         jobs.setRunning(jobId, startTime);
         providerManager.incJobCount(job.provider);
-        emit JobStarted(jobId, job.provider, uint64(startTime)); // Not after now.
+        emit JobStarted(jobId, job.provider, uint64(startTime)); // Safe: startTime is at most now.
     }
 
     function _settle(
@@ -148,7 +148,7 @@ abstract contract JobSteps is IMetaScheduler {
     }
 
     function _topUp(JobId jobId, JobTerms memory job, address payer, uint256 amount) internal {
-        if (amount == 0) return; // Accepted for compatibility, without effect.
+        if (amount == 0) return; // Existing clients expect no revert.
         bool isFirst = jobs.addTopUp(jobId, amount);
         emit JobToppedUp(jobId, job.provider, amount);
         if (isFirst) _queue(IProviderJobQueues.Kind.TOP_UP, job.provider, jobId);
@@ -204,7 +204,8 @@ abstract contract JobSteps is IMetaScheduler {
         return end + constants.settleGrace();
     }
 
-    /// @dev The whole minutes that are paid for and have not elapsed. 0 for an overdue job.
+    /// @dev The whole minutes that are paid for and have not elapsed. The result is 0 for an
+    /// overdue job.
     function _remainingMinutes(JobTerms memory job) internal view returns (uint256) {
         uint256 paid = Billing.minutesDown(job.maxCost, job.pricePerMinute);
         if (job.status != JobStatus.RUNNING) return paid;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice The id of a job in this set of contracts: a counter from 1 that is never reused.
+/// @notice The id of a job. The jobs of a JobRepository are numbered from 1.
 type JobId is bytes32;
 
-/// @notice The states of a job. The first four are hot (escrow held), the last five are cold
-/// (escrow paid out).
+/// @notice The states of a job. The first four are called hot: the job has not ended, and its
+/// escrow is held. The last five are called cold: the job has ended, and its escrow is paid out.
 enum JobStatus {
     PENDING,
     META_SCHEDULED,
@@ -31,9 +31,9 @@ struct Affinity {
 }
 
 /// @notice The resources of a job and the location of its script.
-/// @dev `gpus` is for the whole job. `memPerCpu` is in MB. `storageType` is a number from 0 to 4,
-/// not an enum: an invalid number reverts with InvalidJobDefinition, but an invalid enum would
-/// revert without data.
+/// @dev `gpus` is for the whole job. `memPerCpu` is in MB. `storageType` is a number from 0 to 4.
+/// It is not an enum, because a call with an invalid enum would revert without data. An invalid
+/// number reverts with InvalidJobDefinition.
 struct JobDefinition {
     uint64 gpus;
     uint64 memPerCpu;
@@ -78,9 +78,9 @@ struct Job {
     int64 exitCode;
 }
 
-/// @notice The fields of a job that decisions depend on, without the strings.
-/// @dev `pricePerMinute` is the price of the whole job, fixed at its match. Times are seconds since
-/// 1970.
+/// @notice The fields of a job that the contracts need for their decisions.
+/// @dev `pricePerMinute` is the price for all resources of the job together, fixed at the match.
+/// Times are seconds since 1970.
 struct JobTerms {
     JobStatus status;
     address customer;
@@ -119,8 +119,8 @@ struct Provider {
     bool isBanned;
 }
 
-/// @notice An element of a batch of matches. `maxPricePerMinute` is the maximum price of the whole
-/// job.
+/// @notice An element of a batch of matches. `maxPricePerMinute` is the maximum price for all
+/// resources of the job together.
 struct Match {
     JobId jobId;
     address provider;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice A contract with one owner, who may transfer or renounce the ownership. It has the errors
-/// and events of OpenZeppelin 4.
+/// @notice A contract with one owner, who may transfer or renounce the ownership. The errors and
+/// events are those of OpenZeppelin 4.
 /// @dev The ownership is transferred either at once, as in OpenZeppelin, or by an offer that the
-/// new owner accepts. With an offer, a wrong address does not make the contract unusable.
+/// new owner accepts. An offer to a wrong address is harmless, because the old owner can replace
+/// it.
 abstract contract Owned {
     address public owner;
     /// @notice The account that may accept the ownership; 0 if there is no offer.

@@ -6,19 +6,19 @@ interface IConstants {
     /// @notice The minimum escrow of a new job, in wei of Credit.
     function minimumAmount() external view returns (uint256);
 
-    /// @notice Retained for existing clients. A cancellation has no fee.
+    /// @notice Not used, because a cancellation has no fee. Retained for existing clients.
     function cancellationFeeMinute() external view returns (uint256);
 
-    /// @notice Retained for existing clients. A bill is limited to the elapsed time, without a
-    /// tolerance.
+    /// @notice Not used, because a bill is limited to the elapsed time, without a tolerance.
+    /// Retained for existing clients.
     function billDurationDeltaMinute() external view returns (uint256);
 
     /// @notice The claim timeout, in blocks. If the provider has not claimed a job this many blocks
     /// after the match, the match can be expired.
     function claimJobTimeout() external view returns (uint64);
 
-    /// @notice The minutes that one delegated top-up pays for. A delegated top-up is allowed if at
-    /// most this number of minutes remains.
+    /// @notice The minutes that one delegated top-up (topUpJobDelegate) pays for. Such a top-up is
+    /// allowed if the escrow pays for at most this number of further minutes.
     function topUpSliceDurationMin() external view returns (uint64);
 
     /// @notice The fee, in percent of the cost.
@@ -28,7 +28,8 @@ interface IConstants {
     /// claim, the job can be expired.
     function startTimeout() external view returns (uint64);
 
-    /// @notice The settlement timeout, in seconds. If a running job is not settled this many
-    /// seconds after the end of its paid time, or after a request to cancel it, it can be expired.
+    /// @notice The settlement timeout, in seconds. The timeout of a running job starts at the end
+    /// of its paid time, or at an earlier request to cancel the job. If the job is not settled
+    /// before the timeout, it can be expired.
     function settleGrace() external view returns (uint64);
 }

@@ -25,8 +25,8 @@ interface IJobRepository {
     /// @notice Matches a PENDING job to a provider at a fixed price.
     function setMatched(JobId jobId, address provider, uint256 pricePerMinute) external;
 
-    /// @notice Returns a job that has not started to PENDING, and clears its provider, price and
-    /// claim.
+    /// @notice Makes a matched or claimed job PENDING again, and clears its provider, price, claim
+    /// time and pending top-up.
     function setUnmatched(JobId jobId) external;
 
     /// @notice Marks a matched job as claimed and returns the values that the claim emits for the
@@ -62,7 +62,8 @@ interface IJobRepository {
     /// @notice Sets whether other accounts may top up the job from the customer's allowance.
     function setDelegateSpendingAuthority(JobId jobId, bool delegateSpendingAuthority) external;
 
-    /// @notice Adds `amount` to the escrow. Returns true if no earlier top-up is pending.
+    /// @notice Adds `amount` to the escrow. The top-up is pending until takeTopUp. Returns true if
+    /// no earlier top-up is pending.
     function addTopUp(JobId jobId, uint256 amount) external returns (bool isFirst);
 
     /// @notice Clears the pending top-up. Returns the escrow before and after the top-up, and the
@@ -84,7 +85,7 @@ interface IJobRepository {
     /// exist.
     function termsMany(JobId[] calldata jobIds) external view returns (JobTerms[] memory);
 
-    /// @notice The resources that the price depends on, and the escrow. Reverts with InvalidJob if
+    /// @notice The escrow, and the resources that the price depends on. Reverts with InvalidJob if
     /// the job does not exist.
     function resources(JobId jobId)
         external
@@ -97,12 +98,12 @@ interface IJobRepository {
             uint256 maxCost
         );
 
-    /// @notice The price per minute of the whole job, in wei, fixed at its match. It is 0 before
-    /// the match.
+    /// @notice The price of one minute of run time, in wei of Credit, for all resources of the job
+    /// together. The price is fixed at the match. Before the match it is 0.
     function pricePerMinute(JobId jobId) external view returns (uint256);
 
-    /// @notice All jobs of a customer, oldest first. Warning: the result is unbounded; see
-    /// getByCustomerPage.
+    /// @notice All jobs of a customer, oldest first. Warning: the result has no maximum length. Use
+    /// getByCustomerPage to read it in parts.
     function getByCustomer(address customer) external view returns (JobId[] memory);
 
     /// @notice At most `howMany` jobs of a customer, starting at position `cursor`, and the

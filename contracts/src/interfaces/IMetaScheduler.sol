@@ -11,8 +11,8 @@ import {JobDefinition, JobId, JobStatus, Match, Settlement, Start} from "../Type
 /// - A transfer from this contract's balance to a customer or provider succeeds. Otherwise a job
 ///   might not end.
 interface IMetaScheduler {
-    // Events of the published ABI of DeepSquare 1.2, from which these contracts are derived. No
-    // field of these events is indexed.
+    // These contracts are derived from DeepSquare 1.2. The events in this section are those of its
+    // published ABI. No field of these events is indexed.
     event BilledTooMuchEvent(JobId _jobId, address _providerAddr, uint256 _billingAmount);
     event ClaimJobEvent(
         address customerAddr,
@@ -26,8 +26,8 @@ interface IMetaScheduler {
     event JobRefusedEvent(JobId _jobId, address _providerAddr, address _customerAddr);
     event NewJobRequestEvent(JobId _jobId, address _customerAddr);
 
-    // Events that DeepSquare 1.2 does not have. With their indexed fields a provider or a customer
-    // can read only the events of its own jobs.
+    // Events that DeepSquare 1.2 does not have. A provider or a customer can filter them by its
+    // address in an indexed field, and thus find the events of its own jobs.
     event JobRequested(JobId indexed jobId, address indexed customer, uint256 locked);
     event JobMatched(JobId indexed jobId, address indexed provider, uint256 pricePerMinute);
     event JobUnmatched(JobId indexed jobId, address indexed provider);
@@ -54,7 +54,8 @@ interface IMetaScheduler {
     event FeesWithdrawn(address indexed to, uint256 amount);
     event BatchElementSkipped(JobId jobId, bytes reason);
 
-    // Errors of the published ABI.
+    // Errors of the published ABI. A status is hot if the job has not ended, and cold if the job
+    // has ended (see JobStatus in Types.sol).
     error CustomerMetaSchedulerProviderOnly();
     error CustomerOnly(address current, address expected);
     error InsufficientFunds(uint256 available, uint256 required);
@@ -69,12 +70,12 @@ interface IMetaScheduler {
     error RunningColdStatusOnly(JobStatus current);
     error RunningScheduledStatusOnly(JobStatus current);
     // Errors that DeepSquare 1.2 does not have.
-    /// @notice The provider's price is above the maximum price of the match. Both are prices per
-    /// minute of the whole job.
+    /// @notice The provider's price is above the maximum price of the match. Both are the price of
+    /// one minute of run time, in wei of Credit, for all resources of the job together.
     error PriceAboveLimit(uint256 price, uint256 limit);
-    /// @notice The job has not expired. `expiry` is a block number for META_SCHEDULED, otherwise
-    /// seconds since 1970. A PENDING job never expires: `expiry` is then the largest uint256. Only its
-    /// customer can cancel such a job.
+    /// @notice The job cannot be expired before `expiry` has passed. For a META_SCHEDULED job,
+    /// `expiry` is a block number. For a SCHEDULED or RUNNING job, it is a time in seconds since
+    /// 1970. A PENDING job never expires: `expiry` is then the largest uint256.
     error NotExpired(JobStatus current, uint256 expiry);
 
     // Functions for customers.
@@ -87,9 +88,9 @@ interface IMetaScheduler {
         bool delegateSpendingAuthority
     ) external returns (JobId);
 
-    /// @notice requestNewJob with a permit (ERC-2612) for exactly `lockedCredits` instead of an
-    /// earlier allowance. A failure of the permit is ignored: if the permit has been used already,
-    /// the allowance is sufficient.
+    /// @notice Uses a permit (ERC-2612) that sets the caller's allowance to `lockedCredits`, and
+    /// then does the same as requestNewJob. A failure of the permit is ignored, because another
+    /// account may already have used the permit. In this case, the allowance is already set.
     function requestNewJobWithPermit(
         JobDefinition calldata definition,
         uint256 lockedCredits,
@@ -101,23 +102,26 @@ interface IMetaScheduler {
         bytes32 s
     ) external returns (JobId);
 
-    /// @notice Ends a job that has not started, with a full refund. For a running job, requests the
-    /// provider to end it. In both cases, if the job has a provider, it is added to the cancelling
-    /// queue of the provider.
+    /// @notice Ends a job that has not started, with a full refund. A running job continues until
+    /// its provider ends it. In both cases the job is added to the provider's queue of jobs to
+    /// cancel. A PENDING job has no provider and is added to no queue.
     function cancelJob(JobId jobId) external;
 
     /// @notice Adds credits of the caller to the escrow of a claimed or running job.
     /// Warning: unused credits are refunded to the customer, not to the caller.
     function topUpJob(JobId jobId, uint256 amount) external;
 
-    /// @notice Adds the price of one slice to the escrow, from the customer's allowance, if at most
-    /// one slice remains. A request to cancel the job ends the authority for such top-ups. The
-    /// function then reverts with NoSpendingAuthority, even if the customer calls it.
-    /// Warning: with this authority, the job's provider can spend the whole allowance, slice by
-    /// slice, while it reports that the job runs.
+    /// @notice Adds the price of one slice to the escrow, from the customer's allowance. A slice is
+    /// topUpSliceDurationMin minutes of run time. Reverts with RemainingTimeAboveLimit if the
+    /// escrow still pays for more than one slice. Reverts with NoSpendingAuthority if the customer
+    /// has not allowed such top-ups (see setDelegateSpendingAuthority) or has requested to cancel
+    /// the job. The customer's own calls then also revert.
+    /// Warning: if the customer has allowed such top-ups, the job's provider can spend the whole
+    /// allowance, slice by slice, while it reports that the job runs.
     function topUpJobDelegate(JobId jobId) external;
 
-    /// @notice Sets whether the provider and the matching service may top up the caller's job.
+    /// @notice Sets whether the caller's job may be topped up with topUpJobDelegate, by its
+    /// provider, the matching service or the caller.
     function setDelegateSpendingAuthority(JobId jobId, bool delegateSpendingAuthority) external;
 
     // Functions for the matching service (METASCHEDULER_ROLE).
@@ -126,19 +130,21 @@ interface IMetaScheduler {
     /// InsufficientFunds(escrow, price) if the escrow does not pay for one minute at that price.
     function metaSchedule(JobId jobId, address provider) external;
 
-    /// @notice metaSchedule, with a maximum price per minute of the whole job. The maximum is
-    /// useful because a provider may change its prices between the decision and the transaction of
-    /// the matching service.
+    /// @notice Does the same as metaSchedule, but reverts with PriceAboveLimit if the price is
+    /// above a maximum. The maximum is the price of one minute of run time, in wei of Credit, for
+    /// all resources of the job together. It protects the customer if the provider raises its
+    /// prices after the matching service has chosen the provider.
     function metaScheduleAtMost(JobId jobId, address provider, uint256 maxPricePerMinute) external;
 
-    /// @notice metaScheduleAtMost for each element. An invalid element is skipped and emits
-    /// BatchElementSkipped.
+    /// @notice Does the same as metaScheduleAtMost for each element. An invalid element is skipped
+    /// and emits BatchElementSkipped.
     function metaScheduleMany(Match[] calldata matches) external;
 
-    /// @notice Returns a job that has not started to PENDING, without waiting for a timeout.
+    /// @notice Makes a matched or claimed job PENDING again, without waiting for a timeout.
     function timeoutJob(JobId jobId) external;
 
-    /// @notice Ends any hot job with a full refund.
+    /// @notice Ends a job in any hot state, with a full refund. A state is hot if the job has not
+    /// ended.
     function panicJob(JobId jobId, string calldata lastError) external;
 
     // Functions for providers.
@@ -154,21 +160,24 @@ interface IMetaScheduler {
     /// @notice Refuses a matched or claimed job that has not started. The job becomes PENDING.
     function refuseJob(JobId jobId) external;
 
-    /// @notice refuseJob for each element. An invalid element is skipped and emits
+    /// @notice Does the same as refuseJob for each element. An invalid element is skipped and emits
     /// BatchElementSkipped.
     function refuseMany(JobId[] calldata jobIds) external;
 
-    /// @notice Reports that a job has been running since `startTime`. A time before the claim of
-    /// the job counts as the time of the claim, and a time in the future as now.
+    /// @notice Reports that a job has been running since `startTime`. If the time is before the
+    /// claim of the job, the time of the claim is stored. If it is in the future, the current time
+    /// is stored.
     function setJobRunning(JobId jobId, uint64 startTime) external;
 
-    /// @notice setJobRunning for each element. An invalid element is skipped and emits
-    /// BatchElementSkipped.
+    /// @notice Does the same as setJobRunning for each element. An invalid element is skipped and
+    /// emits BatchElementSkipped.
     function setRunningMany(Start[] calldata starts) external;
 
-    /// @notice Ends a job and pays its provider floor(seconds * price per minute / 60), at most the
-    /// escrow, minus the fee. The seconds are limited to the time since the start of the job. A job
-    /// that never ran or that PANICKED costs nothing.
+    /// @notice Ends a job and divides its escrow. The cost is floor(billedSeconds * price per
+    /// minute / 60), but at most the escrow. The provider receives the cost minus the fee. The
+    /// customer receives the escrow minus the cost. If `billedSeconds` exceeds the time since the
+    /// start of the job, only the time since the start is billed. A job that never ran, or that
+    /// ends as PANICKED, costs nothing.
     /// @param evidence The hash of the accounting record of the bill. The hash is emitted but not
     /// checked.
     function settleJob(
@@ -180,13 +189,14 @@ interface IMetaScheduler {
         bytes32 evidence
     ) external;
 
-    /// @notice settleJob for each element. An invalid element is skipped and emits
+    /// @notice Does the same as settleJob for each element. An invalid element is skipped and emits
     /// BatchElementSkipped.
     function settleMany(Settlement[] calldata settlements) external;
 
-    /// @notice The function of DeepSquare 1.2. With status RUNNING it does the same as
-    /// setJobRunning with the current time; with a cold status, the same as settleJob with a time
-    /// in whole minutes.
+    /// @notice Starts or settles a job. DeepSquare 1.2 has only this function for both. With status
+    /// RUNNING, the function does the same as setJobRunning with the current time. With a cold
+    /// status (the job has ended), it does the same as settleJob, but the billed time is in whole
+    /// minutes and there is no evidence.
     function providerSetJobStatus(
         JobId jobId,
         uint8 nextJobStatus,
@@ -203,8 +213,8 @@ interface IMetaScheduler {
     function claimCancellations(uint256 most) external returns (uint256 claimed);
 
     /// @notice Removes the oldest top-up from the caller's queue. Reverts with NoJob if the queue
-    /// is empty. The sum of all emitted minutes is the number of minutes that the whole escrow pays
-    /// for.
+    /// is empty. Emits a ClaimNextTopUpJobEvent. The minutes in the job's last ClaimJobEvent and in
+    /// all its later ClaimNextTopUpJobEvents add up to the minutes that the whole escrow pays for.
     function claimNextTopUpJob() external;
 
     /// @notice Removes at most `most` top-ups, oldest first, and emits an event for each.
@@ -212,15 +222,17 @@ interface IMetaScheduler {
 
     // Functions for any account.
 
-    /// @notice Ends the current step of a job after its timeout. An unclaimed match returns to
-    /// PENDING after claimJobTimeout blocks. Two kinds of jobs become PANICKED with a full refund:
-    /// a claimed job that has not started after startTimeout seconds, and a running job that is
-    /// unsettled settleGrace seconds after its paid time or after a request to cancel it.
+    /// @notice Expires a job whose provider has not acted in time. A matched job that is not
+    /// claimed within claimJobTimeout blocks becomes PENDING again. A claimed job that has not
+    /// started within startTimeout seconds becomes PANICKED. A running job becomes PANICKED if it
+    /// is not settled within settleGrace seconds. These seconds are counted from the end of its
+    /// paid time, or from an earlier request to cancel it. A job that becomes PANICKED is refunded
+    /// in full.
     function expireJob(JobId jobId) external;
 
     // Functions for the admin (DEFAULT_ADMIN_ROLE).
 
-    /// @notice Opens or closes this set of contracts for new jobs. Existing jobs continue.
+    /// @notice Sets whether the contracts accept new jobs. Existing jobs continue in both cases.
     function setEnableRequestNewJob(bool enable) external;
 
     /// @notice Transfers accrued fees to the caller. The escrow cannot be withdrawn.

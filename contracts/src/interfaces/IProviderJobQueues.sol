@@ -5,9 +5,8 @@ import {JobId} from "../Types.sol";
 import {IJobRepository} from "./IJobRepository.sol";
 
 /// @notice Three first-in-first-out queues per provider: jobs to claim, to cancel and to extend. An
-/// entry becomes stale when its job no longer has to be claimed, cancelled or extended by the
-/// provider. The sizes include stale entries. A pop skips stale entries, but only up to a fixed
-/// number in one call.
+/// entry is live while the provider must still claim, cancel or extend its job. Otherwise the entry
+/// is stale. The sizes include stale entries. One pop removes a limited number of stale entries.
 interface IProviderJobQueues {
     /// @notice The kinds of queues.
     enum Kind {
@@ -47,12 +46,12 @@ interface IProviderJobQueues {
     /// @notice The number of entries of the queue, including stale entries.
     function getTopUpJobQueueSize(address provider) external view returns (uint256 length);
 
-    /// @notice Whether a claim finds a job, or at least removes stale entries.
+    /// @notice Whether claimNextJob would find a job, or at least remove stale entries.
     function hasNextClaimableJob(address provider) external view returns (bool);
 
-    /// @notice Whether a claim of a cancellation finds a job, or at least removes stale entries.
+    /// @notice Whether claimNextCancellingJob would find a job, or at least remove stale entries.
     function hasCancellingJob(address provider) external view returns (bool);
 
-    /// @notice Whether a claim of a top-up finds a job, or at least removes stale entries.
+    /// @notice Whether claimNextTopUpJob would find a job, or at least remove stale entries.
     function hasTopUpJob(address provider) external view returns (bool);
 }

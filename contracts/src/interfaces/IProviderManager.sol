@@ -3,9 +3,12 @@ pragma solidity 0.8.37;
 
 import {Label, Provider, ProviderHardware, ProviderPrices} from "../Types.sol";
 
-/// @notice The providers, with their hardware and prices. A provider registers itself, and an
-/// account with METASCHEDULER_ROLE approves it. A change of hardware or labels requires a new
-/// approval. Until the approval, the old record remains active.
+/// @notice The records of the providers, with their hardware, prices and labels. A provider
+/// registers its record. The record becomes active when the admin or an account with
+/// METASCHEDULER_ROLE approves it. A change of hardware or labels requires a new registration and
+/// approval. Until the approval, the old record remains active. A joined provider is one that is
+/// approved and not banned. A draining provider is one that has stopped matches of new jobs to
+/// itself.
 /// @dev No view reverts for an unknown address. The views return a record of zeros.
 interface IProviderManager {
     event ProviderWaitingForApproval(address addr);
@@ -67,13 +70,14 @@ interface IProviderManager {
     /// @notice The record that waits for approval.
     function getWaitingForApprovalProvider(address provider) external view returns (Provider memory);
 
-    /// @notice Whether a provider is approved and not banned, so that it may claim jobs.
+    /// @notice Whether a provider is approved and not banned. Only such a provider may claim jobs.
     function isJoined(address provider) external view returns (bool);
 
     /// @notice Whether a provider is draining.
     function isDraining(address provider) external view returns (bool);
 
-    /// @notice Whether a provider is joined and not draining, so that jobs may be matched to it.
+    /// @notice Whether a provider is joined and not draining. Jobs are matched only to such a
+    /// provider.
     function isValidForScheduling(address provider) external view returns (bool);
 
     /// @notice The results of isValidForScheduling and getProviderPrices, in one call.

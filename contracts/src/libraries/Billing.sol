@@ -2,8 +2,9 @@
 pragma solidity 0.8.37;
 
 /// @notice The cost of a job. The cost and the fee are rounded down, so the customer never pays
-/// more than the exact cost. The provider and the customer receive the rest. Therefore the three
-/// shares (customer, provider, fee) add up to the escrow.
+/// more than the exact cost. The provider receives the cost minus the fee, and the customer
+/// receives the escrow minus the cost. Therefore the three shares (customer, provider, fee) add up
+/// to the escrow.
 /// @dev No product overflows, because a price per minute is below 2^96 (Definitions.sol) and a time
 /// is below 2^64.
 library Billing {

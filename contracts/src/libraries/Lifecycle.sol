@@ -33,7 +33,7 @@ library Lifecycle {
         return from == JobStatus.RUNNING && isCold(to);
     }
 
-    /// @notice Reverts unless the transition is legal, with the most specific error.
+    /// @notice If the transition is illegal, reverts with the most specific error.
     function check(JobStatus from, JobStatus to) internal pure {
         if (from == to) revert SameStatusError();
         if (isCold(from)) revert JobHotStatusOnly(from);
