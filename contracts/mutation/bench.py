@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of the contracts in which mutants are tested. One compiler process serves all mutants."""
+"""Test mutants. A mutant is a copy of the contracts with one small change.
+
+One compiler process serves all mutants of a bench.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from pathlib import Path
 CONTRACTS = Path(__file__).resolve().parents[1]
 NODE_MODULES = CONTRACTS / "node_modules"
 # With dynamic test linking, the tests load the contracts' code from the build output. Forge can
-# therefore compile a mutant without the tests. The number of fuzz runs is small: a mutant should be
-# killed by a test that checks the changed behaviour, and not by a lucky random input.
+# therefore compile a mutant without the tests. The number of fuzz runs is small, because a mutant
+# should be detected by a test of the changed behaviour, and not by a lucky random input.
 SETTINGS = {
     "FOUNDRY_OPTIMIZER": "false",
     "FOUNDRY_DYNAMIC_TEST_LINKING": "true",
@@ -22,7 +25,7 @@ SETTINGS = {
     "FOUNDRY_FUZZ_RUNS": "64",
     "FOUNDRY_INVARIANT_RUNS": "16",
 }
-# The quick tests run first and kill most mutants, so few mutants need the slow invariant tests.
+# The quick tests run first and detect most mutants, so few mutants need the slow invariant tests.
 TEST_SELECTIONS = (("--no-match-path", "test/invariant/*"), ("--match-path", "test/invariant/*"))
 TIMEOUT_S = 300
 # The replacement of bin/solc in the copy. It sends the input of forge to the compiler process.
@@ -41,7 +44,7 @@ else:
 
 
 class MutantResult(Enum):
-    """The result of a mutant."""
+    """The result of a mutant. A mutant is killed if a test fails."""
 
     KILLED = "killed"
     SURVIVED = "survived"

@@ -100,9 +100,9 @@ def work(campaign: Campaign, bench: Bench) -> None:
 
 
 def collect(pattern: str) -> list[tuple[Change, str]]:
-    """Return the mutants of the files whose names contain a text.
+    """Return the mutants of each file whose name contains ``pattern``.
 
-    The order is random, but the same in every run.
+    The mutants are in random order, but every run has the same order.
     """
     collected = []
     for file in FILES:
@@ -116,7 +116,11 @@ def collect(pattern: str) -> list[tuple[Change, str]]:
 
 
 def report(campaign: Campaign, *, is_whole: bool) -> int:
-    """Print the figures; return 0 if enough mutants were killed and the exceptions are exact."""
+    """Print the figures and return the exit code.
+
+    The code is 1 if too few mutants were killed, if a mutant was not tested in time, or if
+    contracts/exceptions.toml lists a mutant that was killed.
+    """
     entries = tomllib.loads((CONTRACTS / "exceptions.toml").read_text()).get("mutant", [])
     equivalent = {(entry["file"], entry["before"], entry["after"]) for entry in entries}
     survived = {}
@@ -156,7 +160,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def run(campaign: Campaign, folder: Path, workers: int) -> None:
-    """Test all mutants in parallel, each worker with a copy of the contracts in a folder."""
+    """Test all mutants in parallel. Each worker has its own copy of the contracts in ``folder``."""
     benches: list[Bench] = []
     try:
         for number in range(workers):

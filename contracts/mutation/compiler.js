@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles the sources that it receives over a socket, one request per connection, so that the
-// compiler starts once for many mutants.
-// Usage: node compiler.js SOLC SOCKET. It exits when its standard input is closed, that is, at the
-// latest when the process that started it exits.
+// Compiles the sources that it receives over a socket, with one request per connection. The
+// compiler therefore starts only once for many mutants.
+// Usage: node compiler.js SOLC SOCKET. The program exits when its standard input is closed. This
+// happens at the latest when its parent process exits.
 const net = require("node:net");
 const [, , solcPath, socketPath] = process.argv;
 const solc = require(solcPath);

@@ -8,8 +8,8 @@ import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {Job, JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Exact values and limits. Mutation testing showed that the tests of the other files do
-/// not check them.
+/// @notice Tests of exact values and limits. Mutation testing showed that the other test files do
+/// not check these.
 contract BoundariesTest is Grid {
     // Lifecycle and Billing
 

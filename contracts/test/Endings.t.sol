@@ -218,7 +218,7 @@ contract EndingsTest is Grid {
         _cancel(jobId);
         passTime(1 days);
         _cancel(jobId); // A second cancellation request does not change the expiry.
-        // The first request was made after 3 days, and the grace is 7 days.
+        // The first request was made after 3 days, and settleGrace is 7 days.
         vm.warp(START_TIME + 10 days);
         _expectNotExpired(jobId, JobStatus.RUNNING, START_TIME + 10 days);
         passTime(1);

@@ -7,8 +7,8 @@ import {JobId, JobStatus} from "../src/Types.sol";
 import {Log} from "./Base.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Events and rights. Mutation testing showed that the tests of the other files do not
-/// check them.
+/// @notice Tests of events and of the rights of callers. Mutation testing showed that the other
+/// test files do not check these.
 contract EventsTest is Grid {
     function test_every_transition_event_has_both_states() public {
         JobId jobId = request(ALICE, ESCROW);

@@ -32,8 +32,8 @@ abstract contract Grid is Base {
     uint256 internal constant ESCROW = 1000e18;
     uint256 internal constant FUNDS = 1_000_000e18;
     uint256 internal constant START_TIME = 1_800_000_000;
-    // 3 tasks with 2 CPUs of 100 MB each, and 1 GPU. At PRICES this costs 14.248 credits per
-    // minute.
+    // The price per minute of a job with definition() at prices(), in wei. The job has 3 tasks, 2
+    // CPUs per task, 100 MB per CPU, and 1 GPU.
     uint256 internal constant PRICE = 14_248e15;
 
     Credit internal credit;

@@ -7,7 +7,8 @@ import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {JobId, JobStatus, JobTerms} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Transitions from the match to the start of a job, and back to PENDING.
+/// @notice Tests of the match, the claim and the start of a job. A refusal or a timeout before the
+/// start makes the job PENDING again.
 contract LifeTest is Grid {
     // metaSchedule
 

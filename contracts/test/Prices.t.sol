@@ -5,8 +5,8 @@ import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
 import {JobId, JobStatus, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Prices and escrows: a provider that raises its price above the escrow before a match
-/// gets no job.
+/// @notice Tests of the price at the match. A job is not matched to a provider if its escrow is
+/// below the price of one minute.
 contract PricesTest is Grid {
     uint256 private constant SMALL_ESCROW = 100e18;
 

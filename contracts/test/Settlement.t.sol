@@ -7,9 +7,9 @@ import {Job, JobId, JobStatus, ProviderPrices, Settlement} from "../src/Types.so
 import {Grid} from "./Grid.sol";
 
 /// @notice Tests of settlements: the bill, the division of the escrow, and the events. The status
-/// of a job is hot until the job has ended. These contracts are derived from DeepSquare 1.2. "The
-/// published call" is the function of DeepSquare 1.2 that starts or settles a job:
-/// providerSetJobStatus.
+/// of a job is hot until the job has ended. The names of the tests call the function
+/// providerSetJobStatus "the published call", because DeepSquare 1.2 published it. The function
+/// starts or settles a job.
 contract SettlementTest is Grid {
     function test_a_job_that_does_not_exist_cannot_be_settled() public {
         expectError(bytes4(keccak256("InvalidJob()")));

@@ -32,7 +32,7 @@ contract TokensTest is Grid {
         customer = new Customer(meta);
         token.mint(address(customer), 10 * ESCROW);
         token.mint(ALICE, ESCROW);
-        request(ALICE, ESCROW); // Credits of another customer, which must not move.
+        request(ALICE, ESCROW); // These credits of another customer must not move.
     }
 
     function test_a_refused_pull_creates_no_job() public {

@@ -6,8 +6,8 @@ import {JobId, JobStatus} from "../src/Types.sol";
 import {Log} from "./Base.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice The indexed fields of events. A node can filter events by these topics, so that an
-/// account reads only the events of its own jobs.
+/// @notice Tests of the indexed fields (topics) of events. A node can filter events by topics. An
+/// account can therefore fetch the events of its own jobs without those of other jobs.
 contract TopicsTest is Grid {
     bytes32[] private topicsOfProviders = [
         IMetaScheduler.JobMatched.selector,
@@ -53,8 +53,8 @@ contract TopicsTest is Grid {
         assertEq(logs[1].topics[1], _word(PROVIDER), "draining");
     }
 
-    /// @dev Runs and settles one job. Another job is refused, matched again, and panics. Together
-    /// they emit all events of a provider. Returns the id of the second job.
+    /// @dev Runs and settles one job. Another job is refused, matched again, and panics. These
+    /// calls emit all events of a provider. Returns the id of the second job.
     function _runJobs(address customer, address provider) private returns (uint256 last) {
         JobId first = request(customer, ESCROW);
         JobId second = request(customer, ESCROW);

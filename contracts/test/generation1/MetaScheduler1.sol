@@ -19,9 +19,9 @@ import {Tools1} from "./Tools1.sol";
 /// @notice A test double of contract MetaScheduler of DeepSquare 1.2. Our contracts are derived
 /// from those of DeepSquare 1.2, and our clients also support a grid with the original contracts.
 /// The double has the same selectors, events, errors and order of checks as the original. It also
-/// has the faults of the original: it bills whole minutes, at least one, at the prices at the time
-/// of the settlement. A bill may exceed the time since the start by 15 minutes. A job is also
-/// billed if its provider reports a panic.
+/// has the faults of the original. It bills whole minutes, and at least one minute. It bills at the
+/// prices at the time of the settlement. A bill may exceed the time since the start by 15 minutes.
+/// A job is also billed if its provider reports a panic.
 contract MetaScheduler1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
 
@@ -193,7 +193,7 @@ contract MetaScheduler1 is Roles1 {
         }
         ProviderPrices memory prices = providerManager.getProviderPrices(job.providerAddr);
         uint256 run = job.time.start == 0 ? 0 : (block.timestamp - job.time.start) / 60;
-        // An overdue job underflows here.
+        // If the job is overdue, this subtraction reverts.
         uint256 remaining = Tools1.toDuration(job.definition, prices, job.cost.maxCost) - run;
         uint256 slice = constants.topUpSliceDurationMin();
         if (remaining > slice) revert RemainingTimeAboveLimit(remaining, slice);

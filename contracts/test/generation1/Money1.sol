@@ -6,7 +6,7 @@ import {Owned1} from "./Access1.sol";
 /// @notice The constants of DeepSquare 1.2. They have no bounds.
 contract Constants1 is Owned1 {
     uint256 public minimumAmount = 100e18;
-    uint256 public cancellationFeeMinute = 5; // no settlement reads it
+    uint256 public cancellationFeeMinute = 5; // Not used by settlements.
     uint256 public billDurationDeltaMinute = 15;
     uint64 public claimJobTimeout = 10;
     uint64 public topUpSliceDurationMin = 30;

@@ -10,8 +10,9 @@ library Tools1 {
     error JobHotStatusOnly(JobStatus current);
     error SameStatusError();
 
-    /// @dev The legal transitions. Each constant is the bit set of the states that may follow a
-    /// state of a job that has not ended (hot state). No state follows an end state (cold state).
+    /// @dev The legal transitions. Each constant belongs to one hot state: a state of a job that
+    /// has not ended. The constant is the bit set of the states that may follow. No state follows a
+    /// cold state: the job has ended.
     uint256 private constant AFTER_PENDING = 1 << 1 | 1 << 4 | 1 << 8;
     uint256 private constant AFTER_META_SCHEDULED = 1 << 0 | 1 << 2 | 1 << 4 | 1 << 8;
     uint256 private constant AFTER_SCHEDULED = 1 << 0 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 8;

@@ -5,9 +5,9 @@ import {JobId, JobStatus, Settlement} from "../../src/Types.sol";
 import {Witness} from "./Witness.sol";
 import {World} from "./World.sol";
 
-/// @notice The valid and invalid actions of customers, providers and services that can also run as
-/// a reentrant call during a transfer. An action derives all its choices from one seed. Therefore
-/// forge can print a failing sequence with one or two numbers per action.
+/// @notice The actions that can also run as a reentrant call during a transfer. They are valid and
+/// invalid calls of customers, providers and services. An action derives all its choices from one
+/// seed. Therefore forge can print a failing sequence with one or two numbers per action.
 abstract contract Actions is World {
     uint256 private constant ACTION_CHOICES = 11;
 

@@ -5,9 +5,9 @@ import {JobId, JobStatus} from "../../src/Types.sol";
 import {Handler} from "./Handler.sol";
 import {Witness} from "./Witness.sol";
 
-/// @notice The start and the end of a campaign. A campaign starts with two jobs in each hot state.
-/// At the end, each job is ended by its customer, by its provider or by any account. Then the admin
-/// withdraws the fees.
+/// @notice The start and the end of a campaign. A campaign starts with two jobs in each hot state
+/// (a state of a job that has not ended). At the end, each job is ended by its customer, by its
+/// provider or by any account. Then the admin withdraws the fees.
 contract Ending is Handler {
     /// @notice Creates two jobs in each hot state.
     function createJobs() external {

@@ -35,10 +35,10 @@ contract InvariantsTest is Base {
         targets[0] = FuzzSelector(address(handler), handler.actions());
     }
 
-    /// @dev At the end of a campaign every job is ended. That this is possible is also an
-    /// invariant.
+    /// @dev Ends every job after a campaign. One of the invariants is that this is possible.
     function afterInvariant() public {
-        // When forge shrinks a failing sequence, it runs shorter campaigns.
+        // Forge shortens a failing sequence. In a short sequence it can happen that no call
+        // succeeds.
         bool isShrunk = handler.attempts() < 16;
         if (!isShrunk) {
             assertTrue(8 * handler.successes() > handler.attempts(), "enough calls succeed");
@@ -122,8 +122,8 @@ contract InvariantsTest is Base {
     }
 
     /// @dev Checks that the job of each visible entry belongs to the provider and is in a state of
-    /// this queue, and that each such job has a visible entry. The second check omits the cancel
-    /// queue: the provider may already have claimed the cancel entry of a job.
+    /// this queue. Also checks that each such job has a visible entry, except in the cancel queue:
+    /// the provider may already have claimed the cancel entry of a job.
     function _assertQueue(
         Witness.JobRecord[] memory jobRecords,
         address provider,

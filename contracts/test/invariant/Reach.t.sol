@@ -6,8 +6,8 @@ import {Ending} from "./Ending.sol";
 
 /// @notice A campaign is a series of runs with random actions. A campaign that reaches few states
 /// detects few faults. The campaign in this test is as large as a campaign in CI and draws from the
-/// same actions. It must make every legal transition and every attack, and reach every situation in
-/// the list `situations`.
+/// same actions. It must make every legal transition and reach every situation in the list
+/// `situations`. Some of these situations are attacks, for example a call during a transfer.
 contract ReachTest is Base {
     uint256 private constant RUNS = 64;
     uint256 private constant DEPTH = 32;

@@ -38,7 +38,7 @@ contract Witness {
     uint256 public lockedEver;
     uint256 public feesEver;
     mapping(uint256 id => JobRecord) private _jobRecords;
-    /// @notice The sum of all credits that the escrow ever owed to each account, in wei.
+    /// @notice The sum of all pay and refunds that were ever due to each account, in wei.
     mapping(address account => uint256) public owedEver;
     mapping(address provider => uint256) public matchesByProvider;
     mapping(uint256 from => mapping(uint256 to => uint256)) public transitions;
@@ -76,8 +76,9 @@ contract Witness {
         return LEGAL_TRANSITIONS[from] >> to & 1 == 1;
     }
 
-    /// @notice A hash of a job in JobRepository, except for the job's delegation flag. The hash
-    /// must not change after the job has ended. The flag may change, but then has no effect.
+    /// @notice A hash of all fields of a job in JobRepository, except for the flag
+    /// delegateSpendingAuthority. The hash must not change after the job has ended. The flag may
+    /// still change, because it has no effect on an ended job.
     function hashOf(uint256 id) public view returns (bytes32) {
         Job memory job = REPOSITORY.get(JobId.wrap(bytes32(id)));
         job.cost.delegateSpendingAuthority = false;

@@ -28,7 +28,9 @@ contract Actor {
     }
 }
 
-/// @notice The contracts, the accounts and the witness of a campaign, and the checks of each call.
+/// @notice The contracts and the accounts of a campaign, its witness, and the checks of each call.
+/// The witness forwards the writes of MetaScheduler to JobRepository, and keeps an independent
+/// record of every job.
 abstract contract World is Base, IInterrupter {
     uint256 internal constant FUNDS = 1_000_000e18;
     uint256 internal constant MAX_JOBS = 20;
@@ -144,8 +146,8 @@ abstract contract World is Base, IInterrupter {
         return uint256(keccak256(abi.encode(seed, name)));
     }
 
-    /// @dev In seven of eight cases, the id of a job in the wanted state, if such a job exists.
-    /// Otherwise any id, even one without a job.
+    /// @dev In seven of eight cases, returns a job in the wanted state, if such a job exists.
+    /// Otherwise returns any id, even one without a job.
     function _pickJob(uint256 seed, JobStatus wanted)
         internal
         view
@@ -163,7 +165,7 @@ abstract contract World is Base, IInterrupter {
         return (JobId.wrap(bytes32(anyId)), witness.jobRecord(anyId));
     }
 
-    /// @dev In three of four cases, the authorised account. Otherwise any account.
+    /// @dev Returns the authorised account in three of four cases, otherwise any account.
     function _pickCaller(uint256 seed, address authorised) internal view returns (address) {
         uint256 pick = _derive(seed, "who") % 16;
         if (pick < 12 && authorised != address(0)) return authorised;
