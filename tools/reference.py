@@ -35,7 +35,7 @@ MARGIN = (
     "The contracts allow the change after this time. On DeepSquare 1.2 only the meta-scheduler\n"
     "enforces `claimJobTimeout`.\n\n"
     "The meta-scheduler waits a little longer before it requests the change:\n"
-    f"{MARGIN_BLOCKS} more blocks for META_SCHEDULED, {MARGIN_S} more seconds for the other states.\n"
+    f"{MARGIN_BLOCKS} blocks for META_SCHEDULED, {MARGIN_S} seconds for the other states.\n"
     "A provider that claims another job after the match has more time: the meta-scheduler then\n"
     "counts the blocks from the provider's last claim.\n"
 )
