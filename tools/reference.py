@@ -27,21 +27,23 @@ TIMEOUTS = """\
 
 | state | next state | after | on DeepSquare 1.2 |
 |---|---|---|---|
-| META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | in the meta-scheduler only |
+| META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | not in the contracts |
 | SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | none |
 | RUNNING | PANICKED, refunded | `settleGrace` seconds after paid time or cancel request | none |
 """
 MARGIN = (
-    "The contracts allow the transition after this time. The meta-scheduler requests it with a\n"
-    f"margin: {MARGIN_BLOCKS} blocks for META_SCHEDULED, {MARGIN_S} seconds for the other states. "
-    "If the provider claims\n"
-    "another job after the match, the meta-scheduler counts the blocks from its last claim.\n"
+    "The contracts allow the change after this time. On DeepSquare 1.2 only the meta-scheduler\n"
+    "enforces `claimJobTimeout`.\n\n"
+    "The meta-scheduler waits a little longer before it requests the change:\n"
+    f"{MARGIN_BLOCKS} blocks for META_SCHEDULED, {MARGIN_S} seconds for the other states.\n"
+    "A provider that claims another job after the match has more time: the meta-scheduler then\n"
+    "counts the blocks from the provider's last claim.\n"
 )
 LIFE_CYCLE = """\
 # The life of a job
 
-A job in the state of a row can change to each state whose column has an x. In a cold state the
-escrow of the job is settled, so the job never leaves this state.
+A job in the state of a row can change to each state whose column has an x. A cold state is final:
+the job's escrow has been settled, and the state never changes again.
 """
 
 

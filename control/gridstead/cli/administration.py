@@ -56,10 +56,10 @@ def grant(
 ) -> None:
     """Grant a role to a wallet in every contract that defines the role.
 
-    The role `matcher` is for the wallet of the meta-scheduler service, and allows it to match jobs
-    and approve providers. The role `admin` allows a wallet to grant roles, open and close the grid,
-    and withdraw fees. To replace the administrator, use hand-over instead. A contract in which the
-    wallet already has the role is not changed.
+    The role `matcher` allows a wallet to match jobs and approve providers. It is for the wallet of
+    the meta-scheduler service. The role `admin` allows a wallet to grant roles, open and close the
+    grid, and withdraw fees. To replace the administrator, use hand-over instead. If the wallet
+    already has the role in a contract, this contract is not changed.
     """
     granted_role = parse_role(role)
     account = parse_recipient(address)
@@ -81,8 +81,10 @@ def revoke(
     """Revoke a role of a wallet in every contract.
 
     If the role is `admin`, the command also withdraws pending offers that would make the wallet the
-    owner of a contract. The last admin of a contract cannot lose the role. MetaScheduler has the
-    role `contract` in the other contracts. `status` reports any other account with this role.
+    owner of a contract. The last admin of a contract cannot lose the role.
+
+    Only the contract MetaScheduler may have the role `contract`, with which it changes the other
+    contracts. `status` reports any other account that has this role. Revoke it with this command.
     """
     revoked_role = parse_role(role, Role)
     account = parse_address(address)

@@ -99,15 +99,18 @@ def status(
     options: GridOptions,
     skip_escrow: Annotated[
         bool,
-        typer.Option("--skip-escrow", help="Do not sum the escrow of all jobs, which is slow."),
+        typer.Option(
+            "--skip-escrow", help="Do not add up the escrow of all jobs. This sum is slow."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Check the contracts of a grid, and print their addresses, code, roles, owners and constants.
 
-    The most serious finding determines the exit code: 70 if the credits do not cover the escrow,
-    77 if an account has a right that it must not have, 76 if a contract has other code than in this
-    release, 78 if a role or an owner is missing, 0 if there are only notes.
+    The most serious finding determines the exit code. In the order of their seriousness: 70 if the
+    credits do not cover the escrow, 77 if an account has a right that it must not have, 76 if the
+    code of a contract differs from this release, 78 if a role or an owner is missing. The exit code
+    is 0 if there are only notes.
     """
     grid = options.find()
     state = grid.inspect(count_escrow=not skip_escrow, report=print_note)

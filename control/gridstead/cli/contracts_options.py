@@ -55,7 +55,10 @@ class GridOptions:
         typer.Option(
             "--first-block",
             min=0,
-            help="Block of the contracts' deployment. Needed if the node limits event searches.",
+            help=(
+                "Block in which the contracts were deployed. Required if the node limits the number"
+                " of blocks of an event search."
+            ),
         ),
     ] = None
 

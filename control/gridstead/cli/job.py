@@ -210,7 +210,7 @@ def logs(
         ),
     ] = False,
     stream: Annotated[
-        JobStream | None, typer.Option(help="Print only this stream of the job.")
+        JobStream | None, typer.Option(help="Print only stdout or only stderr.")
     ] = None,
     config: Config = None,
     as_json: Json = False,

@@ -189,7 +189,7 @@ def runs(
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    """List the runs that you started on this machine, with time, commit and outcome."""
+    """List the playbook runs that you started on this machine: time, commit and outcome."""
     records = _site(checkout).runs()
     if run is not None:
         record = _find_run(records, run)

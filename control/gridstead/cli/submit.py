@@ -62,7 +62,10 @@ def submit(
         list[str] | None,
         typer.Option(
             "--affinity",
-            help="Condition on a label of the provider: key>=value or key:in:text. Repeatable.",
+            help=(
+                "Condition on a label of the provider: key>=value, or key:in:text if the label"
+                " must contain the text. Repeatable."
+            ),
         ),
     ] = None,
     watch: Annotated[

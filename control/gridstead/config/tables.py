@@ -125,7 +125,9 @@ class Service(Settings):
 class TickingService(Service):
     """The settings of a service that works in ticks."""
 
-    tick_s: Annotated[float, Field(gt=0, le=60, description="Interval between ticks.")] = 0.5
+    tick_s: Annotated[
+        float, Field(gt=0, le=60, description="Interval between two ticks (passes of the loop).")
+    ] = 0.5
 
 
 class WalletIds(Settings):

@@ -14,7 +14,13 @@ class LdapConnectorSettings(TickingService):
     """The settings of gridstead ldap-connector."""
 
     state_url: Annotated[
-        str, Field(description="SQLAlchemy URL of the database with the cursor.")
+        str,
+        Field(
+            description=(
+                "SQLAlchemy URL of the database that stores up to which block the connector has"
+                " read the chain."
+            )
+        ),
     ] = "sqlite:////var/lib/gridstead/ldap-connector/state.db"
     chain: Chain
     directory: Directory

@@ -70,7 +70,7 @@ class CvmfsClientSettings(Service):
     ] = 60
     timeout_s: Annotated[
         float,
-        Field(gt=0, le=600, description="Timeout to connect, and between two pieces of an answer."),
+        Field(gt=0, le=600, description="Timeout to connect, and to wait for more data."),
     ] = 5.0
     max_object_mib: Annotated[PositiveInt, Field(description="Maximum size of an object.")] = 2048
     max_catalog_mib: Annotated[

@@ -48,14 +48,14 @@ class Repository(Settings):
 
 
 class FetchSettings(Settings):
-    """Fetching from a Stratum 0, and the limits of its answers."""
+    """How objects are fetched from a Stratum 0, and the limits of the Stratum 0's answers."""
 
     workers: Annotated[
         int, Field(gt=0, le=64, description="Simultaneous fetches for one repository.")
     ] = 8
     timeout_s: Annotated[
         float,
-        Field(gt=0, le=600, description="Timeout to connect, and between two pieces of an answer."),
+        Field(gt=0, le=600, description="Timeout to connect, and to wait for more data."),
     ] = 10.0
     max_object_mib: Annotated[PositiveInt, Field(description="Maximum size of an object.")] = 2048
     max_catalog_mib: Annotated[

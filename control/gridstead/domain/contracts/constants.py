@@ -50,14 +50,14 @@ CONSTANTS = (
         unit="blocks",
         minimum=1,
         maximum=10**6,
-        meaning="time until an unclaimed match expires",
+        meaning="time after which a match expires if its provider has not claimed it",
     ),
     Constant(
         name="startTimeout",
         unit="s",
         minimum=4 * DAY_S,
         maximum=90 * DAY_S,
-        meaning="time until a claimed job that has not started expires",
+        meaning="time after which a claimed job expires if it has not started",
     ),
     Constant(
         name="settleGrace",
@@ -65,8 +65,8 @@ CONSTANTS = (
         minimum=4 * DAY_S,
         maximum=30 * DAY_S,
         meaning=(
-            "grace period after which an unsettled job expires, counted from the end of its paid"
-            " time or from its cancellation"
+            "time after which a job expires if it is not settled, counted from the end of its paid"
+            " time or from the request to cancel it"
         ),
     ),
     Constant(
@@ -74,7 +74,10 @@ CONSTANTS = (
         unit="min",
         minimum=1,
         maximum=MAX_MINUTES,
-        meaning="run time that a top-up pays for if the customer has delegated top-ups",
+        meaning=(
+            "run time that a top-up pays for if the provider or the meta-scheduler makes it for the"
+            " customer"
+        ),
     ),
     Constant(
         name="billDurationDeltaMinute",

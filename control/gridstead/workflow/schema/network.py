@@ -131,7 +131,7 @@ class Bore(Model):
         default=None, description="Host and port of the bore server."
     )
     address: Host | None = Field(
-        default=None, description="Host of the bore server. An older form of `boreAddress`."
+        default=None, description="Host of the bore server. Older alternative to `boreAddress`."
     )
     port: Port | None = Field(
         default=None, description="Port of the bore server, together with `address`."

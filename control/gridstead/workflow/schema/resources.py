@@ -20,7 +20,7 @@ class EnvVar(Model):
         )
     )
     value: Text = Field(
-        description="Value: any text of at most 100 KiB. Nothing in it is expanded."
+        description="Value: any text of at most 100 KiB. The shell expands nothing in it."
     )
 
 

@@ -104,8 +104,8 @@ class StepFor(Model):
 class StepAsyncLaunch(Model):
     """Steps that run in parallel with the steps after them.
 
-    When the list that contains the launching step ends, the launched steps receive their signal,
-    and the job waits for them. If a launched step fails before that, the list fails.
+    When the list that contains the launching step ends, the launched steps receive a signal, and
+    the job waits for their end. If a launched step fails before the list ends, the list fails.
     """
 
     handle_name: Handle | None = Field(
@@ -114,7 +114,7 @@ class StepAsyncLaunch(Model):
     )
     signal_on_parent_step_exit: Signal = Field(
         default=SIGTERM,
-        description="Number of the signal. 0: no signal, the steps run to their end.",
+        description="Number of this signal. 0: no signal, and the steps run to their end.",
     )
     steps: Steps = Field(description="Launched steps.", min_length=1)
 
@@ -148,7 +148,7 @@ class StepUse(Model):
 
 
 class Step(Model):
-    """One step: one of `run`, `steps`, `for`, `launch` and `use`, or none of them.
+    """One step. It contains at most one of `run`, `steps`, `for`, `launch` and `use`.
 
     Steps run one after the other. If a step fails, the later steps of its list do not run. Unless
     the step or an enclosing step has a `catch`, the job ends with the exit code of the failed step.
@@ -202,10 +202,11 @@ class Step(Model):
         default=(),
         alias="finally",
         description=(
-            "Steps that run after the step and its `catch`, even if these fail. The exit code of"
-            " the step remains. If it is 0, the exit code of the `finally` steps is used. If the"
-            " job is cancelled or exceeds its time limit, each `finally` step runs once, on the"
-            " first node of the job, in the few seconds that the provider allows."
+            "Steps that run after the step and its `catch`, even if the step or its `catch` fails."
+            " The exit code of the step remains. If this exit code is 0, the exit code of the"
+            " `finally` steps is used. If the job is cancelled or exceeds its time limit, each"
+            " `finally` step runs once, on the first node of the job, in the few seconds that the"
+            " provider allows."
         ),
     )
 
