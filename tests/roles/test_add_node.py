@@ -125,4 +125,4 @@ def test_the_exclusion_of_a_required_or_unknown_host_is_refused(variables, tmp_p
     assert code == 2
     assert reached == set()
     excluded = variables["without"]
-    assert f"without is {excluded}. Only compute and login hosts can be skipped." in output
+    assert f'without is "{excluded}". Only compute and login hosts can be skipped.' in output
