@@ -310,7 +310,7 @@ class TestHandlers:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_script_of_a_random_workflow_executes_none_of_its_texts(node, seed):
     node.add_program("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDING_SRUN}")
-    workflow = from_graphql(random_mapping(Random(seed), host_only=True), modules=fetch_module)
+    workflow = from_graphql(random_mapping(Random(seed), host_only=True), fetch_module=fetch_module)
 
     code, output = node.run(workflow)
 

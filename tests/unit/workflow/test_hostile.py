@@ -41,11 +41,11 @@ def valid_mappings():
 
 
 def render_file(text):
-    render(check_workflow(text, modules=fetch_module).workflow)
+    render(check_workflow(text, fetch_module=fetch_module).workflow)
 
 
 def render_mapping(mapping):
-    render(from_graphql(mapping, modules=fetch_module))
+    render(from_graphql(mapping, fetch_module=fetch_module))
 
 
 @pytest.mark.parametrize(

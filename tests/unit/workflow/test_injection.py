@@ -81,7 +81,7 @@ def new_node(root, *, enroot=False):
 
 
 def parse(mapping, module=MODULE):
-    return from_graphql(mapping, modules=lambda _: module_text(module))
+    return from_graphql(mapping, fetch_module=lambda _: module_text(module))
 
 
 def test_the_workflows_contain_every_text_field_of_the_language():

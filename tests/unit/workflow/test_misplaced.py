@@ -139,9 +139,9 @@ def with_all_misplaced_fields(mapping):
 def test_each_misplaced_field_in_each_mapping_is_reported(mapping):
     text = to_yaml(with_all_misplaced_fields(mapping))
 
-    checked = check_workflow(text, modules=fetch_module)
+    checked = check_workflow(text, fetch_module=fetch_module)
 
-    assert checked.workflow == check_workflow(to_yaml(mapping), modules=fetch_module).workflow
+    assert checked.workflow == check_workflow(to_yaml(mapping), fetch_module=fetch_module).workflow
     names = {warning.path.rpartition(".")[2] for warning in checked.warnings}
     assert names == NAMES
     for warning in checked.warnings:

@@ -96,7 +96,7 @@ steps:
         modules = MemoryModules({"git.x/a/m": MODULE_HEADER + "steps:\n- run:\n    comand: x\n"})
 
         prefix = "line 5: steps[0].steps[0].use.source: is an invalid module:"
-        assert problems(lambda: check_workflow(text, modules=modules.text)) == [
+        assert problems(lambda: check_workflow(text, fetch_module=modules.text)) == [
             f"{prefix} line 5: steps[0].run.command: is required",
             f"{prefix} line 6: steps[0].run.comand: is not a known field",
         ]
@@ -126,7 +126,7 @@ steps:
         mapping = {"resources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1}, "steps": [use()]}
 
         with pytest.raises(ModuleUnavailable):
-            from_graphql(mapping, modules=modules.text)
+            from_graphql(mapping, fetch_module=modules.text)
 
     def test_an_unknown_argument_is_refused_with_the_known_inputs(self):
         assert problems(lambda: workflow(use(args=args(WOH="x")))) == [
@@ -179,7 +179,7 @@ steps:
             "steps": [use("git.x/a/m")],
         }
 
-        reported = problems(lambda: from_graphql(mapping, modules=modules.text))
+        reported = problems(lambda: from_graphql(mapping, fetch_module=modules.text))
 
         assert f"exceeds the limit of {MAX_MODULES} modules" in " ".join(reported)
         assert len(modules.requested) <= MAX_MODULES

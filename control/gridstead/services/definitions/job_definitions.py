@@ -165,7 +165,7 @@ class JobDefinitions:
             ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
-        workflow = from_graphql(mapping, modules=self._module_reader())
+        workflow = from_graphql(mapping, fetch_module=self._module_reader())
         record = json.dumps(self._new_record(workflow))
         charge(len(record))
         batch_location_hash = script_id(record)
