@@ -13,7 +13,7 @@ from gridstead.rpc.logs.server import LoggerServer
 from gridstead.rpc.logs.web import Web
 from gridstead.services.logs.logger import Logger
 from gridstead.wiring import loop
-from gridstead.wiring.credentials import read_key, to_files
+from gridstead.wiring.credentials import read_key, tls_files
 from gridstead.wiring.loop import Tick
 
 MIB = 1024 * 1024
@@ -40,7 +40,7 @@ def run(settings: LoggerSettings) -> None:
         clock=SystemClock(),
         recover=recover,
     )
-    server = LoggerServer(settings.listen, to_files(settings.tls), service, _web(settings))
+    server = LoggerServer(settings.listen, tls_files(settings.tls), service, _web(settings))
     server.start()
     sweep = Tick(name="sweep", function=service.sweep, interval_s=SWEEP_S)
     loop.run((sweep,), close=(logs.close, server.stop))
