@@ -107,7 +107,9 @@ def records_of(lab, jobs: Mapping[int, Job]) -> dict[int, list[dict[str, str]]]:
     names = ",".join(job.id.slurm_name for job in jobs.values())
     records: dict[int, list[dict[str, str]]] = {number: [] for number in jobs}
     for record in lab.sacct(names):
-        records[int(record["admincomment"].split("/")[2], 16)].append(record)
+        # The AdminComment is CHAIN/CONTRACT/NUMBER/HASH.
+        _, _, number, _ = record["admincomment"].split("/")
+        records[int(number, 16)].append(record)
     return records
 
 

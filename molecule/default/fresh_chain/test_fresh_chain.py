@@ -9,7 +9,7 @@ import contextlib
 
 import pytest
 from tests import billing_oracle
-from tests.e2e.conftest import GridClient, wait_until
+from tests.e2e.conftest import GridClient, script_hash, wait_until
 
 ANVIL_FOLDER = "/var/lib/private/gridstead-anvil"
 SERVICES = ("anvil", "supervisor", "meta-scheduler", "ldap-connector", "job-definitions")
@@ -45,12 +45,11 @@ def fresh_chain(lab, run_playbook):
 def split_records(lab, name, job):
     """Return the accounting records of ``job``, and the records of other jobs with the same name.
 
-    A record belongs to ``job`` if the record's AdminComment ends with the job's
-    batch_location_hash.
+    A record belongs to ``job`` if its script is the job's script.
     """
     ours, others = [], []
     for record in lab.sacct(name):
-        if record["admincomment"].split("/")[-1] == job["batch_location_hash"]:
+        if script_hash(record) == job["batch_location_hash"]:
             ours.append(record)
         else:
             others.append(record)
