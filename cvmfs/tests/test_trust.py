@@ -55,10 +55,10 @@ def new_object(replica_setup, kind):
 
     For kind C the object is a catalog, otherwise it is not a catalog.
     """
+    wants_catalog = kind == "C"
     new_paths = replica_setup.publisher.objects() - replica_setup.objects()
     for path in new_paths:
-        is_catalog = path.endswith("C")
-        if is_catalog == (kind == "C"):
+        if path.endswith("C") == wants_catalog:
             return path
     raise AssertionError(f"the replica has all objects of kind {kind!r}")
 
@@ -178,7 +178,7 @@ def test_a_signer_that_is_not_on_the_whitelist_is_refused(old_replica, new_setup
     other_publisher = new_setup().publisher
     other_publisher.signer = new_key()
     other_publisher.__post_init__()  # makes a certificate for the new signer
-    other_publisher.revision = 1
+    other_publisher.revision = 1  # publish() increments it: the manifest has revision 2
     other_publisher.publish(NEWER)
     for path in other_publisher.objects():
         file = old_replica.publisher.root / path
@@ -250,7 +250,7 @@ def test_a_rollback_is_refused_unless_it_is_allowed(replica_setup):
 
 
 def test_other_content_under_the_same_revision_number_is_refused(old_replica):
-    old_replica.publisher.revision = 0
+    old_replica.publisher.revision = 0  # publish() increments it, to the stored revision 1
     old_replica.publisher.publish({"other": b"tree\n"})
 
     check_refusal(old_replica, "differs from the stored one")
