@@ -44,7 +44,7 @@ def test_the_old_file_is_unchanged_if_the_new_file_cannot_be_completed(tmp_path,
     assert path.read_bytes() == b"old"
 
 
-def test_the_folder_is_flushed_after_the_new_file_has_its_name(tmp_path, monkeypatch):
+def test_the_folder_is_flushed_after_the_rename_of_the_new_file(tmp_path, monkeypatch):
     path = tmp_path / "file"
     contents_at_flush = []
     fsync = os.fsync
