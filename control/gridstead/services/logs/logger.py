@@ -85,7 +85,7 @@ class Logger:
         return owner, log_name
 
     def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
-        """Return the owner whose logs a signed request may list.
+        """Return the owner whose list of logs a signed request may watch.
 
         Raises:
             InvalidInput: If the address is malformed.
@@ -97,10 +97,10 @@ class Logger:
         return owner
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
-        """Return the log with a log identity.
+        """Return the id of the owner's log with this name and log identity, which may not exist.
 
-        If the identity is empty, return the newest log of the name. Returns None if no such log
-        exists.
+        If the identity is empty, return the id of the newest log with this name, or None if there
+        is no such log.
 
         Raises:
             InvalidInput: If the log identity is malformed.
