@@ -17,9 +17,9 @@ from tests.unit.domain.builders import (
     calls_of,
     cancelled_ids,
     job,
+    journal_entry_kinds,
     journal_record,
     live_sample,
-    noted_kinds,
     planned_actions,
     snapshot,
     submitted_record,
@@ -123,7 +123,7 @@ def test_running_state_in_slurmdbd_is_ignored():
         [our_job], [submitted_record(our_job)], accounting_sample=runaway_sample
     )
 
-    assert noted_kinds(actions) == [EntryKind.ABSENT]
+    assert journal_entry_kinds(actions) == [EntryKind.ABSENT]
 
 
 def test_job_that_its_user_cancelled_in_the_queue_is_refunded():
