@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract ProviderJobQueues: for each provider, the jobs on which it must act."""
+"""The contract ProviderJobQueues, which lists the jobs on which each provider must act."""
 
 from __future__ import annotations
 

@@ -64,12 +64,16 @@ class Scripts:
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
         """Seal a script's record and store it under the script's id."""
-        sealed = self._seal.close(record, script_id=batch_location_hash)
+        sealed_record = self._seal.close(record, script_id=batch_location_hash)
         statement = text(
             "INSERT INTO definitions (id, key_name, sealed, owner, ends_at)"
             " VALUES (:id, :key_name, :sealed, :owner, :ends_at) ON CONFLICT (id) DO NOTHING"
         )
-        row = {"id": batch_location_hash, "key_name": sealed.key_name, "sealed": sealed.data}
+        row = {
+            "id": batch_location_hash,
+            "key_name": sealed_record.key_name,
+            "sealed": sealed_record.data,
+        }
         with self._database.begin() as connection:
             connection.execute(statement, row | {"owner": owner, "ends_at": ends_at})
 
