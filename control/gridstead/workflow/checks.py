@@ -205,9 +205,9 @@ class _Checker:
             (needs.gpus, job.gpus, "GPUs"),
         )
         fits = True
-        for needed, available, unit in rows:
-            if needed > available:
-                reason = f"{subject} {needed} {unit}, but the job has {available}"
+        for needed_amount, available_amount, unit in rows:
+            if needed_amount > available_amount:
+                reason = f"{subject} {needed_amount} {unit}, but the job has {available_amount}"
                 self.problems.append((path, reason))
                 fits = False
         return needs if fits else Needs()

@@ -54,8 +54,8 @@ def resolve(
     steps = resolver.steps(workflow.steps, ("steps",), 0)
     if not resolver.count:
         return workflow, ()
-    resolved = workflow.model_copy(update={"steps": steps})
-    return resolved, tuple(resolver.problems) or broken_rules(resolved)
+    resolved_workflow = workflow.model_copy(update={"steps": steps})
+    return resolved_workflow, tuple(resolver.problems) or broken_rules(resolved_workflow)
 
 
 def check_module(mapping: Mapping[str, object]) -> Module:

@@ -121,10 +121,10 @@ class _Expansion:
             self.nodes(block.body, item, [*scopes, variables])
 
     def _pipe(self, pipe: Pipe, dot: Value, scopes: list[_Scope]) -> Value:
-        piped: tuple[Value, ...] = ()
+        piped_values: tuple[Value, ...] = ()
         for command in pipe.commands:
-            piped = (self._command(command, piped, dot, scopes, pipe.line),)
-        return piped[0]
+            piped_values = (self._command(command, piped_values, dot, scopes, pipe.line),)
+        return piped_values[0]
 
     def _command(
         self,

@@ -79,10 +79,10 @@ def render_steps(workflow: Workflow, *, cache: str) -> RenderedSteps:
 
 def helpers(workflow: Workflow, *, bore: str) -> str:
     """Return the shell functions that the steps of this workflow need."""
-    needed = _needed_templates(workflow)
+    needed_templates = _needed_templates(workflow)
     text = ""
     for name in HELPERS:
-        if name in needed:
+        if name in needed_templates:
             text += fill(name, bore=quote(bore), **RETRY_S)
     return text
 
