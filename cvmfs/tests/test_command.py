@@ -99,7 +99,7 @@ def test_the_output_without_json_is_a_sentence_or_a_table(gridstead, config, rep
 
 
 def test_a_probe_prints_the_revision_and_stores_nothing(gridstead, replica_setup, now):
-    completed = gridstead(
+    result = gridstead(
         "probe",
         replica_setup.publisher.name,
         replica_setup.stratum0.url,
@@ -108,7 +108,7 @@ def test_a_probe_prints_the_revision_and_stores_nothing(gridstead, replica_setup
         "--json",
     )
 
-    record = json.loads(completed.out)
+    record = json.loads(result.out)
     assert (record["revision"], record["collectable"]) == (1, True)
     assert list(replica_setup.storage.iterdir()) == []
 

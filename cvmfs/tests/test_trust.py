@@ -235,10 +235,10 @@ def test_a_certificate_that_cannot_be_decompressed_is_refused(old_replica, packe
 
 
 def test_a_rollback_is_refused_unless_it_is_allowed(replica_setup):
-    first = replica_setup.publisher.signed_files()
+    first_files = replica_setup.publisher.signed_files()
     replica_setup.publisher.publish(NEWER)
     replica_setup.replica().snapshot()
-    for name, content in first.items():
+    for name, content in first_files.items():
         (replica_setup.publisher.root / name).write_bytes(content)
 
     failure = check_refusal(replica_setup, "revision 1 of .* is older than the stored 2")
@@ -249,7 +249,7 @@ def test_a_rollback_is_refused_unless_it_is_allowed(replica_setup):
     assert replica_setup.is_identical()
 
 
-def test_other_content_under_the_same_revision_number_is_refused(old_replica):
+def test_new_content_under_the_stored_revision_number_is_refused(old_replica):
     old_replica.publisher.revision = 0  # publish() increments it, to the stored revision 1
     old_replica.publisher.publish({"other": b"tree\n"})
 
