@@ -83,14 +83,14 @@ def by_state(states: str) -> tuple[set[str], set[str]]:
 
     Partly installed packages count as installed.
     """
-    present, with_configuration_only = set(), set()
+    present_packages, with_configuration_only = set(), set()
     for line in states.splitlines():
         state, name = line.split()
         if state == "config-files":
             with_configuration_only.add(name)
         elif state != "not-installed":
-            present.add(name)
-    return present, with_configuration_only
+            present_packages.add(name)
+    return present_packages, with_configuration_only
 
 
 def packages_to_remove(present: set[str], before: set[str], manual: set[str], run: Run) -> set[str]:

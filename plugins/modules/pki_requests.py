@@ -133,10 +133,10 @@ def ensure_file(
     module: AnsibleModule, path: Path, content: bytes, owner: str, group: str, mode: str
 ) -> bool:
     """Write a file if its content differs, set its access, and return whether anything changed."""
-    changed = not path.exists() or path.read_bytes() != content
-    if changed and not module.check_mode:
+    is_changed = not path.exists() or path.read_bytes() != content
+    if is_changed and not module.check_mode:
         write_whole(path, content)
-    return set_access(module, path, owner, group, mode) or changed
+    return set_access(module, path, owner, group, mode) or is_changed
 
 
 def set_access(module: AnsibleModule, path: Path, owner: str, group: str, mode: str) -> bool:
