@@ -33,10 +33,12 @@ def ancestors(pid: int) -> set[int]:
 
 def main() -> None:
     """Print the pid and the arguments of each process."""
-    own = ancestors(os.getpid())
-    others = [pid for pid in SSHD.read_text(encoding="utf-8").split() if int(pid) not in own]
-    if others:
-        command = ["ps", "-o", "pid=,args=", *others]
+    own_pids = ancestors(os.getpid())
+    other_pids = [
+        pid for pid in SSHD.read_text(encoding="utf-8").split() if int(pid) not in own_pids
+    ]
+    if other_pids:
+        command = ["ps", "-o", "pid=,args=", *other_pids]
         print(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
 
 

@@ -47,11 +47,11 @@ class SiteState:
         copy is reused after the loss if the restore brought back the password of the wallet, which
         is one of the site's secrets.
         """
-        wallet, saved = self.lab.folder / f"{name}.json", SAVED_FOLDER / f"{name}.json"
-        if saved.exists() and (self.lab.secrets / f"wallet-{name}").exists():
-            shutil.copy(saved, wallet)
+        wallet, saved_wallet = self.lab.folder / f"{name}.json", SAVED_FOLDER / f"{name}.json"
+        if saved_wallet.exists() and (self.lab.secrets / f"wallet-{name}").exists():
+            shutil.copy(saved_wallet, wallet)
         customer = self.grid.customer(name, credits_)
-        shutil.copy(wallet, saved)
+        shutil.copy(wallet, saved_wallet)
         return customer
 
     def submit_hello(self, customer):

@@ -134,12 +134,12 @@ def _keep_only(folder: Path, names: AbstractSet[str]) -> None:
 
 def _run_isolated(argv: list[str], log: Path) -> None:
     """Run a program in its own mount and pid namespace. The program ends when this process ends."""
-    inherited = {
+    inherited_variables = {
         name: value
         for name, value in os.environ.items()
         if name.lower().startswith(INHERITED_PREFIXES)
     }
-    env = inherited | {
+    env = inherited_variables | {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": "/root",
         "LC_ALL": "C.UTF-8",
