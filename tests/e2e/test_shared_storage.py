@@ -147,7 +147,7 @@ def test_only_root_can_read_the_passwords(lab):
     assert run_as_nobody(lab, SERVER, "cat", "/etc/mfs/mfsexports.cfg").returncode != 0
 
 
-def test_a_file_lock_excludes_other_hosts(lab, name):
+def test_a_file_lock_of_one_host_excludes_the_other_hosts(lab, name):
     path = f"/opt/cache/world-tmp/{name}"
     lab.run("login", "systemd-run", "--quiet", f"--unit={name}", "flock", path, "sleep", "60")
 
