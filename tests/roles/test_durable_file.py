@@ -63,16 +63,16 @@ def test_the_folder_is_flushed_after_the_rename_of_the_new_file(tmp_path, monkey
 
 def test_leftover_temporary_files_and_links_are_replaced(tmp_path):
     path = tmp_path / "file"
-    other = tmp_path / "other"
-    other.write_bytes(b"another's")
-    path.with_name(".file.new").symlink_to(other)
-    path.symlink_to(other)
+    other_file = tmp_path / "other"
+    other_file.write_bytes(b"another's")
+    path.with_name(".file.new").symlink_to(other_file)
+    path.symlink_to(other_file)
 
     durable_file.write_whole(path, b"new")
 
     assert not path.is_symlink()
     assert path.read_bytes() == b"new"
-    assert other.read_bytes() == b"another's"
+    assert other_file.read_bytes() == b"another's"
 
 
 def test_no_other_user_can_read_the_file_before_it_is_complete(tmp_path, monkeypatch):

@@ -53,16 +53,18 @@ def footprint(site, role):
     """
     host = (site.hosts_of(role) or ["controller"])[0]
     backends = ("nfs", "moosefs") if role.name == "shared_storage" else ("nfs",)
-    merged = {"units": set(), "paths": set(), "data": set()}
+    merged_traces = {"units": set(), "paths": set(), "data": set()}
     for backend in backends:
         variables = {"shared_storage_backend": backend, "slurm_state_directory": STATE}
         templar = site.templar(role, host, **variables)
         traces = templar.template(trust_as_template(f"{{{{ __{role.name}_footprint }}}}"))
-        merged["units"] |= {unit.removesuffix(".service") for unit in traces.get("units", [])}
-        merged["data"] |= set(traces.get("data", []))
+        merged_traces["units"] |= {
+            unit.removesuffix(".service") for unit in traces.get("units", [])
+        }
+        merged_traces["data"] |= set(traces.get("data", []))
         for kind in ("own", "replaced", "data", "folders", "mounts"):
-            merged["paths"] |= set(traces.get(kind, []))
-    return merged
+            merged_traces["paths"] |= set(traces.get(kind, []))
+    return merged_traces
 
 
 @pytest.fixture(scope="module")
