@@ -143,7 +143,7 @@ class TestLoop:
 
         assert node.run(workflow(loop, "echo never")) == (1, "1\n")
 
-    def test_the_iterations_of_a_parallel_loop_run_at_the_same_time(self, node):
+    def test_the_iterations_of_a_parallel_loop_run_at_once(self, node):
         """Each of the two iterations waits for a file that the other one creates."""
         body = (
             'touch "$item"; other=$([ "$item" = a ] && echo b || echo a);'

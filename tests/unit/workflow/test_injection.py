@@ -113,9 +113,9 @@ def test_the_workflow_with_all_fields_runs(tmp_path, mapping, enroot):
 @pytest.mark.parametrize("enroot", [False, True], ids=["apptainer", "enroot"])
 @pytest.mark.parametrize("mapping", [HTTP_WORKFLOW, S3_WORKFLOW], ids=["http", "s3"])
 def test_hostile_text_in_every_field_is_never_executed(tmp_path, mapping, enroot, rotation):
-    owned = tmp_path / "owned"
-    job, job_fields = inject(mapping, rotation, owned)
-    module, module_fields = inject(MODULE, rotation, owned, Module)
+    owned_file = tmp_path / "owned"
+    job, job_fields = inject(mapping, rotation, owned_file)
+    module, module_fields = inject(MODULE, rotation, owned_file, Module)
     node = new_node(tmp_path, enroot=enroot)
 
     node.run(parse(job, module))

@@ -236,14 +236,14 @@ def test_attempt_for_a_job_of_other_contracts_is_not_cancelled():
 def test_cancelled_attempts_are_retained_after_a_job_is_closed():
     job_key = job().job_key
     records = JournalRecords()
-    cancelled = JournalEntry(
+    cancelled_entry = JournalEntry(
         job_key=job_key, kind=EntryKind.CANCELLED_BY_US, occurred_at=T0, slurm_job_id=42
     )
-    claimed = JournalEntry(job_key=job_key, kind=EntryKind.CLAIMED, occurred_at=T0)
-    closed = JournalEntry(job_key=job_key, kind=EntryKind.CLOSED, occurred_at=T0)
+    claimed_entry = JournalEntry(job_key=job_key, kind=EntryKind.CLAIMED, occurred_at=T0)
+    closed_entry = JournalEntry(job_key=job_key, kind=EntryKind.CLOSED, occurred_at=T0)
 
-    records.extend([cancelled])
+    records.extend([cancelled_entry])
     assert records.by_job_key == {}
-    records.extend([claimed, closed, claimed])
+    records.extend([claimed_entry, closed_entry, claimed_entry])
 
     assert records.by_job_key[job_key].cancelled_by_us == {(42, T0)}
