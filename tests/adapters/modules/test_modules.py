@@ -61,10 +61,10 @@ class TestRefs:
 
     @pytest.mark.parametrize("digits", [7, 12, 40])
     def test_commit_id_is_resolved(self, repository, fetcher, digits):
-        first = repository.git("rev-parse", "HEAD")
+        first_commit = repository.git("rev-parse", "HEAD")
         repository.commit({"module.yaml": "two"})
 
-        assert fetcher.text(f"me/greet@{first[:digits]}") == MODULE
+        assert fetcher.text(f"me/greet@{first_commit[:digits]}") == MODULE
 
     @pytest.mark.parametrize("ref", ["v9", "abcdef1", "a" * 40])
     def test_unknown_ref_is_refused(self, repository, fetcher, ref):
