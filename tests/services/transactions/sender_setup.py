@@ -64,13 +64,13 @@ class HastyLedger(FakeLedger):
 
     def _next_state(self):
         """Return the state of the next block without mining the block."""
-        saved = self._state, self.pool, self._events
+        saved_fields = self._state, self.pool, self._events
         self._state = copy.deepcopy(self._state)
         self.pool = dict(self.pool)
         self._events = []
         self._include()
         state = self._state
-        self._state, self.pool, self._events = saved
+        self._state, self.pool, self._events = saved_fields
         return state
 
 
