@@ -118,7 +118,7 @@ def submitted_jobs(jobs, runtimes, public_registry, private_registry):
     # 2>&- hides the error message of the failed write.
     write_etc = "echo . 2>&- >/mnt/hostname || echo read-only"
     read_only_root = in_container("echo . 2>&- >/written", container={"readOnlyRootFS": True})
-    submitted = {
+    jobs_by_name = {
         "environment": jobs.submit(
             in_container('echo "$(id -u) $(id -g) $PWD $OF_THE_IMAGE $OWN"', env=own_variable),
             in_container('echo "$PWD"; echo from inside >"$DEEPSQUARE_OUTPUT/file"',
@@ -160,13 +160,13 @@ def submitted_jobs(jobs, runtimes, public_registry, private_registry):
     }  # fmt: skip
     for node in NODES:
         trap = in_container(TRAP_SIGNAL, container={"mountHome": True})
-        submitted[f"signal on {node}"] = jobs.submit(
+        jobs_by_name[f"signal on {node}"] = jobs.submit(
             {"launch": {"steps": [trap], "signalOnParentStepExit": 2}},
             run(WAIT_FOR_TRAP),
             nodes=node,
             env=[{"key": "READY", "value": f"{jobs.home}/{node}"}],
         )
-    return submitted
+    return jobs_by_name
 
 
 def step_output(result):
@@ -196,15 +196,15 @@ def test_an_image_on_the_node_starts(jobs, submitted_jobs):
 
 
 def test_a_protected_image_needs_the_right_password(jobs, submitted_jobs):
-    right = jobs.wait(submitted_jobs["private image"])
-    wrong = jobs.wait(submitted_jobs["wrong password"])
+    right_result = jobs.wait(submitted_jobs["private image"])
+    wrong_result = jobs.wait(submitted_jobs["wrong password"])
 
-    assert right.code == 0
-    assert step_output(right).splitlines()[0] == "opened"
-    assert registries.PASSWORD not in right.output
-    assert wrong.code == 255
-    assert "never" not in wrong.output
-    assert "authentication required" in wrong.output
+    assert right_result.code == 0
+    assert step_output(right_result).splitlines()[0] == "opened"
+    assert registries.PASSWORD not in right_result.output
+    assert wrong_result.code == 255
+    assert "never" not in wrong_result.output
+    assert "authentication required" in wrong_result.output
 
 
 def test_a_node_with_enroot_uses_enroot(lab, jobs, submitted_jobs, private_registry):
