@@ -118,8 +118,13 @@ def _outcome_json(
         "transactions": list(map(_sent_json, outcome.sent_steps)),
     }
     if constant is not None:
-        old, new = _constant_values(outcome, constant)
-        document |= {"constant": constant.name, "unit": constant.unit, "old": old, "new": new}
+        old_value, new_value = _constant_values(outcome, constant)
+        document |= {
+            "constant": constant.name,
+            "unit": constant.unit,
+            "old": old_value,
+            "new": new_value,
+        }
     document["roles"] = list(map(_holder_json, outcome.after.holders))
     document["owners"] = list(map(_owner_json, outcome.after.owners))
     return document

@@ -33,10 +33,10 @@ def read_workflow(
         source = sys.stdin.buffer if str(path) == "-" else path.open("rb")
         with source as file:
             data = file.read(MAX_BYTES + 1)
-        checked = check_workflow(data.decode(), strict=strict, fetch_module=fetch_module)
+        checked_workflow = check_workflow(data.decode(), strict=strict, fetch_module=fetch_module)
     except (OSError, ValueError) as error:
         hint = "Run `gridstead workflow init` to create a workflow."
         raise InvalidInput(f"cannot read {path}", detail=str(error), hint=hint) from error
-    for warning in checked.warnings:
+    for warning in checked_workflow.warnings:
         print_note(f"warning: {warning}. {warning.hint or ''}".rstrip())
-    return checked.workflow
+    return checked_workflow.workflow

@@ -52,8 +52,8 @@ class Masks:
             origin = None if info.repr else self._origins.get(getattr(model, name) or "")
             if origin is None:
                 continue
-            masked, original = origin
-            if model != masked:
+            masked_model, original = origin
+            if model != masked_model:
                 reason = (
                     "is a secret of the step that uses the module, which is valid only in the"
                     " unchanged mapping of that step"

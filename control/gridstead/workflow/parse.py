@@ -55,9 +55,13 @@ def check_workflow(
     if strict:
         errors += warnings
     document = replace(document, problems=(*document.problems, *errors))
-    checked = _check(value["job"], prefix, document, strict=strict, fetch_module=fetch_module)
-    all_warnings = sorted((*warnings, *checked.warnings), key=lambda warning: warning.line or 0)
-    return replace(checked, warnings=tuple(all_warnings))
+    checked_workflow = _check(
+        value["job"], prefix, document, strict=strict, fetch_module=fetch_module
+    )
+    all_warnings = sorted(
+        (*warnings, *checked_workflow.warnings), key=lambda warning: warning.line or 0
+    )
+    return replace(checked_workflow, warnings=tuple(all_warnings))
 
 
 def _problems_next_to_job(

@@ -93,10 +93,12 @@ class ChainLedger:
 
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> dict[str, Provider]:
         """Return providers by address: each approved record, or else the waiting record."""
-        requested = sorted(set(addresses))
-        records = self._provider_records(requested, at_block)
+        requested_addresses = sorted(set(addresses))
+        records = self._provider_records(requested_addresses, at_block)
         providers: dict[str, Provider] = {}
-        for address, (active_provider, waiting_provider) in zip(requested, records, strict=True):
+        for address, (active_provider, waiting_provider) in zip(
+            requested_addresses, records, strict=True
+        ):
             provider = active_provider or waiting_provider
             if provider is not None:
                 providers[address] = provider
@@ -104,8 +106,8 @@ class ChainLedger:
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
         """Return the record of a provider that waits for approval."""
-        ((_, waiting),) = self._provider_records([address], at_block)
-        return waiting
+        ((_, waiting_record),) = self._provider_records([address], at_block)
+        return waiting_record
 
     def timeouts(self, *, at_block: Block) -> Timeouts:
         """Return how long the grid waits for a provider's steps.
@@ -142,13 +144,13 @@ class ChainLedger:
         # every ``count``-th result belongs to the same address.
         for index in range(count):
             is_joined, is_waiting, is_banned = flags[index::count]
-            active, waiting = records[index::count]
-            approved_provider = active.to_provider(
+            active_record, waiting_record = records[index::count]
+            approved_provider = active_record.to_provider(
                 is_joined=is_joined, is_waiting=is_waiting, is_banned=is_banned
             )
             unapproved_provider = None
             if is_waiting:
-                unapproved_provider = waiting.to_provider(
+                unapproved_provider = waiting_record.to_provider(
                     is_joined=False, is_waiting=True, is_banned=is_banned
                 )
             providers.append((approved_provider, unapproved_provider))

@@ -83,8 +83,8 @@ class Wallet:
         Args:
             document: A mapping with ``types``, ``domain`` and ``message``.
         """
-        signed = self._open_account().sign_message(encode_typed_data(full_message=document))
-        return signed.v, signed.r.to_bytes(32), signed.s.to_bytes(32)
+        signed_message = self._open_account().sign_message(encode_typed_data(full_message=document))
+        return signed_message.v, signed_message.r.to_bytes(32), signed_message.s.to_bytes(32)
 
 
 def wallet_of(key: bytes) -> Wallet:

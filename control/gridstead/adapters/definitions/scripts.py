@@ -180,10 +180,14 @@ class Scripts:
         return ScriptUse(job_id=job_id, batch_location_hash=row.id, customer=row.customer)
 
     def _reseal(self, connection: Connection, batch_location_hash: str, record: str) -> None:
-        sealed = self._seal.close(record, script_id=batch_location_hash)
+        sealed_record = self._seal.close(record, script_id=batch_location_hash)
         connection.execute(
             text("UPDATE definitions SET key_name = :key_name, sealed = :sealed WHERE id = :id"),
-            {"id": batch_location_hash, "key_name": sealed.key_name, "sealed": sealed.data},
+            {
+                "id": batch_location_hash,
+                "key_name": sealed_record.key_name,
+                "sealed": sealed_record.data,
+            },
         )
 
 

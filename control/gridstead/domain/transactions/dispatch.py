@@ -168,9 +168,9 @@ class _TransactionPlanner:
         """
         live_transactions = {}
         for nonce in sorted(self.by_nonce):
-            pending = self._pending_transactions(nonce)
-            if pending and nonce not in withdrawn:
-                live_transactions[nonce] = pending[-1]
+            pending_transactions = self._pending_transactions(nonce)
+            if pending_transactions and nonce not in withdrawn:
+                live_transactions[nonce] = pending_transactions[-1]
         return live_transactions
 
     def _next_nonce(self) -> int:

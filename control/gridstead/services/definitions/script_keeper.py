@@ -116,9 +116,9 @@ class ScriptKeeper:
         self.read_chain()  # a job may have named a script since the last read
         now = self._clock.now()
         self._release_ended(now)
-        removed = self._store.sweep(now)
-        if removed:
-            log.info("scripts_removed", count=removed)
+        removed_count = self._store.sweep(now)
+        if removed_count:
+            log.info("scripts_removed", count=removed_count)
         self._unused_bytes = self._store.holdings().unused_bytes
         self._reseal()
 

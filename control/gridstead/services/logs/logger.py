@@ -124,9 +124,9 @@ class Logger:
 
     def sweep(self) -> None:
         """Delete logs that are too old or exceed the space limit."""
-        removed = self._sink.sweep(self._clock.now())
-        if removed:
-            log.info("logs_removed", count=removed)
+        removed_count = self._sink.sweep(self._clock.now())
+        if removed_count:
+            log.info("logs_removed", count=removed_count)
 
     def _check_time(self, permit: WritePermit) -> None:
         if self._clock.now() > permit.expires_at:

@@ -212,11 +212,11 @@ class Sender:
         """Sign the plan's replacements and batches. Reject batches that the contract refuses."""
         calls = {entry.id: entry.call for entry in view.entries}
         gas_limit = view.gas_limit
-        signed = [
+        signed_transactions = [
             self._sign_replacement(slot, calls, available_gas=gas_limit)
             for slot in plan.replacements
         ]
-        return signed + self._sign_batches(account_name, plan, view, calls)
+        return signed_transactions + self._sign_batches(account_name, plan, view, calls)
 
     def _sign_replacement(
         self, slot: Slot, calls: Mapping[int, Call], *, available_gas: int
