@@ -176,7 +176,8 @@ def test_a_duplicate_repository_is_refused(gridstead, config):
 
 
 def test_a_long_pull_prints_its_progress_every_ten_seconds(capsys, monkeypatch):
-    # The second report comes 11 s after the start and is printed. The others come too early.
+    # The second report comes 11 s after the start and is printed. The first and the third report
+    # come less than 10 s after the start or after a printed report.
     times = iter([0.0, 5.0, 11.0, 11.0, 12.0])
     monkeypatch.setattr(cli.time, "monotonic", lambda: next(times))
 

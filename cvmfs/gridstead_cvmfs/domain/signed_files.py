@@ -21,7 +21,7 @@ WHITELIST = ".cvmfswhitelist"
 MAX_SIGNED_FILE_BYTES = 256 * 1024
 MAX_FINGERPRINTS = 1000
 
-# The line after the text. It is followed by a line with the hash of the text, and the signature.
+# This line follows the text of a signed file. After it come the hash of the text and the signature.
 _END = b"\n--\n"
 _HASH_LINE = re.compile(rb"[0-9a-f]{40}(?:-rmd160|-shake128)?")
 _NUMBER = re.compile(r"[0-9]{1,18}")

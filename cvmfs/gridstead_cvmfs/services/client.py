@@ -138,14 +138,17 @@ class CvmfsClient:
                 stored ones. The error is that of the first server. The shown revision does not
                 change.
         """
-        stored = stored_signed_files(self._ports.files, self._name)
+        stored_files = stored_signed_files(self._ports.files, self._name)
         failures: list[GridsteadError] = []
         for server in self._ports.servers:
             try:
                 signed_files = self._read_signed_files(server)
-                if stored is not None:
+                if stored_files is not None:
                     check_succession(
-                        stored, signed_files.manifest, signed_files.whitelist, hint=ROLLBACK_HINT
+                        stored_files,
+                        signed_files.manifest,
+                        signed_files.whitelist,
+                        hint=ROLLBACK_HINT,
                     )
                 self._show(signed_files)
             except GridsteadError as error:

@@ -197,13 +197,13 @@ class Replica:
             return result
 
     def _collectable_manifest(self) -> Manifest:
-        stored = stored_signed_files(self._ports.files, self._name)
-        if stored is None:
+        stored_files = stored_signed_files(self._ports.files, self._name)
+        if stored_files is None:
             raise InvalidInput(
                 f"no revision of {self._name} is stored",
                 hint="Run `gridstead cvmfs snapshot` first.",
             )
-        manifest, _ = stored
+        manifest, _ = stored_files
         if not manifest.collectable:
             detail = "its manifest does not contain G=yes, so old revisions must remain readable"
             raise InvalidInput(f"cannot remove old objects of {self._name}", detail=detail)
