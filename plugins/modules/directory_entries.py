@@ -185,11 +185,11 @@ class Directory:
         """Apply the changes of `plan_modifications` to an entry."""
         self._create_note()
         operations = {"add": ldap.MOD_ADD, "replace": ldap.MOD_REPLACE}
-        encoded = []
+        encoded_attributes = []
         for operation, name, values in changes:
             encoded_values = encode(values) or None
-            encoded.append((operations[operation], name, encoded_values))
-        self._connection.modify_s(dn, encoded)
+            encoded_attributes.append((operations[operation], name, encoded_values))
+        self._connection.modify_s(dn, encoded_attributes)
 
     def _create_note(self) -> None:
         if self._note:

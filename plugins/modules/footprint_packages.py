@@ -168,8 +168,10 @@ def main() -> None:
 
     if not module.check_mode:
         finish_earlier_run(removing, run)
-    present, with_configuration_only = by_state(run(*STATES))
-    packages = packages_to_remove(present, before, set(run(*MANUAL).split()) - removing, run)
+    present_packages, with_configuration_only = by_state(run(*STATES))
+    packages = packages_to_remove(
+        present_packages, before, set(run(*MANUAL).split()) - removing, run
+    )
     if purge:
         packages |= with_configuration_only - before
     names = sorted(packages)

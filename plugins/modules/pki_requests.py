@@ -195,10 +195,10 @@ def ensure_certificate(
         reason = reason_to_renew(path.read_bytes(), key, authority, names, end)
     else:
         reason = "it is missing"
-    changed = key_changed or access_changed
+    is_changed = key_changed or access_changed
     if not reason:
-        return None, changed
-    return {**certificate, "csr": request(key, name, names), "reason": reason}, changed
+        return None, is_changed
+    return {**certificate, "csr": request(key, name, names), "reason": reason}, is_changed
 
 
 CERTIFICATE = {

@@ -106,8 +106,8 @@ class Accounting:
         for name, values in by_name.items():
             if values is None:
                 continue
-            current = rows.get(name, dict.fromkeys(QOS, ""))
-            words = _words(settings(QOS, values, current))
+            current_settings = rows.get(name, dict.fromkeys(QOS, ""))
+            words = _words(settings(QOS, values, current_settings))
             if words:
                 where = ("where", f"name={name}")
                 description = f"qos {name}: {' '.join(words)}"
