@@ -47,7 +47,8 @@ CALL_SLURMRESTD = (
 BIND_AS_SSSD = (
     "ldapwhoami -x -H ldaps://{} -D uid=sssd,ou=services,dc=gridstead,dc=internal -y /dev/stdin"
 )
-# Starts another munged with a key from stdin. The host's munged must decode its credential.
+# This script starts a second munged with a key from stdin, and creates a credential with it. The
+# host's own munged must decode this credential.
 SEAL_AND_UNSEAL = """
 umask 077; d=$(mktemp -d); chown munge: $d; trap 'kill $(cat $d/pid); rm -rf $d' EXIT
 install -o munge -m 400 /dev/stdin $d/key
