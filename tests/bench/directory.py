@@ -39,8 +39,8 @@ ROUNDS = 5
 WAIT_FOR_USER = (
     "! getent passwd {0} && until getent passwd {0} >/dev/null; do sleep 0.02; done; date +%s.%N"
 )
-# Looks up a user, and prints the end and the start of the look-up. Exit code 2 of getent means that
-# the user is unknown.
+# This command looks up a user, and prints the end and the start of the look-up. Exit code 2 of
+# getent means that the user is unknown.
 LOOK_UP = (
     "began=$(date +%s.%N); getent passwd {} >/dev/null || test $? = 2; echo $(date +%s.%N) $began"
 )

@@ -258,7 +258,7 @@ def test_answer_that_is_neither_success_nor_rejection_raises_scheduler_unavailab
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
 def test_a_missing_socket_raises_scheduler_unavailable(tmp_path, setup):
-    rest = LocalSlurm(
+    unreachable_slurm = LocalSlurm(
         runner=setup,
         socket=tmp_path / "none",
         clock=FakeClock(),
@@ -268,7 +268,7 @@ def test_a_missing_socket_raises_scheduler_unavailable(tmp_path, setup):
     )
 
     with pytest.raises(SchedulerUnavailable):
-        rest.submit(SUBMISSION)
+        unreachable_slurm.submit(SUBMISSION)
 
 
 def test_cancel_and_extend_ignore_ended_and_unknown_jobs(setup):
