@@ -74,7 +74,8 @@ def simulated_packages(simulation: str) -> set[str]:
     names = set()
     for line in simulation.splitlines():
         if line.startswith(("Inst ", "Purg ", "Remv ")):
-            names.add(line.split()[1].partition(":")[0])
+            _, package, *_ = line.split()
+            names.add(package.partition(":")[0])  # without the architecture, as in "libc6:amd64"
     return names
 
 

@@ -96,7 +96,7 @@ def _change(module: AnsibleModule, old_files: dict[str, str]) -> ChangeCost:
     if not old_files:  # Slurm may not be installed yet
         return compute_cost(old_files, new_files, ())
     _, output, _ = module.run_command(["scontrol", "--version"], check_rc=True)
-    version = output.split()[-1]
+    version = output.split()[-1]  # the output is "slurm VERSION"
     release = release_of(version)
     if release not in rules:
         module.fail_json(
