@@ -19,7 +19,9 @@ def parent(pid: int) -> int:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    return int(text.rpartition(")")[2].split()[1])
+    # The name of the program is in parentheses. The state and the parent's pid follow it.
+    _, parent, *_ = text.rpartition(")")[2].split()
+    return int(parent)
 
 
 def ancestors(pid: int) -> set[int]:
