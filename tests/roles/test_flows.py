@@ -194,6 +194,7 @@ def test_a_port_is_open_only_for_its_clients(render, host, port, addresses):
     """If ``addresses`` is empty, no rule contains the port."""
     sources = set()
     for line in render(ROLE, TEMPLATE, host).splitlines():
+        # A rule contains "saddr { ADDRESS, ADDRESS }" and "dport PORT".
         if re.search(rf"\b{port}\b", line.partition(" dport ")[2]):
             sources |= set(line.partition("{ ")[2].partition(" }")[0].split(", "))
 

@@ -105,7 +105,8 @@ def signal_branch_late(node):
         running_job.wait(timeout=8)  # every timeout of the script is shorter
     ran_early = (node.home / "last").exists()
     for mark in node.root.glob("cache/shared/*/*/.branch-*.end"):
-        os.kill(int(mark.name.split("-")[1]), signal.SIGINT)
+        _, pid, _ = mark.name.split("-")  # .branch-PID-TIME.end
+        os.kill(int(pid), signal.SIGINT)
     (node.home / "signalled").touch()
     output, _ = running_job.communicate(timeout=30)
     return running_job.returncode, output.decode(), ran_early
