@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The logger service, which stores the output of jobs and returns it to the jobs' owners.
 
-A writer needs the job's write token. A reader needs the owner's signature.
+A writer needs the job's write token. A reader needs the owner's signature. Several logs of an owner
+can have the same name. The log identity distinguishes these logs.
 """
 
 from __future__ import annotations
