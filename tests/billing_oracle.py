@@ -55,12 +55,12 @@ def earned(paid: int, fee_percent: int = FEE_PERCENT) -> int:
 
 def bill(escrow: int, seconds: int, price_per_min: int, fee_percent: int = FEE_PERCENT) -> Bill:
     """Return the bill of a job with this escrow and billed time."""
-    paid = min(escrow, cost(seconds, price_per_min))
+    paid_wei = min(escrow, cost(seconds, price_per_min))
     return Bill(
-        cost=paid,
-        provider=earned(paid, fee_percent),
-        fee=fee(paid, fee_percent),
-        refund=escrow - paid,
+        cost=paid_wei,
+        provider=earned(paid_wei, fee_percent),
+        fee=fee(paid_wei, fee_percent),
+        refund=escrow - paid_wei,
     )
 
 

@@ -63,15 +63,15 @@ def python_diagnostics(
     """Yield the definitions of variables, parameters, classes and functions with a banned name."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            name, banned = node.id, identifiers
+            name, banned_words = node.id, identifiers
         elif isinstance(node, ast.arg):
-            name, banned = node.arg, identifiers
+            name, banned_words = node.arg, identifiers
         elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            name, banned = node.name, names | identifiers
+            name, banned_words = node.name, names | identifiers
         else:
             continue
-        if name in banned:
-            yield Diagnostic(path, node.lineno, name, banned[name])
+        if name in banned_words:
+            yield Diagnostic(path, node.lineno, name, banned_words[name])
 
 
 def diagnostics(path: str, words: dict[str, dict[str, str]]) -> Iterator[Diagnostic]:
@@ -125,17 +125,19 @@ def main(arguments: list[str]) -> int:
     Unused entries are reported only if the program checks all files.
     """
     words = tomllib.loads((CHECKOUT / WORD_LISTS).read_text())
-    allowed = words.get("allowed", [])
+    allowed_words = words.get("allowed", [])
     used_indexes = set()
     reports = []
     for path in files_to_check(arguments):
         for diagnostic in diagnostics(path, words):
-            indexes = [index for index, entry in enumerate(allowed) if allows(entry, diagnostic)]
+            indexes = [
+                index for index, entry in enumerate(allowed_words) if allows(entry, diagnostic)
+            ]
             used_indexes.update(indexes)
             if not indexes:
                 reports.append(str(diagnostic))
     if not arguments:
-        reports += unused_entries(allowed, used_indexes)
+        reports += unused_entries(allowed_words, used_indexes)
     for line in reports:
         print(line, file=sys.stderr)
     return 1 if reports else 0

@@ -112,16 +112,16 @@ def print_states(owner: User, number: int) -> None:
 def print_amounts(job: dict, before: dict, after: dict, customer_: str, provider: str) -> bool:
     """Print cost, fee and payments of the job. Return whether balances and fee rate match."""
     cost = job["cost_wei"]
-    earned = after[provider] - before[provider]
+    earned_wei = after[provider] - before[provider]
     spent = before[customer_] - after[customer_]
-    fee = cost - earned
+    fee = cost - earned_wei
     table = Table(title="Money (credits)", title_justify="left", box=None, title_style="bold")
     table.add_column("")
     table.add_column("AMOUNT", justify="right")
     for title, wei in (
         ("escrow", job["escrow_wei"]),
         ("cost", cost),
-        ("  to the provider", earned),
+        ("  to the provider", earned_wei),
         ("  fee of the grid", fee),
         ("refunded", job["escrow_wei"] - cost),
     ):

@@ -64,8 +64,8 @@ class LabGrid:
     @property
     def contract(self) -> str:
         """The address of the MetaScheduler."""
-        deployed = json.loads((self.chain / "deployment.json").read_text())
-        return str(deployed["contracts"]["MetaScheduler"])
+        deployed_contracts = json.loads((self.chain / "deployment.json").read_text())
+        return str(deployed_contracts["contracts"]["MetaScheduler"])
 
     @property
     def chain(self) -> Path:

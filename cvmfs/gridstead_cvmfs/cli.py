@@ -205,11 +205,11 @@ def mount(
 
 
 def _record(name: str, state: ReplicaState, now: int) -> dict[str, object]:
-    current = state.current
+    current_revision = state.current
     return {
         "name": name,
-        "revision": current.number if current else None,
-        "published_at": _time(current.published_at) if current else None,
+        "revision": current_revision.number if current_revision else None,
+        "published_at": _time(current_revision.published_at) if current_revision else None,
         "last_snapshot_at": _time(state.last_snapshot),
         "age_s": None if state.last_snapshot is None else now - state.last_snapshot,
         "last_gc_at": _time(state.last_sweep),

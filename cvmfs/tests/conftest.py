@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import tests.conftest  # noqa: F401 - the settings of all tests
 from cvmfs.tests.publisher import DAY_S, NOW, Publisher, new_key
-from cvmfs.tests.readers import Readers
+from cvmfs.tests.readers import ReaderFactory
 from cvmfs.tests.stratum0 import Stratum0
 
 from gridstead_cvmfs.adapters.databases import CompressedDatabases
@@ -144,9 +144,9 @@ def replica_setup(new_setup) -> ReplicaSetup:
 
 
 @pytest.fixture
-def readers(replica_setup) -> Iterator[Readers]:
+def new_reader(replica_setup) -> Iterator[ReaderFactory]:
     """An object that creates CVMFS clients. All these clients use one cache folder."""
-    clients = Readers(replica_setup, TLS)
-    yield clients
-    for servers in clients.closing:
+    factory = ReaderFactory(replica_setup, TLS)
+    yield factory
+    for servers in factory.closing:
         servers.close()

@@ -65,7 +65,7 @@ class Reader:
 
 
 @dataclass
-class Readers:
+class ReaderFactory:
     """Creates clients that share a cache folder.
 
     Attributes:

@@ -11,7 +11,7 @@ import stat
 import pytest
 from cvmfs.tests.conftest import TLS
 from cvmfs.tests.publisher import NOW
-from cvmfs.tests.readers import NEWER, Readers, contents_of
+from cvmfs.tests.readers import NEWER, ReaderFactory, contents_of
 from cvmfs.tests.stratum0 import answer_altered
 from cvmfs.tests.trees import TREE, HardLink, Mode, Nested, Plain
 from structlog.testing import capture_logs
@@ -32,15 +32,15 @@ ALL = {
 def test_the_tree_is_the_published_tree(new_setup, suffix):
     replica_setup = new_setup(suffix=suffix)
     replica_setup.publisher.publish(ALL)
-    readers = Readers(replica_setup, TLS)
+    new_reader = ReaderFactory(replica_setup, TLS)
 
-    assert readers().tree() == contents_of(ALL)
-    readers.closing[0].close()
+    assert new_reader().tree() == contents_of(ALL)
+    new_reader.closing[0].close()
 
 
-def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
+def test_modes_owners_links_and_inodes_are_as_published(replica_setup, new_reader):
     replica_setup.publisher.publish(ALL)
-    client = readers().client
+    client = new_reader().client
     first_link, second_link = client.entry("/data/one"), client.entry("/data/two")
     secret_file, shared_directory = client.entry("/secret"), client.entry("/shared")
     listed_inodes = {entry.inode for entry in client.entries("/data")}
@@ -62,9 +62,9 @@ def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
     assert client.open("/no") is None
 
 
-def test_any_part_of_a_large_file_can_be_read(readers):
+def test_any_part_of_a_large_file_can_be_read(new_reader):
     """The file has chunks of 16,384 bytes and a size of 51,200 bytes."""
-    client, content = readers().client, bytes(range(256)) * 200
+    client, content = new_reader().client, bytes(range(256)) * 200
     number, _ = client.open("/data/large")
 
     for offset, size in (
@@ -79,19 +79,21 @@ def test_any_part_of_a_large_file_can_be_read(readers):
     client.release(number)
 
 
-def test_cached_content_is_not_fetched_again_by_the_same_or_the_next_client(replica_setup, readers):
-    reader = readers()
+def test_cached_content_is_fetched_again_neither_by_its_client_nor_by_a_new_client(
+    replica_setup, new_reader
+):
+    reader = new_reader()
     reader.tree()
     replica_setup.stratum0.fetched()  # resets the counts of requests
 
     assert reader.tree() == contents_of(TREE)
-    assert readers().tree() == contents_of(TREE)
+    assert new_reader().tree() == contents_of(TREE)
     # Only the certificate is fetched again.
     assert {path[-1] for path in replica_setup.stratum0.fetched()} == {"X"}
 
 
-def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, readers):
-    reader, before = readers(), replica_setup.publisher.objects()
+def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, new_reader):
+    reader, before = new_reader(), replica_setup.publisher.objects()
     reader.tree()
     replica_setup.publisher.publish(NEWER)
     replica_setup.stratum0.fetched()  # resets the counts of requests
@@ -113,9 +115,9 @@ class TestOpenFileAndNewRevision:
     """
 
     def test_an_open_file_does_not_change_until_every_handle_is_closed(
-        self, replica_setup, readers
+        self, replica_setup, new_reader
     ):
-        reader = readers()
+        reader = new_reader()
         client, size = reader.client, len(TREE["README"])
         first, _ = client.open("/README")
         replica_setup.publisher.publish(NEWER)
@@ -133,8 +135,8 @@ class TestOpenFileAndNewRevision:
         assert (client.read(third, 99, 0), is_same) == (NEWER["README"], False)
         client.release(third)
 
-    def test_an_open_file_remains_readable_after_its_removal(self, replica_setup, readers):
-        reader = readers()
+    def test_an_open_file_remains_readable_after_its_removal(self, replica_setup, new_reader):
+        reader = new_reader()
         client = reader.client
         number, _ = client.open("/data/large")
         replica_setup.publisher.publish({"README": b""})
@@ -145,8 +147,10 @@ class TestOpenFileAndNewRevision:
         client.release(number)
         assert client.entry("/data/large") is None
 
-    def test_an_opened_file_has_the_attributes_that_the_kernel_caches(self, replica_setup, readers):
-        reader = readers()
+    def test_an_opened_file_has_the_attributes_that_the_kernel_caches(
+        self, replica_setup, new_reader
+    ):
+        reader = new_reader()
         reader.client.entry("/README")
         replica_setup.publisher.publish(NEWER)
         reader.client.check_revision()
@@ -161,8 +165,8 @@ class TestOpenFileAndNewRevision:
 
 
 @pytest.mark.parametrize("path", ["/bin/tool", "/data/large", "/v1/deep/er"])
-def test_an_altered_object_is_neither_returned_nor_cached(replica_setup, readers, path):
-    reader = readers()
+def test_an_altered_object_is_neither_returned_nor_cached(replica_setup, new_reader, path):
+    reader = new_reader()
     replica_setup.stratum0.fault_for_all = answer_altered
 
     with (
@@ -184,14 +188,14 @@ class WrongLength(bytes):
         return super().__len__() + 1
 
 
-def test_a_wrong_size_in_a_catalog_is_detected(replica_setup, readers):
+def test_a_wrong_size_in_a_catalog_is_detected(replica_setup, new_reader):
     replica_setup.publisher.publish({"file": WrongLength(b"content")})
 
     with pytest.raises(RepositoryUntrusted, match="does not match its catalog"):
-        readers().read("/file")
+        new_reader().read("/file")
 
 
-def test_the_number_of_open_catalogs_is_limited(replica_setup, readers, monkeypatch):
+def test_the_number_of_open_catalogs_is_limited(replica_setup, new_reader, monkeypatch):
     monkeypatch.setattr(cvmfs_tree, "MAX_OPEN_CATALOGS", 3)
     tree = {
         f"n{number}": Nested({"x": b"%d" % number, "link": HardLink(b"y", 1, 1)})
@@ -199,4 +203,4 @@ def test_the_number_of_open_catalogs_is_limited(replica_setup, readers, monkeypa
     }
     replica_setup.publisher.publish(tree)
 
-    assert readers().tree() == contents_of(tree)
+    assert new_reader().tree() == contents_of(tree)

@@ -99,7 +99,7 @@ def test_the_output_without_json_is_a_sentence_or_a_table(gridstead, config, rep
 
 
 def test_a_probe_prints_the_revision_and_stores_nothing(gridstead, replica_setup, now):
-    completed = gridstead(
+    result = gridstead(
         "probe",
         replica_setup.publisher.name,
         replica_setup.stratum0.url,
@@ -108,7 +108,7 @@ def test_a_probe_prints_the_revision_and_stores_nothing(gridstead, replica_setup
         "--json",
     )
 
-    record = json.loads(completed.out)
+    record = json.loads(result.out)
     assert (record["revision"], record["collectable"]) == (1, True)
     assert list(replica_setup.storage.iterdir()) == []
 
@@ -176,7 +176,8 @@ def test_a_duplicate_repository_is_refused(gridstead, config):
 
 
 def test_a_long_pull_prints_its_progress_every_ten_seconds(capsys, monkeypatch):
-    # The second report comes 11 s after the start and is printed. The others come too early.
+    # The second report comes 11 s after the start and is printed. The first and the third report
+    # come less than 10 s after the start or after a printed report.
     times = iter([0.0, 5.0, 11.0, 11.0, 12.0])
     monkeypatch.setattr(cli.time, "monotonic", lambda: next(times))
 

@@ -175,9 +175,9 @@ def check_permissions(mountpoint):
         (mountpoint / "README").write_bytes(b"mine")
     as_other_user = ["setpriv", "--reuid=99", "--regid=99", "--clear-groups"]
     command = [*as_other_user, "cat", mountpoint / "README", mountpoint / "secret"]
-    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     # The other user can read README but not secret.
-    assert (completed.stdout.encode(), completed.returncode) == (TREE["README"], 1)
+    assert (result.stdout.encode(), result.returncode) == (TREE["README"], 1)
 
 
 def check_new_revision(replica_setup, mountpoint):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pulls: complete pulls, interrupted pulls, and two pulls at the same time.
+"""Tests of complete pulls, interrupted pulls, and a pull that starts during another pull.
 
 A pull copies the newest revision from a Stratum 0 to a replica. The last character of an object's
 path is its kind, which publisher.py explains.
@@ -225,7 +225,7 @@ class TestInterrupted:
         assert list((replica_setup.folder / "data/txn").iterdir()) == []
 
 
-def test_a_second_pull_at_the_same_time_is_refused(replica_setup):
+def test_a_pull_is_refused_during_another_pull_of_the_repository(replica_setup):
     failures = []
 
     def pull_again(_):

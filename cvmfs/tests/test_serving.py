@@ -69,10 +69,10 @@ def server(storage, publisher):
     )
     web_server = WebServer(make_app(options), name="test", host="127.0.0.1", port=0, tls=None)
     port = web_server.start()
-    large = storage / NAME / "data/00" / ("1" * 38)
+    large_object = storage / NAME / "data/00" / ("1" * 38)
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", verify=False) as client:
         yield SimpleNamespace(
-            client=client, publisher=publisher, large=large, port=port, failures=failures
+            client=client, publisher=publisher, large=large_object, port=port, failures=failures
         )
     web_server.stop()
 

@@ -36,10 +36,10 @@ def two_revisions(replica_setup):
     that the first revision does not have.
     """
     replica_setup.replica().snapshot()
-    first = replica_setup.objects()
+    first_objects = replica_setup.objects()
     replica_setup.publisher.publish(OTHER)
     replica_setup.replica().snapshot()
-    return replica_setup, first, replica_setup.objects() - first
+    return replica_setup, first_objects, replica_setup.objects() - first_objects
 
 
 def test_a_recently_superseded_revision_is_kept(two_revisions):
@@ -60,10 +60,12 @@ def test_an_old_superseded_revision_is_removed_and_the_served_revision_is_kept(t
     # Both revisions have the same certificate and metainfo.
     shared_paths = {path for path in first if path[-1] in "XM"}
     removed_paths = first - shared_paths
-    published = replica_setup.publisher.root
+    publisher_root = replica_setup.publisher.root
     assert replica_setup.objects() == second | shared_paths
     assert result.removed == len(removed_paths)
-    assert result.removed_bytes == sum((published / path).stat().st_size for path in removed_paths)
+    assert result.removed_bytes == sum(
+        (publisher_root / path).stat().st_size for path in removed_paths
+    )
     status = json.loads(replica_setup.served_file(".cvmfs_status.json"))
     assert status["last_gc"] == "Mon Jan 18 08:00:00 UTC 2027"
     assert replica_setup.replica().snapshot(check=True).fetched == 0

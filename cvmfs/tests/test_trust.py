@@ -55,10 +55,10 @@ def new_object(replica_setup, kind):
 
     For kind C the object is a catalog, otherwise it is not a catalog.
     """
+    wants_catalog = kind == "C"
     new_paths = replica_setup.publisher.objects() - replica_setup.objects()
     for path in new_paths:
-        is_catalog = path.endswith("C")
-        if is_catalog == (kind == "C"):
+        if path.endswith("C") == wants_catalog:
             return path
     raise AssertionError(f"the replica has all objects of kind {kind!r}")
 
@@ -178,7 +178,7 @@ def test_a_signer_that_is_not_on_the_whitelist_is_refused(old_replica, new_setup
     other_publisher = new_setup().publisher
     other_publisher.signer = new_key()
     other_publisher.__post_init__()  # makes a certificate for the new signer
-    other_publisher.revision = 1
+    other_publisher.revision = 1  # publish() increments it: the manifest has revision 2
     other_publisher.publish(NEWER)
     for path in other_publisher.objects():
         file = old_replica.publisher.root / path
@@ -235,10 +235,10 @@ def test_a_certificate_that_cannot_be_decompressed_is_refused(old_replica, packe
 
 
 def test_a_rollback_is_refused_unless_it_is_allowed(replica_setup):
-    first = replica_setup.publisher.signed_files()
+    first_files = replica_setup.publisher.signed_files()
     replica_setup.publisher.publish(NEWER)
     replica_setup.replica().snapshot()
-    for name, content in first.items():
+    for name, content in first_files.items():
         (replica_setup.publisher.root / name).write_bytes(content)
 
     failure = check_refusal(replica_setup, "revision 1 of .* is older than the stored 2")
@@ -249,8 +249,8 @@ def test_a_rollback_is_refused_unless_it_is_allowed(replica_setup):
     assert replica_setup.is_identical()
 
 
-def test_other_content_under_the_same_revision_number_is_refused(old_replica):
-    old_replica.publisher.revision = 0
+def test_new_content_under_the_stored_revision_number_is_refused(old_replica):
+    old_replica.publisher.revision = 0  # publish() increments it, to the stored revision 1
     old_replica.publisher.publish({"other": b"tree\n"})
 
     check_refusal(old_replica, "differs from the stored one")

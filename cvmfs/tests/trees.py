@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees: descriptions of the files of a repository, which a publisher publishes as a revision.
+"""A tree describes the files of a repository. A publisher publishes a tree as a revision.
 
 A tree is a dictionary from names to nodes. A node is bytes (a file), a dictionary (a directory) or
 an instance of one of the classes below.

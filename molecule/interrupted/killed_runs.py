@@ -92,14 +92,14 @@ def wait_for_processes(host: str, before: list[str]) -> None:
     processes before the killed runs.
     """
     start_s = time.monotonic()
-    printed: list[str] = []
+    printed_lines: list[str] = []
     while True:
-        new = [line for line in ssh_processes(host) if line not in before]
-        if not new:
+        new_processes = [line for line in ssh_processes(host) if line not in before]
+        if not new_processes:
             return
-        if new != printed:
-            print(f"  {host} after {time.monotonic() - start_s:.1f} s: {'; '.join(new)}")
-            printed = new
+        if new_processes != printed_lines:
+            print(f"  {host} after {time.monotonic() - start_s:.1f} s: {'; '.join(new_processes)}")
+            printed_lines = new_processes
         if time.monotonic() - start_s > PROCESS_TIMEOUT_S:
             sys.exit(f"processes of a killed run still run on {host}")
         time.sleep(1)

@@ -19,7 +19,9 @@ def parent(pid: int) -> int:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    return int(text.rpartition(")")[2].split()[1])
+    # The name of the program is in parentheses. The state and the parent's pid follow it.
+    _, parent, *_ = text.rpartition(")")[2].split()
+    return int(parent)
 
 
 def ancestors(pid: int) -> set[int]:
@@ -33,10 +35,12 @@ def ancestors(pid: int) -> set[int]:
 
 def main() -> None:
     """Print the pid and the arguments of each process."""
-    own = ancestors(os.getpid())
-    others = [pid for pid in SSHD.read_text(encoding="utf-8").split() if int(pid) not in own]
-    if others:
-        command = ["ps", "-o", "pid=,args=", *others]
+    own_pids = ancestors(os.getpid())
+    other_pids = [
+        pid for pid in SSHD.read_text(encoding="utf-8").split() if int(pid) not in own_pids
+    ]
+    if other_pids:
+        command = ["ps", "-o", "pid=,args=", *other_pids]
         print(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
 
 

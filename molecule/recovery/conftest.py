@@ -36,21 +36,22 @@ JOURNALS = {
 class SiteState:
     """A client of a site that reads its state and submits jobs."""
 
-    def __init__(self, lab, grid):  # noqa: F811 - not the fixtures
+    def __init__(self, lab, grid):  # noqa: F811 - parameters, no imported fixtures
         self.lab = lab
         self.grid = grid
 
     def customer(self, name, *, credits_=10_000):
         """Return a customer, after adding credits to the wallet.
 
-        The method copies the wallet to a folder that the loss of the site does not affect, and
-        reuses the copy after the loss. The password of the wallet is one of the site's secrets.
+        The method copies the wallet to a folder that the loss of the site does not affect. The
+        copy is reused after the loss if the restore brought back the password of the wallet, which
+        is one of the site's secrets.
         """
-        wallet, saved = self.lab.folder / f"{name}.json", SAVED_FOLDER / f"{name}.json"
-        if saved.exists() and (self.lab.secrets / f"wallet-{name}").exists():
-            shutil.copy(saved, wallet)
+        wallet, saved_wallet = self.lab.folder / f"{name}.json", SAVED_FOLDER / f"{name}.json"
+        if saved_wallet.exists() and (self.lab.secrets / f"wallet-{name}").exists():
+            shutil.copy(saved_wallet, wallet)
         customer = self.grid.customer(name, credits_)
-        shutil.copy(wallet, saved)
+        shutil.copy(wallet, saved_wallet)
         return customer
 
     def submit_hello(self, customer):

@@ -160,8 +160,8 @@ def input_rules(
         try:
             check(flow, groups)
             if groups_of_host.intersection(flow["to"]):
-                allowed = sources(flow, groups, addresses_by_name, networks or {})
-                rules += _rules(flow, allowed)
+                allowed_sources = sources(flow, groups, addresses_by_name, networks or {})
+                rules += _rules(flow, allowed_sources)
         except ValueError as error:
             message = f"flow {flow.get('what', flow)}: {error}"
             raise AnsibleFilterError(message) from error

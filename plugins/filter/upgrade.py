@@ -88,14 +88,14 @@ def upgrade_stages(releases: Releases, cluster: Cluster) -> dict[str, list[str]]
     A host with several components is upgraded once, in the stage of its first component, because
     all components share one set of packages.
     """
-    remaining = set()
+    remaining_hosts = set()
     for host, release in releases.items():
         if _needs_upgrade(release):
-            remaining.add(host)
+            remaining_hosts.add(host)
     stages = {}
     for stage in STAGES:
-        stages[stage] = [host for host in cluster[stage] if host in remaining]
-        remaining -= set(stages[stage])
+        stages[stage] = [host for host in cluster[stage] if host in remaining_hosts]
+        remaining_hosts -= set(stages[stage])
     return stages
 
 

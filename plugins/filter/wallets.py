@@ -30,12 +30,12 @@ def lost_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> dict
 def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
     """Return the wallets whose address is not recorded, including wallets that do not exist."""
     recorded_addresses = _read_addresses(notes)
-    unrecorded = []
+    unrecorded_names = []
     for name in notes:
         is_recorded = name in recorded_addresses and recorded_addresses[name] == addresses.get(name)
         if not is_recorded:
-            unrecorded.append(name)
-    return unrecorded
+            unrecorded_names.append(name)
+    return unrecorded_names
 
 
 def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
@@ -44,21 +44,21 @@ def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> li
     The folder of a recorded address also contains the password. The password counts as missing if
     the folder is empty or missing.
     """
-    locked = []
+    locked_names = []
     for name, path in notes.items():
         folder = Path(path).parent
         is_empty = not folder.is_dir() or not any(folder.iterdir())
         if name in addresses and is_empty:
-            locked.append(name)
-    return locked
+            locked_names.append(name)
+    return locked_names
 
 
 def _read_addresses(notes: Mapping[str, str]) -> dict[str, str]:
-    recorded = {}
+    recorded_addresses = {}
     for name, path in notes.items():
         if Path(path).exists():
-            recorded[name] = Path(path).read_text(encoding="utf-8").strip()
-    return recorded
+            recorded_addresses[name] = Path(path).read_text(encoding="utf-8").strip()
+    return recorded_addresses
 
 
 class FilterModule:

@@ -51,5 +51,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         template = lookup_loader.get(
             "ansible.builtin.template", loader=self._loader, templar=self._templar
         )
-        rendered: list[str] = template.run(terms, ShallowCopiedVariables(variables), **options)
-        return rendered
+        rendered_texts: list[str] = template.run(
+            terms, ShallowCopiedVariables(variables), **options
+        )
+        return rendered_texts

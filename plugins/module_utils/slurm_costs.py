@@ -194,8 +194,8 @@ def settings(file: str, text: str) -> dict[tuple[str, str], object]:
         return {("", ""): tuple(sorted(statements))} if statements else {}
     values: dict[tuple[str, str], object] = {}
     for statement in statements:
-        first, *parameters = statement.split()
-        key, _, value = first.partition("=")
+        first_word, *parameters = statement.split()
+        key, _, value = first_word.partition("=")
         named_key = NAMED_KEYS.get(key.lower()) if file == MAIN else None
         if named_key:
             values[named_key, value] = frozenset(parameters)

@@ -248,12 +248,14 @@ def settings(
     for name in sorted(kinds.keys() & present.keys()):
         kind = kinds[name]
         new_text = to_text(requested.get(name))
-        new = new_text or UNSET_VALUES.get(name, "")
-        old = present[name] or UNSET_VALUES.get(name, "")
-        if _is_same(kind, new, old):
+        new_value = new_text or UNSET_VALUES.get(name, "")
+        old_value = present[name] or UNSET_VALUES.get(name, "")
+        if _is_same(kind, new_value, old_value):
             continue
         if kind is tres:
-            changes[name] = ",".join(filter(None, [new, *_reset_resources(new, old)]))
+            changes[name] = ",".join(
+                filter(None, [new_value, *_reset_resources(new_value, old_value)])
+            )
         else:
             changes[name] = new_text or RESET_VALUES.get(name, "-1")
     return changes

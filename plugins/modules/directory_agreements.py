@@ -106,11 +106,11 @@ class Supplier:
 
     def add(self, dn: str, attributes: dict[str, str]) -> None:
         """Create an agreement."""
-        encoded = [("objectClass", [b"top", CLASS.encode()])]
+        encoded_attributes = [("objectClass", [b"top", CLASS.encode()])]
         for name, value in attributes.items():
             values = [value.encode()]
-            encoded.append((name, values))
-        self._connection.add_s(dn, encoded)
+            encoded_attributes.append((name, values))
+        self._connection.add_s(dn, encoded_attributes)
 
     def modify(self, dn: str, attributes: dict[str, str]) -> None:
         """Replace attributes of an agreement."""
@@ -154,22 +154,24 @@ def ensure(supplier: Supplier, params: dict[str, Any], *, check: bool) -> list[s
         What changed or would change.
     """
     replica, changes = supplier.replica(), []
-    remaining = {}
+    remaining_agreements = {}
     for dn, entry in supplier.agreements().items():
-        remaining[entry["cn"][0]] = (dn, entry)
+        remaining_agreements[entry["cn"][0]] = (dn, entry)
     for peer in params["peers"]:
         dn = f"cn={peer},{replica}"
-        _, current = remaining.pop(peer, (dn, {}))
-        different_attributes = differences(current, agreement(params, dn, peer))
+        _, current_attributes = remaining_agreements.pop(peer, (dn, {}))
+        different_attributes = differences(current_attributes, agreement(params, dn, peer))
         if "description" in different_attributes:
             different_attributes["nsDS5ReplicaCredentials"] = params["password"]
         if not different_attributes:
             continue
-        changes.append(f"{peer}: {', '.join(different_attributes) if current else 'new'}")
+        changes.append(
+            f"{peer}: {', '.join(different_attributes) if current_attributes else 'new'}"
+        )
         if not check:
-            write = supplier.modify if current else supplier.add
+            write = supplier.modify if current_attributes else supplier.add
             write(dn, different_attributes)
-    for peer, (dn, _) in remaining.items():
+    for peer, (dn, _) in remaining_agreements.items():
         changes.append(f"{peer}: removed")
         if not check:
             supplier.remove(dn)

@@ -174,22 +174,22 @@ class Directory:
     def add(self, dn: str, attributes: Attributes) -> None:
         """Create an entry."""
         self._create_note()
-        encoded = []
+        encoded_attributes = []
         for name, values in attributes.items():
             encoded_values = encode(values)
             if encoded_values:
-                encoded.append((name, encoded_values))
-        self._connection.add_s(dn, encoded)
+                encoded_attributes.append((name, encoded_values))
+        self._connection.add_s(dn, encoded_attributes)
 
     def modify(self, dn: str, changes: list[tuple[str, str, list[str]]]) -> None:
         """Apply the changes of `plan_modifications` to an entry."""
         self._create_note()
         operations = {"add": ldap.MOD_ADD, "replace": ldap.MOD_REPLACE}
-        encoded = []
+        encoded_attributes = []
         for operation, name, values in changes:
             encoded_values = encode(values) or None
-            encoded.append((operations[operation], name, encoded_values))
-        self._connection.modify_s(dn, encoded)
+            encoded_attributes.append((operations[operation], name, encoded_values))
+        self._connection.modify_s(dn, encoded_attributes)
 
     def _create_note(self) -> None:
         if self._note:
@@ -221,15 +221,15 @@ def encode(values: list[str]) -> list[bytes]:
 def ensure(directory: Directory, entry: dict[str, Any], *, check: bool) -> list[str]:
     """Create or change one entry, unless ``check``; return what was or would be changed."""
     dn, password = entry["dn"], entry["password"]
-    expected = to_attributes(entry["attributes"])
-    current = directory.read(dn, list(expected))
-    if current is None:
+    expected_attributes = to_attributes(entry["attributes"])
+    current_attributes = directory.read(dn, list(expected_attributes))
+    if current_attributes is None:
         initial = to_attributes(entry["initial"])
         secret = {"userPassword": [password]} if password else {}
         if not check:
-            directory.add(dn, {**expected, **initial, **secret})
+            directory.add(dn, {**expected_attributes, **initial, **secret})
         return [dn]
-    changes = plan_modifications(current, expected)
+    changes = plan_modifications(current_attributes, expected_attributes)
     if password:
         changes += plan_password(directory, dn, password, keep=entry["keep_passwords"])
     if changes and not check:

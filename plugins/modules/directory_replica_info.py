@@ -171,13 +171,13 @@ def search(
         entries = connection.search_s(base, scope, pattern, names)
     except ldap.NO_SUCH_OBJECT:
         return []
-    decoded = []
+    decoded_entries = []
     for dn, entry in entries:
         attributes = {}
         for name, values in entry.items():
             attributes[name.lower()] = [value.decode(errors="replace") for value in values]
-        decoded.append((dn.lower(), attributes))
-    return decoded
+        decoded_entries.append((dn.lower(), attributes))
+    return decoded_entries
 
 
 def values_of(entries: list[tuple[str, dict[str, Any]]], name: str) -> list[str]:
@@ -218,14 +218,14 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
         "next": int(next(iter(values_of(counters, "dnaNextValue")), 0)),
         "digest": hashlib.sha256("\n".join(names).encode()).hexdigest(),
     }
-    other = params["covers"] or {}
-    if "names" in other and not replication_fault(state, other):
+    other_state = params["covers"] or {}
+    if "names" in other_state and not replication_fault(state, other_state):
         tombstone_filter = "(objectClass=nsTombstone)"
         tombstones = search(
             connection, suffix, ldap.SCOPE_SUBTREE, tombstone_filter, ["nscpEntryDN"]
         )
-        deleted = list(map(str.lower, values_of(tombstones, "nscpEntryDN")))
-        state["lacks"] = never_received(names, other["names"], deleted)
+        deleted_dns = list(map(str.lower, values_of(tombstones, "nscpEntryDN")))
+        state["lacks"] = never_received(names, other_state["names"], deleted_dns)
     if params["names"]:
         state["names"] = names
         state["numbers"] = sorted(map(int, values_of(entries, "uidNumber")))

@@ -187,18 +187,18 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     changed_files = [file for file in module.params["files"] if not is_up_to_date(file)]
-    absent = map(Path, module.params["absent"])
-    removed_paths = [path for path in absent if path.is_file() or path.is_symlink()]
+    absent_paths = map(Path, module.params["absent"])
+    removed_paths = [path for path in absent_paths if path.is_file() or path.is_symlink()]
     diff = list(differences(changed_files, removed_paths))
     check(module, changed_files)
-    changed_paths, held = [], []
+    changed_paths, held_paths = [], []
     for file in changed_files:
         path = file["path"]
         changed_paths.append(path)
         if path in module.params["try_first"]:
-            held.append(path)
-    if held:
-        module.exit_json(changed=False, changes=[], held=held)
+            held_paths.append(path)
+    if held_paths:
+        module.exit_json(changed=False, changes=[], held=held_paths)
     changes = with_pending_changes(module, changed_paths)
     changes += map(str, removed_paths)
     if not module.check_mode:
@@ -206,7 +206,7 @@ def main() -> None:
             write(Path(file["path"]), file)
         for path in removed_paths:
             path.unlink()
-    module.exit_json(changed=bool(changes), changes=changes, held=held, diff=diff)
+    module.exit_json(changed=bool(changes), changes=changes, held=held_paths, diff=diff)
 
 
 if __name__ == "__main__":

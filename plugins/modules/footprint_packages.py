@@ -74,7 +74,8 @@ def simulated_packages(simulation: str) -> set[str]:
     names = set()
     for line in simulation.splitlines():
         if line.startswith(("Inst ", "Purg ", "Remv ")):
-            names.add(line.split()[1].partition(":")[0])
+            _, package, *_ = line.split()
+            names.add(package.partition(":")[0])  # without the architecture, as in "libc6:amd64"
     return names
 
 
@@ -83,14 +84,14 @@ def by_state(states: str) -> tuple[set[str], set[str]]:
 
     Partly installed packages count as installed.
     """
-    present, with_configuration_only = set(), set()
+    present_packages, with_configuration_only = set(), set()
     for line in states.splitlines():
         state, name = line.split()
         if state == "config-files":
             with_configuration_only.add(name)
         elif state != "not-installed":
-            present.add(name)
-    return present, with_configuration_only
+            present_packages.add(name)
+    return present_packages, with_configuration_only
 
 
 def packages_to_remove(present: set[str], before: set[str], manual: set[str], run: Run) -> set[str]:
@@ -168,8 +169,10 @@ def main() -> None:
 
     if not module.check_mode:
         finish_earlier_run(removing, run)
-    present, with_configuration_only = by_state(run(*STATES))
-    packages = packages_to_remove(present, before, set(run(*MANUAL).split()) - removing, run)
+    present_packages, with_configuration_only = by_state(run(*STATES))
+    packages = packages_to_remove(
+        present_packages, before, set(run(*MANUAL).split()) - removing, run
+    )
     if purge:
         packages |= with_configuration_only - before
     names = sorted(packages)

@@ -62,7 +62,8 @@ def installed(text: str) -> list[str]:
     names = set()
     for line in text.splitlines():
         if line.startswith("installed "):
-            names.add(line.split()[1])
+            _, name, *_ = line.split()
+            names.add(name)
     return sorted(names)
 
 

@@ -166,7 +166,7 @@ def unmount(points: list[str], mounts_text: str, run: Run) -> Iterator[Step]:
     """
     folders = tuple(f"{point}/" for point in points)
     for line in reversed(mounts_text.splitlines()):
-        mount_point = line.split()[1]
+        _, mount_point, *_ = line.split()
         if f"{mount_point}/".startswith(folders):
             yield f"{mount_point} unmounted", partial(run, "umount", "--lazy", mount_point)
 

@@ -150,10 +150,10 @@ def unit(name: str, state: dict[str, str]) -> Check:
 def file(expected: dict[str, Any]) -> Check:
     """Return a check of a file: that it exists and has the owner, group and mode."""
     path = expected["path"]
-    required, what = {}, f"{path} exists"
+    required_fields, what = {}, f"{path} exists"
     for key in ("owner", "group", "mode"):
         if expected.get(key):
-            required[key] = expected[key]
+            required_fields[key] = expected[key]
             what += f" {key} {expected[key]}"
     hint = "`gridstead provider apply` writes the file again."
     try:
@@ -166,7 +166,7 @@ def file(expected: dict[str, Any]) -> Check:
         "mode": f"{status.st_mode & 0o7777:04o}",
     }
     faults = []
-    for key, value in required.items():
+    for key, value in required_fields.items():
         if actual[key] != value:
             faults.append(f"{key} is {actual[key]}")
     if not faults:
@@ -207,9 +207,11 @@ def output_fault(expected: dict[str, Any]) -> str:
     if code != 0:
         return f"{program} exited {code}: {output}"
     patterns = expected["expect"]
-    missing = [pattern for pattern in patterns if not re.search(pattern, text, re.MULTILINE)]
-    if missing:
-        return f"{program} does not print {', '.join(missing)}: {output}"
+    missing_patterns = [
+        pattern for pattern in patterns if not re.search(pattern, text, re.MULTILINE)
+    ]
+    if missing_patterns:
+        return f"{program} does not print {', '.join(missing_patterns)}: {output}"
     refused_texts: list[str] = []
     for pattern in expected["refuse"]:
         for match in re.finditer(pattern, text, re.MULTILINE):

@@ -133,10 +133,10 @@ def ensure_file(
     module: AnsibleModule, path: Path, content: bytes, owner: str, group: str, mode: str
 ) -> bool:
     """Write a file if its content differs, set its access, and return whether anything changed."""
-    changed = not path.exists() or path.read_bytes() != content
-    if changed and not module.check_mode:
+    is_changed = not path.exists() or path.read_bytes() != content
+    if is_changed and not module.check_mode:
         write_whole(path, content)
-    return set_access(module, path, owner, group, mode) or changed
+    return set_access(module, path, owner, group, mode) or is_changed
 
 
 def set_access(module: AnsibleModule, path: Path, owner: str, group: str, mode: str) -> bool:
@@ -195,10 +195,10 @@ def ensure_certificate(
         reason = reason_to_renew(path.read_bytes(), key, authority, names, end)
     else:
         reason = "it is missing"
-    changed = key_changed or access_changed
+    is_changed = key_changed or access_changed
     if not reason:
-        return None, changed
-    return {**certificate, "csr": request(key, name, names), "reason": reason}, changed
+        return None, is_changed
+    return {**certificate, "csr": request(key, name, names), "reason": reason}, is_changed
 
 
 CERTIFICATE = {

@@ -87,7 +87,7 @@ def mount_points_of(text: str) -> list[str]:
     if not text:
         return []
     command, directories, *_ = json.loads(text)
-    main_mount_point = command.split()[-1]
+    main_mount_point = command.split()[-1]  # the last argument of the command
     paths = [directory["path"] for directory in directories]
     return [main_mount_point, *paths]
 
@@ -96,7 +96,8 @@ def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:
     """Return what is wrong with each path that is not available."""
     mounted_paths = set()
     for line in MOUNTS.read_text(encoding="utf-8").splitlines():
-        mounted_paths.add(line.split()[1])
+        _, mount_point, *_ = line.split()
+        mounted_paths.add(mount_point)
     troubles, processes = {}, {}
     for path in paths:
         if path in mounted_paths:

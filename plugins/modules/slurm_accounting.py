@@ -106,8 +106,8 @@ class Accounting:
         for name, values in by_name.items():
             if values is None:
                 continue
-            current = rows.get(name, dict.fromkeys(QOS, ""))
-            words = _words(settings(QOS, values, current))
+            current_settings = rows.get(name, dict.fromkeys(QOS, ""))
+            words = _words(settings(QOS, values, current_settings))
             if words:
                 where = ("where", f"name={name}")
                 description = f"qos {name}: {' '.join(words)}"
@@ -140,9 +140,11 @@ class Accounting:
     def _set_limits(self, account: dict[str, Any], rows: Rows, cluster: str) -> None:
         name = account["name"]
         # An account whose QOS are not set inherits the QOS of its parent.
-        inherited = {"QOS": rows.get(ROOT, {}).get("QOS", "")}
-        current = rows.get(name, {**dict.fromkeys(ACCOUNT, ""), **inherited})
-        words = _words(settings(ACCOUNT, {**inherited, **account["settings"]}, current))
+        inherited_settings = {"QOS": rows.get(ROOT, {}).get("QOS", "")}
+        current_settings = rows.get(name, {**dict.fromkeys(ACCOUNT, ""), **inherited_settings})
+        words = _words(
+            settings(ACCOUNT, {**inherited_settings, **account["settings"]}, current_settings)
+        )
         if words:
             where = ("where", f"name={name}", cluster)
             description = f"account {name}: {' '.join(words)}"

@@ -93,10 +93,10 @@ def main() -> None:
 def _change(module: AnsibleModule, old_files: dict[str, str]) -> ChangeCost:
     """Return the cost of the change by the rules of the installed release."""
     new_files, rules = module.params["files"], module.params["rules"]
-    if not old_files:  # before the first installation Slurm may be missing
+    if not old_files:  # Slurm may not be installed yet
         return compute_cost(old_files, new_files, ())
     _, output, _ = module.run_command(["scontrol", "--version"], check_rc=True)
-    version = output.split()[-1]
+    version = output.split()[-1]  # the output is "slurm VERSION"
     release = release_of(version)
     if release not in rules:
         module.fail_json(

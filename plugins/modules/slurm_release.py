@@ -210,13 +210,13 @@ def main() -> None:
     code, text = run(["apt-get", "--simulate", "--only-upgrade", "install", *packages])
     if code != 0:
         problem = problem or text.strip()[-PROBLEM_MAX_CHARS:]
-    newer, removed = changes(text) if packages and code == 0 else ([], [])
+    newer, removed_packages = changes(text) if packages and code == 0 else ([], [])
     module.exit_json(
         changed=False,
         version=lowest([package.version for package in packages.values()]),
         target=lowest(versions_after(packages, newer)),
         newer=[{"name": package.name, "from": package.old, "to": package.new} for package in newer],
-        removed=removed,
+        removed=removed_packages,
         unfinished=unconfigured(packages),
         stale=outdated_units(params["units"]),
         problem=problem,

@@ -39,8 +39,8 @@ ROUNDS = 5
 WAIT_FOR_USER = (
     "! getent passwd {0} && until getent passwd {0} >/dev/null; do sleep 0.02; done; date +%s.%N"
 )
-# Looks up a user, and prints the end and the start of the look-up. Exit code 2 of getent means that
-# the user is unknown.
+# This command looks up a user, and prints the end and the start of the look-up. Exit code 2 of
+# getent means that the user is unknown.
 LOOK_UP = (
     "began=$(date +%s.%N); getent passwd {} >/dev/null || test $? = 2; echo $(date +%s.%N) $began"
 )
@@ -87,10 +87,10 @@ class Bench:
         """Return the delay until the last host knows a new user, in seconds."""
         address = self.new_address()
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(self.run_on_all_hosts, WAIT_FOR_USER.format(address))
+            waiting_command = pool.submit(self.run_on_all_hosts, WAIT_FOR_USER.format(address))
             time.sleep(1)
             created_s = self.create_user(address)
-            times_known_s = map(float, waiting.result())
+            times_known_s = map(float, waiting_command.result())
             return max(0.0, max(times_known_s) - created_s)
 
     def longest_look_up(self, address):
@@ -106,16 +106,16 @@ class Bench:
 
         The users are two unknown users and a known user, in this order.
         """
-        known = self.new_address()
-        self.create_user(known)
-        self.run_on_all_hosts(f"until getent passwd {known} >/dev/null; do sleep 0.2; done")
+        known_address = self.new_address()
+        self.create_user(known_address)
+        self.run_on_all_hosts(f"until getent passwd {known_address} >/dev/null; do sleep 0.2; done")
         fail, repair = FAILURES[failure]
         self.lab.sh(SERVER, fail)
         try:
             return (
                 self.longest_look_up(self.new_address()),
                 self.longest_look_up(self.new_address()),
-                self.longest_look_up(known),
+                self.longest_look_up(known_address),
             )
         finally:
             self.lab.sh(SERVER, repair)

@@ -134,14 +134,14 @@ def run_through_slurm(lab, address, workflow, jobs):
     report_progress(f"{jobs} jobs through plain Slurm")
     contract = f"0x{secrets.token_hex(20)}"
     uid, gid = lab.sh("controller", f"id -u {address}; id -g {address}").split()
-    parsed = from_graphql(workflow)
-    resources = parsed.resources
+    parsed_workflow = from_graphql(workflow)
+    resources = parsed_workflow.resources
     task = {
         "address": address,
         "uid": int(uid),
         "gid": int(gid),
         "jobs": jobs,
-        "script": render(parsed),
+        "script": render(parsed_workflow),
         "contract": contract,
         "time_limit_min": TIME_LIMIT_MIN,
         "resources": {

@@ -328,12 +328,12 @@ def measure(folder: Path, mib: int) -> int:
     )
     print(f"memory per open stream of a browser: {memory_per_browser(logger, web_port):.0f} KiB")
     logger.kill()
-    passed = (
+    has_passed = (
         max(delays) <= MAX_FOLLOWER_DELAY_S
         and max(with_logger + without_logger) <= MAX_TIME_ADDED_S
         and min(one_writer, two_writers) >= MIN_WRITE_MB_PER_S
     )
-    return 0 if passed else 1
+    return 0 if has_passed else 1
 
 
 def summary(seconds: list[float]) -> str:

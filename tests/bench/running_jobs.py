@@ -90,11 +90,11 @@ class BusyChain:
         payload = Payload(
             to=grid.address, data=grid.data("requestNewJob", *to_arguments(job_request)), gas=None
         )
-        shared = {"chain_id": self.contracts.chain_id, "gas": REQUEST_GAS, "fees": FEES}
+        shared_fields = {"chain_id": self.contracts.chain_id, "gas": REQUEST_GAS, "fees": FEES}
         signed_transactions = []
         first_nonce = self.nonce(customer)
         for nonce in range(first_nonce, first_nonce + count):
-            fields = to_fields(payload, nonce=nonce, **shared)
+            fields = to_fields(payload, nonce=nonce, **shared_fields)
             signed_transactions.append(customer.sign_transaction(fields).raw)
             is_last = nonce + 1 == first_nonce + count
             if is_last or len(signed_transactions) == REQUESTS_PER_BLOCK:
@@ -116,8 +116,10 @@ class BusyChain:
         gas_limits = [gas] * len(batches) if gas else account.gas(batches, available_gas=BLOCK_GAS)
         signed_transactions = []
         for batch, gas_limit in zip(batches, gas_limits, strict=True):
-            signed = account.sign(batch, entry_ids=(), nonce=nonce, gas=gas_limit, fees=FEES)
-            signed_transactions.append(signed.raw)
+            signed_transaction = account.sign(
+                batch, entry_ids=(), nonce=nonce, gas=gas_limit, fees=FEES
+            )
+            signed_transactions.append(signed_transaction.raw)
             nonce += 1
         return signed_transactions
 

@@ -221,16 +221,16 @@ class Bench:
         actor = threading.Thread(target=run_and_report_errors, args=(settle_jobs, stop, errors))
         start_s = time.monotonic()
         actor.start()
-        settled, blocks, seconds = 0, 0, 0.0
+        settled_count, blocks, seconds = 0, 0, 0.0
         try:
-            while settled < count:
+            while settled_count < count:
                 head = self.next_block(head)
                 seconds = time.monotonic() - start_s
                 settled_in_block = self.settled_in(head)
-                settled += settled_in_block
+                settled_count += settled_in_block
                 if settled_in_block:
                     blocks += 1
-                report_progress(f"{title}: {seconds:5.1f} s, {settled} of {count}")
+                report_progress(f"{title}: {seconds:5.1f} s, {settled_count} of {count}")
                 assert not errors, errors
                 assert seconds < TIMEOUT_S
         finally:
@@ -262,19 +262,19 @@ def run_and_report_errors(settle_jobs, stop, errors):
 
 def tick_until_stopped(sender, stop):
     """Tick like a service: at fixed intervals, or immediately after a longer tick."""
-    due = time.monotonic()
+    due_at = time.monotonic()
     while not stop.is_set():
         sender.tick()
-        due = max(due + TICK_S, time.monotonic())
-        stop.wait(max(0.0, due - time.monotonic()))
+        due_at = max(due_at + TICK_S, time.monotonic())
+        stop.wait(max(0.0, due_at - time.monotonic()))
 
 
 def best_runs(runs):
     """Return the run with the most settlements per second, by method and kind."""
     best = {}
     for run in runs:
-        previous = best.get((run.method, run.kind), run)
-        if run.per_second >= previous.per_second:
+        previous_run = best.get((run.method, run.kind), run)
+        if run.per_second >= previous_run.per_second:
             best[run.method, run.kind] = run
     return best
 
@@ -285,17 +285,17 @@ def report(runs, *, as_json):
     ratios = {}
     for _, kind in best:
         ratios[kind] = best["sender", kind].per_second / best["raw", kind].per_second
-    batched = best["sender", "batched"].per_second
+    batched_rate = best["sender", "batched"].per_second
     smallest_ratio = min(ratios[kind] for kind in KINDS_WITH_LIMIT)
-    passed = smallest_ratio >= MIN_RATIO and batched >= MIN_BATCHED_PER_S
+    has_passed = smallest_ratio >= MIN_RATIO and batched_rate >= MIN_BATCHED_PER_S
     machine = {
         "cores": os.cpu_count(),
         "machine": platform.machine(),
         "load": round(os.getloadavg()[0], 1),
     }
     if as_json:
-        print(to_json(best, ratios, machine, passed=passed))
-        return 0 if passed else 1
+        print(to_json(best, ratios, machine, passed=has_passed))
+        return 0 if has_passed else 1
     print(f"\n{'':18} {'settled':>8} {'in tx':>8} {'blocks':>8} {'s':>8} {'per s':>9}")
     for (method, kind), run in best.items():
         counts = f"{run.settlements:8} {run.transactions:8} {run.blocks:8}"
@@ -304,9 +304,12 @@ def report(runs, *, as_json):
     for kind, ratio in ratios.items():
         limit = f" (at least {MIN_RATIO})" if kind in KINDS_WITH_LIMIT else ""
         print(f"sender / raw, {kind}: {ratio:.2f}{limit}")
-    print(f"settlements per second, sender, batched: {batched:.0f} (at least {MIN_BATCHED_PER_S})")
+    print(
+        f"settlements per second, sender, batched: {batched_rate:.0f}"
+        f" (at least {MIN_BATCHED_PER_S})"
+    )
     print(f"machine: {machine['cores']} cores, {machine['machine']}, load {machine['load']}")
-    return 0 if passed else 1
+    return 0 if has_passed else 1
 
 
 def to_json(best, ratios, machine, *, passed):
@@ -317,8 +320,8 @@ def to_json(best, ratios, machine, *, passed):
         row = asdict(run) | figures
         row["way"] = row.pop("method")  # the key that earlier reports have
         rows.append(row)
-    rounded = {kind: round(ratio, 3) for kind, ratio in ratios.items()}
-    result = {"runs": rows, "ratios": rounded, "machine": machine, "passed": passed}
+    rounded_ratios = {kind: round(ratio, 3) for kind, ratio in ratios.items()}
+    result = {"runs": rows, "ratios": rounded_ratios, "machine": machine, "passed": passed}
     return json.dumps(result, indent=2)
 
 

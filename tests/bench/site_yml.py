@@ -29,9 +29,9 @@ LIMITS_S = {"prepared": 240, "plain": 600, "again": 90}
 def plays(file):
     """Yield the names of a playbook's plays, including the plays of imported playbooks."""
     for play in yaml.safe_load(file.read_text()):
-        imported = play.get("ansible.builtin.import_playbook")
-        if imported:
-            yield from plays(file.parent / imported)
+        imported_playbook = play.get("ansible.builtin.import_playbook")
+        if imported_playbook:
+            yield from plays(file.parent / imported_playbook)
         else:
             yield play["name"]
 
@@ -101,8 +101,8 @@ def main():
         print(f"{seconds:6.0f} s  {name}")
     print(f"{first_s:6.0f} s  from {hosts} hosts to a verified site (at most {LIMITS_S[hosts]})")
     print(f"{second_s:6.0f} s  second run, changed={changed} (at most {LIMITS_S['again']})")
-    passed = first_s <= LIMITS_S[hosts] and second_s <= LIMITS_S["again"] and not changed
-    return 0 if passed else 1
+    has_passed = first_s <= LIMITS_S[hosts] and second_s <= LIMITS_S["again"] and not changed
+    return 0 if has_passed else 1
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ def _find_tool(name):
 
     If the program is missing, the test fails in CI and is skipped on other machines.
     """
-    installed = sorted(CONTRACTS.glob(f"node_modules/@foundry-rs/{name}-*/bin/{name}"))
-    installed += ROOT.glob(f".venv/{name}/bin/{name}")
-    path = installed[0] if installed else shutil.which(name)
+    installed_programs = sorted(CONTRACTS.glob(f"node_modules/@foundry-rs/{name}-*/bin/{name}"))
+    installed_programs += ROOT.glob(f".venv/{name}/bin/{name}")
+    path = installed_programs[0] if installed_programs else shutil.which(name)
     if path is None:
         message = f"{name} is not installed; run make setup"
         if os.environ.get("CI"):

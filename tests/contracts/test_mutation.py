@@ -24,9 +24,11 @@ def mutate(body, head=""):
     before, after = source.split(body, maxsplit=1)
     bodies = set()
     for mutant in mutants_of(source):
-        mutated = mutant.apply(source)
-        if mutated.startswith(before):  # The mutant does not change the head of the function.
-            bodies.add(mutated.removeprefix(before).removesuffix(after).strip())
+        mutated_source = mutant.apply(source)
+        if mutated_source.startswith(
+            before
+        ):  # The mutant does not change the head of the function.
+            bodies.add(mutated_source.removeprefix(before).removesuffix(after).strip())
     return bodies
 
 

@@ -24,9 +24,11 @@ def invariants(contracts_dir):
 
 
 def test_every_named_test_exists(contracts_dir):
-    named = set(re.findall(r"`((?:test|testFuzz|invariant)_\w+)`", readme_text(contracts_dir)))
+    named_tests = set(
+        re.findall(r"`((?:test|testFuzz|invariant)_\w+)`", readme_text(contracts_dir))
+    )
 
-    assert sorted(named - forge_tests(contracts_dir)) == []
+    assert sorted(named_tests - forge_tests(contracts_dir)) == []
 
 
 def test_every_named_file_exists(contracts_dir):

@@ -134,7 +134,7 @@ class Lab:
 
     def check_no_leftovers(self, number, *, timeout=20):
         """Assert that an ended job soon has no leftovers on the nodes and the storage."""
-        name = f"0x{number:064x}"
+        name = slurm_name(number)
         script = PRINT_LEFTOVERS.format(name=name, id=self.sacct(name)[-1]["jobid"])
         deadline = time.monotonic() + SLOWDOWN * timeout
         folders = PRINT_FOLDERS.format(name=name)
@@ -175,6 +175,19 @@ class Lab:
             return list(filter(has_ended, self.sacct(name)))
 
         return wait_until(ended_records, timeout=timeout)
+
+
+def slurm_name(number):
+    """Return the name of the Slurm job of the job with a number."""
+    return f"0x{number:064x}"
+
+
+def script_hash(record):
+    """Return the batch location hash of the job of an accounting record.
+
+    The AdminComment of the Slurm job is CHAIN/CONTRACT/NUMBER/HASH.
+    """
+    return record["admincomment"].split("/")[-1]
 
 
 def has_ended(record):
@@ -257,7 +270,7 @@ class GridClient:
         try:
             return wait_until(job_in_state, timeout=timeout)
         except AssertionError as error:
-            report = JOB_REPORT.format(name=f"0x{number:064x}")
+            report = JOB_REPORT.format(name=slurm_name(number))
             error.add_note(self.lab.sh(self.lab.controller, report, check=False))
             raise
 

@@ -66,11 +66,13 @@ class GridConnection:
         numbers, deadline = tuple(numbers), time.monotonic() + timeout
         while True:
             jobs = self.jobs(numbers)
-            hot = {number: job.state.name for number, job in jobs.items() if job.state not in COLD}
-            if not hot:
+            hot_states = {
+                number: job.state.name for number, job in jobs.items() if job.state not in COLD
+            }
+            if not hot_states:
                 return jobs
             assert time.monotonic() < deadline, (
-                f"after {timeout} s these jobs have not ended: {hot}"
+                f"after {timeout} s these jobs have not ended: {hot_states}"
             )
             time.sleep(POLL_S)
 
@@ -80,8 +82,10 @@ class GridConnection:
         return [event for event in history if event.event in {"JobSettled", "JobRefunded"}]
 
     def _store(self, workflow: dict[str, object]) -> str:
-        parsed = from_graphql(workflow).to_graphql()
-        return submit_workflow(self.settings.job_definitions_url, parsed, ca=self.settings.ca_file)
+        parsed_workflow = from_graphql(workflow).to_graphql()
+        return submit_workflow(
+            self.settings.job_definitions_url, parsed_workflow, ca=self.settings.ca_file
+        )
 
 
 def connect(user) -> GridConnection:
@@ -107,7 +111,9 @@ def records_of(lab, jobs: Mapping[int, Job]) -> dict[int, list[dict[str, str]]]:
     names = ",".join(job.id.slurm_name for job in jobs.values())
     records: dict[int, list[dict[str, str]]] = {number: [] for number in jobs}
     for record in lab.sacct(names):
-        records[int(record["admincomment"].split("/")[2], 16)].append(record)
+        # The AdminComment is CHAIN/CONTRACT/NUMBER/HASH.
+        _, _, number, _ = record["admincomment"].split("/")
+        records[int(number, 16)].append(record)
     return records
 
 

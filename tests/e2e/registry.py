@@ -106,9 +106,9 @@ def run_registry(lab, folder: Path, *, requires_login: bool) -> Iterator[Registr
     try:
         registry = Registry(host=f"{lab.gateway}:{_port(process, log)}", log=log)
         auth = (USER, PASSWORD) if requires_login else None
-        trusted = ssl.create_default_context(cafile=str(lab.secrets / "pki/ca.crt"))
+        trusting_context = ssl.create_default_context(cafile=str(lab.secrets / "pki/ca.crt"))
         with httpx.Client(
-            base_url=f"https://{registry.host}/v2", auth=auth, verify=trusted
+            base_url=f"https://{registry.host}/v2", auth=auth, verify=trusting_context
         ) as client:
             _push(client)
         yield registry
@@ -131,7 +131,7 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> str:
 def _push(client: httpx.Client) -> None:
     name, _, tag = IMAGE.partition(":")
     files = _image_archive()
-    packed = gzip.compress(files, 1)
+    packed_files = gzip.compress(files, 1)
     environment = ["PATH=/usr/bin:/bin", "OF_THE_IMAGE=yes"]
     config = {
         "architecture": "amd64",
@@ -139,7 +139,7 @@ def _push(client: httpx.Client) -> None:
         "config": {"Env": environment, "Entrypoint": ["/bin/echo", "entry point:"]},
         "rootfs": {"type": "layers", "diff_ids": [_digest(files)]},
     }
-    parts = (json.dumps(config).encode(), packed)
+    parts = (json.dumps(config).encode(), packed_files)
     for part in parts:
         location = client.post(f"/{name}/blobs/uploads/").raise_for_status().headers["location"]
         query = {**httpx.URL(location).params, "digest": _digest(part)}

@@ -149,14 +149,14 @@ class SecretSearch:
         return hosts
 
     def _watch(self, stop: threading.Event) -> None:
-        searched: dict[tuple[str, str], bytes] = {}
+        searched_files: dict[tuple[str, str], bytes] = {}
         other_processes: set[str] = set()
         while not stop.wait(POLL_S):
             for process in PROC.glob("[0-9]*"):
                 if process.name in other_processes:
                     continue
                 with contextlib.suppress(OSError):  # the process has ended
-                    if not self._search_process(process, searched):
+                    if not self._search_process(process, searched_files):
                         other_processes.add(process.name)
 
     def _search_process(self, process: Path, searched: dict[tuple[str, str], bytes]) -> bool:

@@ -22,7 +22,7 @@ TIMEOUT_S = 90
 MEMORY_MB = 256
 NODES = ("compute1", "compute2")
 
-# Runs on the control host. Creates a user as the LDAP connector does.
+# This program runs on the control host. It creates a user as the LDAP connector does.
 CREATE_USER = """
 import sys
 from pathlib import Path

@@ -133,14 +133,16 @@ def test_check_config_reports_a_typo_in_the_settings_of_a_service(lab):
     gridstead, file = "/opt/gridstead/venv/bin/gridstead", "/run/typo.toml"
     lab.sh("control", f"(echo 'tik_s = 1'; cat /etc/gridstead/supervisor.toml) >{file}")
 
-    good = lab.run("control", gridstead, "check-config", "supervisor")
-    bad = lab.run("control", gridstead, "check-config", "supervisor", "--config", file, check=False)
+    valid_result = lab.run("control", gridstead, "check-config", "supervisor")
+    invalid_result = lab.run(
+        "control", gridstead, "check-config", "supervisor", "--config", file, check=False
+    )
 
     lab.run("control", "rm", file)
-    assert good.stdout == "/etc/gridstead/supervisor.toml: valid\n"
-    assert bad.returncode == CONFIG_ERROR
-    assert "tik_s: unknown key" in bad.stderr
-    assert "Traceback" not in bad.stderr
+    assert valid_result.stdout == "/etc/gridstead/supervisor.toml: valid\n"
+    assert invalid_result.returncode == CONFIG_ERROR
+    assert "tik_s: unknown key" in invalid_result.stderr
+    assert "Traceback" not in invalid_result.stderr
 
 
 def test_a_job_continues_after_ctrl_c_in_submit_with_watch(grid, customer):

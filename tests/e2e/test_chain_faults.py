@@ -6,7 +6,7 @@ import time
 
 import pytest
 from tests import billing_oracle
-from tests.e2e.conftest import CREDIT, has_ended, wait_until
+from tests.e2e.conftest import CREDIT, has_ended, script_hash, slurm_name, wait_until
 from tests.e2e.many_customers import one_step
 from tests.e2e.signer import RequestSigner
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.chain
 OUTAGE_S = 60
 REORG_BLOCKS = 5
 FOLLOWERS = ("supervisor", "meta-scheduler", "ldap-connector", "job-definitions")
-BLOCK_RPC = """
+BLOCK_RPC_PORT = """
 table inet e2e_chain_gone {
     chain input {
         type filter hook input priority -10;
@@ -26,12 +26,12 @@ table inet e2e_chain_gone {
 
 
 @pytest.fixture
-def block_chain(lab):
+def make_chain_unreachable(lab):
     """Return a context manager that blocks the chain's RPC port. The chain continues to mine."""
 
     @contextlib.contextmanager
     def chain_unreachable():
-        lab.run("control", "nft", "-f", "-", input=BLOCK_RPC)
+        lab.run("control", "nft", "-f", "-", input=BLOCK_RPC_PORT)
         try:
             yield
         finally:
@@ -47,7 +47,7 @@ def mining_only_on_request(node):
     try:
         yield
     finally:
-        # After a reorg, anvil's clock continues from the time of the old blocks.
+        # A reorg sets anvil's clock back to the time of the newest block that is not replaced.
         node.ask("evm_setTime", int(time.time()))
         node.ask("evm_setIntervalMining", 1)
 
@@ -88,28 +88,30 @@ def ended_record(lab, name, address, *, timeout=60):
     return record
 
 
-def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(grid, lab, block_chain):
+def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(
+    grid, lab, make_chain_unreachable
+):
     customer = grid.customer("patient")
     before = restart_counts(lab)
-    running = grid.submit(customer, "sleep 20")
-    grid.wait(customer, running, "RUNNING")
-    requested = grid.submit(customer, "sleep 1")
+    running_job = grid.submit(customer, "sleep 20")
+    grid.wait(customer, running_job, "RUNNING")
+    requested_job = grid.submit(customer, "sleep 1")
 
-    with block_chain():
+    with make_chain_unreachable():
         outage_end = time.monotonic() + OUTAGE_S
-        record = ended_record(lab, f"0x{running:064x}", customer.address)
+        record = ended_record(lab, slurm_name(running_job), customer.address)
         time.sleep(outage_end - time.monotonic())
 
     assert record["state"] == "COMPLETED"
-    for number in (running, requested):
+    for number in (running_job, requested_job):
         job = grid.wait(customer, number, "FINISHED")
-        scripts = [record["admincomment"].split("/")[-1] for record in lab.sacct(job["id"])]
-        assert scripts.count(job["batch_location_hash"]) == 1
+        script_hashes = [script_hash(record) for record in lab.sacct(job["id"])]
+        assert script_hashes.count(job["batch_location_hash"]) == 1
         assert grid.check_money(customer, number)["cost_wei"] > 0
     assert restart_counts(lab) == before
 
 
-def test_after_a_reorg_only_the_new_job_with_the_same_number_is_paid(grid, lab, make_signer):
+def test_the_job_that_reuses_the_number_of_a_removed_job_is_paid_alone(grid, lab, make_signer):
     """The reorg removes the blocks with the first customer's request, its match and its claim.
 
     At the reorg, the job of the first customer is already running in Slurm. The second customer's
@@ -131,7 +133,7 @@ def test_after_a_reorg_only_the_new_job_with_the_same_number_is_paid(grid, lab, 
         request = node.ask("eth_sendRawTransaction", dropped_request)
         node.ask("evm_mine")
         number = job_number(ledger)
-        name = f"0x{number:064x}"
+        name = slurm_name(number)
         # The match and the claim are the next transactions of the grid. Mine a block for each.
         for _ in ("match", "claim"):
             wait_until(lambda: int(node.ask("txpool_status")["pending"], 16), timeout=30)
@@ -150,8 +152,8 @@ def test_after_a_reorg_only_the_new_job_with_the_same_number_is_paid(grid, lab, 
     job = grid.wait(second.user, number, "FINISHED")
     second_record = ended_record(lab, name, second.address)
     assert second_record["state"] == "COMPLETED"
-    assert second_record["admincomment"].split("/")[-1] == job["batch_location_hash"]
-    assert first_record["admincomment"].split("/")[-1] != job["batch_location_hash"]
+    assert script_hash(second_record) == job["batch_location_hash"]
+    assert script_hash(first_record) != job["batch_location_hash"]
     grid.check_money(second.user, number, seconds=lab.billed_seconds(second_record))
     assert grid.balance(first.address) == credits_before[first.address]
     assert grid.balance(second.address) == credits_before[second.address] - job["cost_wei"]

@@ -16,13 +16,14 @@ from tests.unit.workflow.runtimes import ENROOT
 pytestmark = pytest.mark.slurm
 
 X11 = "/tmp/.X11-unix"
-HOSTED_IMAGE_FOLDER = "/opt/software/registry-1.docker.io/tests/hosted:1"
+NODE_IMAGE_FOLDER = "/opt/software/registry-1.docker.io/tests/hosted:1"
+# ENROOT writes its record to the folder in variable home.
 ENROOT_SUBSTITUTE = f"#!/usr/bin/python3 -IS\nimport os\nhome = os.path.expanduser('~')\n{ENROOT}"
 TRAP_SIGNAL = "trap 'echo trapped; exit 0' 2; echo . >\"$READY\"; while true; do sleep 0.1; done"
 WAIT_FOR_TRAP = (
     "i=0; until [ -e $READY ]; do sleep 0.1; i=$((i + 1)); [ $i -lt 300 ] || exit 9; done"
 )
-# The output of the steps of job "environment", in order.
+# The output of the steps of job "environment", in order. The image sets OF_THE_IMAGE=yes.
 EXPECTED_OUTPUT = """\
 {user.uid} {user.gid} / yes a,b 'c' $d
 /deepsquare/output
@@ -80,7 +81,7 @@ def runtimes(lab):
         input=ENROOT_SUBSTITUTE,
     )
     lab.sh("compute2", "mv /usr/bin/apptainer /usr/bin/apptainer.away")
-    lab.run("compute1", "bash", "-euc", CREATE_IMAGE, "bash", HOSTED_IMAGE_FOLDER)
+    lab.run("compute1", "bash", "-euc", CREATE_IMAGE, "bash", NODE_IMAGE_FOLDER)
     yield
     lab.sh("compute2", "rm /usr/local/bin/enroot; mv /usr/bin/apptainer.away /usr/bin/apptainer")
     lab.sh("compute1", "rm -r /opt/software")
@@ -111,14 +112,15 @@ def submitted_jobs(jobs, runtimes, public_registry, private_registry):
     etc = [{"hostDir": "/etc", "containerDir": "/mnt", "options": "ro"}]
     access = {"username": registries.USER, "password": registries.PASSWORD}
     wrong_access = {**access, "password": "other"}
-    own = [{"key": "OWN", "value": "a,b 'c' $d"}]
-    hosted = {"image": "tests/hosted:1", "deepsquareHosted": True}
+    own_variable = [{"key": "OWN", "value": "a,b 'c' $d"}]
+    image_on_node = {"image": "tests/hosted:1", "deepsquareHosted": True}
     ids = 'echo "$(id -u) $(id -g)"'
+    # 2>&- hides the error message of the failed write.
     write_etc = "echo . 2>&- >/mnt/hostname || echo read-only"
     read_only_root = in_container("echo . 2>&- >/written", container={"readOnlyRootFS": True})
-    submitted = {
+    jobs_by_name = {
         "environment": jobs.submit(
-            in_container('echo "$(id -u) $(id -g) $PWD $OF_THE_IMAGE $OWN"', env=own),
+            in_container('echo "$(id -u) $(id -g) $PWD $OF_THE_IMAGE $OWN"', env=own_variable),
             in_container('echo "$PWD"; echo from inside >"$DEEPSQUARE_OUTPUT/file"',
                          workDir="/deepsquare/output"),
             run('cat "$DEEPSQUARE_OUTPUT/file"'),
@@ -139,7 +141,7 @@ def submitted_jobs(jobs, runtimes, public_registry, private_registry):
             in_container(f"ls {X11} 2>&- || echo no screen"),
         ),
         "image on the node": jobs.submit(
-            run("read -r it </etc/hosted; echo $it", container=hosted)
+            run("read -r it </etc/hosted; echo $it", container=image_on_node)
         ),
         "private image": jobs.submit(
             in_container("echo opened", registry=private_registry, container=access), run("env")
@@ -149,7 +151,7 @@ def submitted_jobs(jobs, runtimes, public_registry, private_registry):
         ),
         "enroot": jobs.submit(
             in_container('echo "$PWD $OWN"', registry=private_registry,
-                         container={**access, "mounts": etc}, workDir="/usr", env=own),
+                         container={**access, "mounts": etc}, workDir="/usr", env=own_variable),
             nodes="compute2",
         ),
         "no apptainer": jobs.submit(
@@ -158,13 +160,13 @@ def submitted_jobs(jobs, runtimes, public_registry, private_registry):
     }  # fmt: skip
     for node in NODES:
         trap = in_container(TRAP_SIGNAL, container={"mountHome": True})
-        submitted[f"signal on {node}"] = jobs.submit(
+        jobs_by_name[f"signal on {node}"] = jobs.submit(
             {"launch": {"steps": [trap], "signalOnParentStepExit": 2}},
             run(WAIT_FOR_TRAP),
             nodes=node,
             env=[{"key": "READY", "value": f"{jobs.home}/{node}"}],
         )
-    return submitted
+    return jobs_by_name
 
 
 def step_output(result):
@@ -194,15 +196,15 @@ def test_an_image_on_the_node_starts(jobs, submitted_jobs):
 
 
 def test_a_protected_image_needs_the_right_password(jobs, submitted_jobs):
-    right = jobs.wait(submitted_jobs["private image"])
-    wrong = jobs.wait(submitted_jobs["wrong password"])
+    right_result = jobs.wait(submitted_jobs["private image"])
+    wrong_result = jobs.wait(submitted_jobs["wrong password"])
 
-    assert right.code == 0
-    assert step_output(right).splitlines()[0] == "opened"
-    assert registries.PASSWORD not in right.output
-    assert wrong.code == 255
-    assert "never" not in wrong.output
-    assert "authentication required" in wrong.output
+    assert right_result.code == 0
+    assert step_output(right_result).splitlines()[0] == "opened"
+    assert registries.PASSWORD not in right_result.output
+    assert wrong_result.code == 255
+    assert "never" not in wrong_result.output
+    assert "authentication required" in wrong_result.output
 
 
 def test_a_node_with_enroot_uses_enroot(lab, jobs, submitted_jobs, private_registry):

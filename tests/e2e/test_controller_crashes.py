@@ -141,8 +141,8 @@ class Controller:
                 step_starts.append(int(start))
         delays = []
         for step_start in step_starts:
-            earlier = [start for start in job_starts if start <= step_start]
-            delays.append(step_start - max(earlier, default=step_start))
+            earlier_starts = [start for start in job_starts if start <= step_start]
+            delays.append(step_start - max(earlier_starts, default=step_start))
         return max(delays)
 
     def check_job(self, run):

@@ -194,8 +194,8 @@ def test_a_parameter_that_needs_a_restart_restarts_only_slurmctld(daemons, runni
     )
 
     after = daemons.invocation_ids()
-    restarted = [unit for unit in before if after[unit] != before[unit]]
-    assert restarted == ["slurmctld@controller"]
+    restarted_units = [unit for unit in before if after[unit] != before[unit]]
+    assert restarted_units == ["slurmctld@controller"]
     assert daemons.setting("compute1", "CommunicationParameters") == "keepaliveinterval=60"
     configure()
     assert daemons.setting("compute1", "CommunicationParameters") == "(null)"

@@ -17,8 +17,8 @@ PEOPLE = f"ou=people,{SUFFIX}"
 MANAGER = ["-QY", "EXTERNAL", "-H", "ldapi://%2Frun%2Fslapd-gridstead.socket"]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1nG2n0aXU0c0pGl5nWm3cO4m5yqj1lG8kq0m3o2c7P test"
 
-# Runs on the directory's host. Performs one operation with one account. Prints "done", the entries
-# of a search, or the name of the error.
+# This program runs on the directory's host and performs one operation with one account. It prints
+# "done", the entries of a search, or the name of the error.
 OPERATION_PROGRAM = """
 import json, sys
 import ldap

@@ -109,15 +109,15 @@ def test_every_reachable_tcp_port_uses_tls_or_has_a_reason(lab, flow_table, open
     with ThreadPoolExecutor() as pool:
         results = dict(zip(sources, pool.map(results_from, sources), strict=True))
 
-    allowed = {"TLSv1.3", "TLSv1.2", "closed"}
-    unencrypted, tls_ports = [], set()
+    allowed_answers = {"TLSv1.3", "TLSv1.2", "closed"}
+    unencrypted_ports, tls_ports = [], set()
     for source, results_by_target in results.items():
         for (host, port), result in results_by_target.items():
-            if result not in allowed:
-                unencrypted.append((source, host, port, result))
+            if result not in allowed_answers:
+                unencrypted_ports.append((source, host, port, result))
             elif result != "closed":
                 tls_ports.add(port)
-    assert unencrypted == []
+    assert unencrypted_ports == []
     assert tls_ports >= {443, 636, 6830, 8443, 8444, 8445, 8446, 8447, 9443}
 
 

@@ -34,8 +34,8 @@ for port in sys.argv[2:]:
 print("listens", flush=True)
 time.sleep(600)
 """
-# Tries to connect to each target (address, port and timeout in seconds). Prints for each target
-# whether it is reachable.
+# This program tries to connect to each target (address, port and timeout in seconds). It prints for
+# each target whether the target is reachable.
 CONNECT_PROGRAM = """
 import json, socket, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -111,12 +111,12 @@ def to_input(lab, targets):
 
 def wrong_targets(targets, output):
     """Return the targets that are reachable but not allowed, or allowed but not reachable."""
-    wrong = []
+    wrong_answers = []
     for target, is_reachable in zip(targets, json.loads(output), strict=True):
         _, _, is_allowed = target
         if is_allowed != is_reachable:
-            wrong.append(target)
-    return wrong
+            wrong_answers.append(target)
+    return wrong_answers
 
 
 def test_hosts_reach_only_the_listed_ports(lab, table, ports):

@@ -36,8 +36,8 @@ RATE_UNIT = ("systemd-analyze", "security", "--no-pager", f"--threshold={EXPOSUR
 
 def exposed_units(lab, host):
     """Return the units of a host that exceed the exposure budget."""
-    installed = {line.split()[0] for line in lab.run(host, *LIST_UNITS).stdout.splitlines()}
-    units = (installed | UNITS_OF_ALL_HOSTS | EXPECTED_UNITS.get(host, set())) - MOUNT_UNITS
+    installed_units = {line.split()[0] for line in lab.run(host, *LIST_UNITS).stdout.splitlines()}
+    units = (installed_units | UNITS_OF_ALL_HOSTS | EXPECTED_UNITS.get(host, set())) - MOUNT_UNITS
     return [
         unit
         for unit in sorted(units)
@@ -47,6 +47,8 @@ def exposed_units(lab, host):
 
 def test_no_service_exceeds_the_exposure_budget(lab):
     with ThreadPoolExecutor() as pool:
-        exposed = list(pool.map(lambda host: exposed_units(lab, host), lab.hosts))
+        exposed_units_of_hosts = list(pool.map(lambda host: exposed_units(lab, host), lab.hosts))
 
-    assert dict(zip(lab.hosts, exposed, strict=True)) == {host: [] for host in lab.hosts}
+    assert dict(zip(lab.hosts, exposed_units_of_hosts, strict=True)) == {
+        host: [] for host in lab.hosts
+    }

@@ -10,6 +10,13 @@ import pytest
 pytestmark = pytest.mark.jobs
 
 PROGRAM = Path(__file__).with_name("hostile_job.py").read_text()
+# The argument is the id of a Slurm job.
+PRINT_REPORTED_ENDS = """
+import json, sqlite3, sys
+database = sqlite3.connect("file:/var/lib/gridstead/agent/reports.db?mode=ro", uri=True)
+query = "SELECT at FROM report WHERE event = 'end' AND slurm_job_id = ?"
+print(json.dumps([row[0] for row in database.execute(query, sys.argv[1:])]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -22,28 +29,24 @@ def attacker(grid):
     return grid.customer("attacker")
 
 
-def slurm_id(lab, number):
+def slurm_id(lab, grid_job):
+    """Return the id of the Slurm job of a job of the grid, which is given by its number."""
     return lab.run(
-        "controller", "squeue", "-h", "-t", "all", "-n", f"0x{number:064x}", "-o", "%i"
+        "controller", "squeue", "-h", "-t", "all", "-n", f"0x{grid_job:064x}", "-o", "%i"
     ).stdout.strip()
 
 
-def limits(lab, number):
-    """Return the fields of a Slurm job that determine its limits and its payment."""
-    fields = lab.run("controller", "scontrol", "show", "job", slurm_id(lab, number)).stdout.split()
+def limits(lab, grid_job):
+    """Return the fields of a job's Slurm job that determine its limits and its payment."""
+    job = lab.run("controller", "scontrol", "show", "job", slurm_id(lab, grid_job)).stdout
     names = {"TimeLimit", "AdminComment", "Priority", "Partition"}
-    return [field for field in fields if field.split("=")[0] in names]
+    return [field for field in job.split() if field.split("=")[0] in names]
 
 
-def reported_ends(lab, number):
+def reported_ends(lab, grid_job):
     """Return the end times of a job in the reports that the agent received."""
-    database = "sqlite3.connect('file:/var/lib/gridstead/agent/reports.db?mode=ro', uri=True)"
-    query = "SELECT at FROM report WHERE event = 'end' AND slurm_job_id = ?"
-    script = (
-        f"import json, sqlite3, sys; rows = {database}.execute({query!r}, sys.argv[1:]); "
-        "print(json.dumps([row[0] for row in rows]))"
-    )
-    return json.loads(lab.run("controller", "python3", "-c", script, slurm_id(lab, number)).stdout)
+    result = lab.run("controller", "python3", "-c", PRINT_REPORTED_ENDS, slurm_id(lab, grid_job))
+    return json.loads(result.stdout)
 
 
 def test_every_attempt_of_a_hostile_job_is_refused(grid, lab, victim, attacker):
@@ -64,8 +67,8 @@ def test_every_attempt_of_a_hostile_job_is_refused(grid, lab, victim, attacker):
     assert report["forged_end_at"] not in reported_ends(lab, attacker_job)
     assert limits(lab, victim_job) == limits_before
     lab.run("controller", "scontrol", "ping")  # this command fails if slurmctld does not answer
-    node_state = lab.sh("controller", "sinfo -h -o %t").split()[-1]
-    assert node_state in {"idle", "mix", "alloc"}
+    node_states = set(lab.sh("controller", "sinfo -h -o %t").split())
+    assert node_states <= {"idle", "mix", "alloc", "comp"}
     lab.run("infra", "touch", f"{homes[victim.address]}/{tag}")
     grid.wait(victim, victim_job, "FINISHED")
     for user, number in ((attacker, attacker_job), (victim, victim_job)):

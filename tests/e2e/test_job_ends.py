@@ -87,7 +87,7 @@ def workflow_with_secrets(store, secret_texts, name, command):
     }
     no_op = [step("true")]
     # During the pause, the other nodes of the job end first.
-    last = [step(f"sleep 1; touch ~/{name}.finally")]
+    last_steps = [step(f"sleep 1; touch ~/{name}.finally")]
     return {
         "enableLogging": True,
         "input": store.s3("/in/"), "output": store.s3(f"/{name}/"), "continuousOutputSync": True,
@@ -97,7 +97,7 @@ def workflow_with_secrets(store, secret_texts, name, command):
             {"run": {"command": "true", "container": image}, "catch": no_op},
             step(f'cp "$DEEPSQUARE_INPUT/word" "$DEEPSQUARE_OUTPUT"; '
                  f"touch ~/{name}.started; {command}",
-                 **{"finally": last}),
+                 **{"finally": last_steps}),
         ],
     }  # fmt: skip
 
@@ -119,9 +119,9 @@ def launch_with_finally_steps():
     one_task = {"resources": {"tasks": 1}}
     end = [step("touch ~/launched.finally")]
     last = {"finally": [{"steps": [step("sleep 1")], "finally": end}]}
-    launched = {"run": {"command": "touch ~/launched.started; sleep 300", **one_task}, **last}
-    other = {"run": {"command": "sleep 300", **one_task}}
-    return {"steps": [{"launch": {"steps": [launched]}}, other]}
+    launched_step = {"run": {"command": "touch ~/launched.started; sleep 300", **one_task}, **last}
+    other_step = {"run": {"command": "sleep 300", **one_task}}
+    return {"steps": [{"launch": {"steps": [launched_step]}}, other_step]}
 
 
 @pytest.fixture(scope="module")
@@ -238,8 +238,8 @@ def test_a_job_that_exceeds_its_paid_time_is_out_of_credits(
     job = grid.wait(customer, number, "OUT_OF_CREDITS", timeout=180)
 
     paid_seconds = billing_oracle.paid_seconds(job["escrow_wei"], job["price_per_min_wei"])
-    elapsed = int(lab.wait_ended(job["id"])[-1]["elapsedraw"])
-    grid.check_money(customer, number, seconds=min(elapsed, paid_seconds))
+    elapsed_s = int(lab.wait_ended(job["id"])[-1]["elapsedraw"])
+    grid.check_money(customer, number, seconds=min(elapsed_s, paid_seconds))
     lab.check_no_leftovers(job["number"])
     assert is_in_home(lab, customer, "late.finally")
     assert store.get("late/word") == b"hello"
@@ -263,8 +263,8 @@ def test_secrets_of_a_job_are_not_found_outside_of_the_allowed_places(
     search_everywhere(lab, secret_search, slurm_ids)
 
     sightings = sorted(secret_search.sightings)
-    disclosed = {sighting.kind for sighting in sightings if sighting.secret == "disclosed"}
-    assert disclosed == {"environ", "cmdline", "script", "journal", "database", "file"}
+    disclosed_kinds = {sighting.kind for sighting in sightings if sighting.secret == "disclosed"}
+    assert disclosed_kinds == {"environ", "cmdline", "script", "journal", "database", "file"}
     secrets_in_environment_file = set()
     for sighting in sightings:
         if sighting.kind == "file" and ENVIRONMENT_FILE.fullmatch(sighting.place):

@@ -140,8 +140,8 @@ def stored_reports(lab):
     query = "SELECT seq FROM sqlite_sequence"
     database = f"sqlite3.connect({REPORTS_DATABASE!r})"
     count = f"import sqlite3; print({database}.execute({query!r}).fetchone())"
-    stored = lab.run("controller", "python3", "-c", count).stdout
-    return stored, lab.run("controller", "ls", "-l", SPOOL_FOLDER).stdout
+    stored_count = lab.run("controller", "python3", "-c", count).stdout
+    return stored_count, lab.run("controller", "ls", "-l", SPOOL_FOLDER).stdout
 
 
 def apply_role(*, with_reports):

@@ -60,7 +60,7 @@ def mpi_step(kind, program):
     return {"run": {"command": command, "mpi": kind, "resources": {"tasks": 2}}}
 
 
-# Writes Slurm's description of the job and the step, and the step's environment.
+# This script writes Slurm's description of the job and the step, and the step's environment.
 RECORD_RESOURCES = """
 scontrol --oneliner show job "$SLURM_JOB_ID" >~/NAME.job
 scontrol --oneliner show step "$SLURM_JOB_ID.$SLURM_STEP_ID" >~/NAME.step
@@ -158,8 +158,8 @@ def test_a_job_and_its_steps_get_the_requested_resources(grid, lab, customer, su
     job, environment = recorded("whole.job"), recorded("whole.env")
     assert (job["NumTasks"], job["CPUs/Task"]) == ("2", "2")
     assert (job["NumCPUs"], job["MinMemoryCPU"]) == ("4", "60M")
-    whole, part_of_job = recorded("whole.step"), recorded("part.step")
-    assert (whole["Tasks"], whole["TRES"]) == ("2", "cpu=4,mem=240M,node=1")
+    whole_job, part_of_job = recorded("whole.step"), recorded("part.step")
+    assert (whole_job["Tasks"], whole_job["TRES"]) == ("2", "cpu=4,mem=240M,node=1")
     assert (part_of_job["Tasks"], part_of_job["TRES"]) == ("1", "cpu=1,mem=40M,node=1")
     names = ("NTASKS", "CPUS_PER_TASK", "MEM_PER_CPU", "GPUS", "CPUS", "MEM")
     assert [environment[name] for name in names] == ["2", "2", "60", "0", "4", "240"]

@@ -120,29 +120,29 @@ def submitted_jobs(lab, jobs, web_server, name_server_address, bore, tunnel):
     download = f"{LIST_INTERFACES}; {POLL_URL % 'http://10.8.0.1:8000'}"
     meet = f'echo "to a step on $SLURMD_NODENAME"; {POLL_URL % "http://10.9.0.2:8000"}'
     read_interfaces = "while read -r line; do echo $line; done </proc/net/dev"
-    trapped = {"launch": {"steps": [run(TRAP_SIGNAL)], "signalOnParentStepExit": 2}}
-    submitted = {}
+    trapping_step = {"launch": {"steps": [run(TRAP_SIGNAL)], "signalOnParentStepExit": 2}}
+    jobs_by_name = {}
     for network in NETWORKS:
-        submitted[network] = jobs.submit(
+        jobs_by_name[network] = jobs.submit(
             run(show, network), run(resolve, network, dns=[silent_server, name_server_address])
         )
-        submitted[f"tunnel by {network}"] = jobs.submit(run(download, network, tunnel))
+        jobs_by_name[f"tunnel by {network}"] = jobs.submit(run(download, network, tunnel))
     serve_page = f"python3 -c {shlex.quote(PAGE_SERVER_PROGRAM)}"
-    submitted["bore"] = jobs.submit(run(serve_page, "slirp4netns", {"bore": route}))
-    submitted["container"] = jobs.submit(
+    jobs_by_name["bore"] = jobs.submit(run(serve_page, "slirp4netns", {"bore": route}))
+    jobs_by_name["container"] = jobs.submit(
         run(CREATE_IMAGE, "host"), run(read_interfaces, container=SMALL_CONTAINER, shell="/bin/sh")
     )
-    submitted["signal"] = jobs.submit(trapped, run(WAIT_FOR_TRAP, "host"))
-    submitted["virtual network"] = jobs.submit(
+    jobs_by_name["signal"] = jobs.submit(trapping_step, run(WAIT_FOR_TRAP, "host"))
+    jobs_by_name["virtual network"] = jobs.submit(
         {"launch": {"steps": [run(SERVE_PAGE, "pasta", interfaces[0])]}},
         run(meet, "slirp4netns", interfaces[1]),
         **virtual_network,
     )
-    submitted["cancelled"] = jobs.submit(
+    jobs_by_name["cancelled"] = jobs.submit(
         run(f"echo . >{jobs.home}/runs; sleep 300", "pasta", interfaces[0], tunnel),
         **virtual_network,
     )
-    return submitted
+    return jobs_by_name
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -115,7 +115,7 @@ def test_ssh_refuses_a_host_whose_key_is_not_pinned(access, tmp_path):
         SshScheduler(impostor, SystemClock()).list_jobs()
 
 
-def test_the_operator_cannot_run_other_commands_as_root(lab):
+def test_the_operator_cannot_run_an_unlisted_command_as_root(lab):
     answer = lab.run(
         "login", "runuser", "-u", "gridstead-operator", "--", "sudo", "-n", "id", check=False
     )

@@ -33,8 +33,8 @@ CHANGED_FILES = (
     ("login", "/etc/sssd/sssd.conf"),
     ("db", "/etc/slurm/slurmdbd.conf"),
 )
-# Runs on a host. Prints the world-readable files and the command lines that contain a secret, and
-# "the journal" if the journal contains a secret.
+# This program runs on a host. It prints the world-readable files and the command lines that contain
+# a secret. It also prints "the journal" if the journal contains a secret.
 SEARCH_PROGRAM = """
 import json, os, subprocess, sys
 from pathlib import Path

@@ -130,6 +130,7 @@ def test_users_cannot_connect_to_the_relay_of_the_mount(lab):
     """mfsmount listens on a relay, which forwards any user's commands with the mount's rights."""
     for host in USER_HOSTS:
         listening = lab.sh(host, "ss --no-header --listening --tcp --numeric --processes")
+        # The fourth field of a line is the local address and port.
         relays = [line.split()[3] for line in listening.splitlines() if "mfsmount" in line]
         assert relays, f"{host} has no relay: has MooseFS changed?"
         for address, port in (relay.rsplit(":", 1) for relay in relays):
@@ -147,7 +148,7 @@ def test_only_root_can_read_the_passwords(lab):
     assert run_as_nobody(lab, SERVER, "cat", "/etc/mfs/mfsexports.cfg").returncode != 0
 
 
-def test_a_file_lock_excludes_other_hosts(lab, name):
+def test_a_file_lock_of_one_host_excludes_the_other_hosts(lab, name):
     path = f"/opt/cache/world-tmp/{name}"
     lab.run("login", "systemd-run", "--quiet", f"--unit={name}", "flock", path, "sleep", "60")
 

@@ -57,20 +57,20 @@ def log_in(lab, user, *command):
 
 def test_jobs_run_and_are_settled_over_ssh(grid, lab, customer, stop_unit, use_ssh_transport):
     with stop_unit("controller", "gridstead-agent"):
-        finished = grid.submit(customer, 'sleep 2; id -un >"$HOME/over-ssh"')
-        failed = grid.submit(customer, "sleep 1; exit 3")
-        cancelled = grid.submit(customer, "sleep 300")
-        grid.wait(customer, cancelled, "RUNNING")
-        customer.run("job", "cancel", str(cancelled))
-        grid.wait(customer, finished, "FINISHED")
-        grid.wait(customer, failed, "FAILED")
-        grid.wait(customer, cancelled, "CANCELLED")
+        finished_job = grid.submit(customer, 'sleep 2; id -un >"$HOME/over-ssh"')
+        failed_job = grid.submit(customer, "sleep 1; exit 3")
+        cancelled_job = grid.submit(customer, "sleep 300")
+        grid.wait(customer, cancelled_job, "RUNNING")
+        customer.run("job", "cancel", str(cancelled_job))
+        grid.wait(customer, finished_job, "FINISHED")
+        grid.wait(customer, failed_job, "FAILED")
+        grid.wait(customer, cancelled_job, "CANCELLED")
 
-    job = grid.check_money(customer, finished)
-    written = lab.run("infra", "cat", f"/home/ldap-users/{customer.address}/over-ssh").stdout
-    assert written.strip() == customer.address
-    assert grid.check_money(customer, failed)["exit_code"] == 3
-    assert grid.check_money(customer, cancelled)["cost_wei"] > 0
+    job = grid.check_money(customer, finished_job)
+    written_name = lab.run("infra", "cat", f"/home/ldap-users/{customer.address}/over-ssh").stdout
+    assert written_name.strip() == customer.address
+    assert grid.check_money(customer, failed_job)["exit_code"] == 3
+    assert grid.check_money(customer, cancelled_job)["cost_wei"] > 0
     (record,) = lab.sacct(job["id"])
     assert record["user"] == customer.address
 

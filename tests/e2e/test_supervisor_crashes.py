@@ -130,75 +130,75 @@ class CrashBench:
 
 
 @pytest.fixture(scope="module")
-def crashes(lab, grid):
+def crash_bench(lab, grid):
     return CrashBench(lab, grid)
 
 
 @pytest.fixture(scope="module")
-def running_jobs(crashes):
+def running_jobs(crash_bench):
     """Start a job for each of FAILPOINTS_AT_END. Return the running jobs by failpoint."""
-    runs = {failpoint: crashes.submit() for failpoint in FAILPOINTS_AT_END}
+    runs = {failpoint: crash_bench.submit() for failpoint in FAILPOINTS_AT_END}
     for run in runs.values():
-        crashes.grid.wait(crashes.customer, run.number, "RUNNING")
+        crash_bench.grid.wait(crash_bench.customer, run.number, "RUNNING")
     return runs
 
 
 @pytest.fixture(scope="module")
-def interrupted_jobs(crashes):
+def interrupted_jobs(crash_bench):
     """Submit a job for each of FAILPOINTS_BEFORE_START, and kill the supervisor at this failpoint.
 
     Returns the jobs by failpoint.
     """
     runs = {}
     for failpoint in FAILPOINTS_BEFORE_START:
-        with crashes.killed_at(failpoint):
-            run = crashes.submit()
-        crashes.release(run)
+        with crash_bench.killed_at(failpoint):
+            run = crash_bench.submit()
+        crash_bench.release(run)
         runs[failpoint] = run
     return runs
 
 
 @pytest.mark.parametrize("failpoint", FAILPOINTS_BEFORE_START)
 def test_a_job_runs_once_and_is_settled_once_if_the_supervisor_is_killed_before_the_start(
-    crashes, interrupted_jobs, failpoint
+    crash_bench, interrupted_jobs, failpoint
 ):
-    crashes.check(interrupted_jobs[failpoint])
+    crash_bench.check(interrupted_jobs[failpoint])
 
 
-def test_a_job_is_settled_once_if_the_supervisor_is_killed_while_the_job_runs(crashes):
-    run = crashes.submit()
-    crashes.grid.wait(crashes.customer, run.number, "RUNNING")
-    crashes.lab.run("control", "systemctl", "kill", "--signal=KILL", UNIT)
-    crashes.release(run)
+def test_a_job_is_settled_once_if_the_supervisor_is_killed_while_the_job_runs(crash_bench):
+    run = crash_bench.submit()
+    crash_bench.grid.wait(crash_bench.customer, run.number, "RUNNING")
+    crash_bench.lab.run("control", "systemctl", "kill", "--signal=KILL", UNIT)
+    crash_bench.release(run)
 
-    crashes.check(run)
+    crash_bench.check(run)
 
 
 @pytest.mark.parametrize("failpoint", FAILPOINTS_AT_END)
 def test_a_job_is_settled_once_if_the_supervisor_is_killed_after_the_job_ends(
-    crashes, running_jobs, failpoint
+    crash_bench, running_jobs, failpoint
 ):
     if failpoint in FAILPOINTS_FOR_IDLE_SUPERVISOR:
-        crashes.wait_until_idle()
-    with crashes.killed_at(failpoint):
-        crashes.release(running_jobs[failpoint])
+        crash_bench.wait_until_idle()
+    with crash_bench.killed_at(failpoint):
+        crash_bench.release(running_jobs[failpoint])
 
-    crashes.check(running_jobs[failpoint])
+    crash_bench.check(running_jobs[failpoint])
 
 
-def test_a_job_that_starts_and_ends_while_the_supervisor_is_down_is_settled_once(crashes, lab):
+def test_a_job_that_starts_and_ends_while_the_supervisor_is_down_is_settled_once(crash_bench, lab):
     lab.run("controller", "scontrol", "update", "PartitionName=main", "State=DOWN")
     try:
-        run = crashes.submit()
+        run = crash_bench.submit()
         name = f"0x{run.number:064x}"
         wait_until(lambda: lab.run("controller", "squeue", "-h", "-n", name).stdout, timeout=60)
         lab.run("control", "systemctl", "stop", UNIT)
     finally:
         lab.run("controller", "scontrol", "update", "PartitionName=main", "State=UP")
     try:
-        crashes.release(run)
+        crash_bench.release(run)
         lab.wait_ended(name)
     finally:
         lab.run("control", "systemctl", "start", UNIT)
 
-    crashes.check(run)
+    crash_bench.check(run)

@@ -48,14 +48,14 @@ def steps_with_signal(number):
     At the end of the list of steps, the script sends the signal to the launched step. srun must not
     end the launched step before the trap of this step has run.
     """
-    waiting = (
+    waiting_command = (
         f"trap 'echo signal {number} {APPEND_TO_OUTPUT}; exit 0' {number}; touch at.{number}; "
         "while true; do sleep 0.1; done"
     )
-    launched = {"signalOnParentStepExit": number, "steps": [run(waiting)]}
+    launch_with_signal = {"signalOnParentStepExit": number, "steps": [run(waiting_command)]}
     return {
         "steps": [
-            {"launch": launched},
+            {"launch": launch_with_signal},
             run(f"for i in {{1..100}}; do [ -e at.{number} ] && exit; sleep 0.1; done; exit 9"),
         ]
     }

@@ -79,14 +79,14 @@ class FakeAccount:
         if len(self.signed[transaction.raw]) > self.max_calls:
             return Reply(result=SendResult.REFUSED, message="exceeds block gas limit")
         key = self.address, transaction.nonce
-        pending = self._ledger.pool.get(key)
-        if pending is None:
+        pending_transaction = self._ledger.pool.get(key)
+        if pending_transaction is None:
             pending_count = len(self._ledger.pool)
             if pending_count >= self.payable_count:
                 return Reply(result=SendResult.CANNOT_PAY, message="insufficient funds")
             if pending_count >= self.pool_size:
                 return Reply(result=SendResult.RETRY_LATER, message="txpool is full")
-        elif self._is_underpriced(transaction, pending[0]):
+        elif self._is_underpriced(transaction, pending_transaction[0]):
             return Reply(result=SendResult.UNDERPRICED)
         self._ledger.pool[key] = transaction, self.signed[transaction.raw]
         return Reply(result=SendResult.ACCEPTED)

@@ -100,10 +100,12 @@ class MemoryScripts:
         for nonce, end in list(self.taken_nonces.items()):
             if end < now:
                 del self.taken_nonces[nonce]
-        expired = [script for script, end in self.ends.items() if end is not None and end < now]
-        for script in expired:
+        expired_scripts = [
+            script for script, end in self.ends.items() if end is not None and end < now
+        ]
+        for script in expired_scripts:
             del self.records[script], self.owners[script], self.ends[script]
-        return len(expired)
+        return len(expired_scripts)
 
     def reseal(self, *, after: str) -> Resealed:
         return Resealed(count=0, unreadable=(), last=None)
@@ -159,21 +161,23 @@ class MemoryLogs:
     swept_at: int = 0
 
     def append(self, log: LogId, chunk: Chunk) -> None:
-        stored = self.logs.setdefault(log, [])
-        sequences = [entry.chunk.sequence for entry in stored if entry.chunk.writer == chunk.writer]
+        stored_chunks = self.logs.setdefault(log, [])
+        sequences = [
+            entry.chunk.sequence for entry in stored_chunks if entry.chunk.writer == chunk.writer
+        ]
         # The last chunk of a full log is a notice of the grid.
-        if stored and stored[-1].chunk.stream is Stream.GRID:
+        if stored_chunks and stored_chunks[-1].chunk.stream is Stream.GRID:
             raise LogFull(f"log {log.name} is full")
         if chunk.writer and sequences and chunk.sequence <= max(sequences):
             return  # the chunk is already stored
-        size = sum(len(entry.chunk.data) for entry in stored)
+        size = sum(len(entry.chunk.data) for entry in stored_chunks)
         if size + len(chunk.data) > self.max_bytes:
             notice = Chunk(
                 data=b"gridstead: full", timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID
             )
-            self._add(stored, notice)
+            self._add(stored_chunks, notice)
             raise LogFull(f"log {log.name} is full")
-        self._add(stored, chunk)
+        self._add(stored_chunks, chunk)
 
     def _add(self, stored: list[StoredChunk], chunk: Chunk) -> None:
         last = stored[-1] if stored else None

@@ -27,7 +27,7 @@ def _hook(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _opens_for_writing(arguments: tuple[object, ...]) -> bool:
-    flags = arguments[2]  # after the path and the mode
+    flags = arguments[2]  # the arguments before it are the path and the mode
     return isinstance(flags, int) and bool(flags & _WRITE_FLAGS)
 
 

@@ -145,10 +145,10 @@ class FakeScheduler:
                 address=address, uid=FIRST_UID + len(self.users), gid=GID
             )
         user = self.users.get(address)
-        missing = self.missing.get(address, ())
+        missing_directories = self.missing.get(address, ())
         if user is None:
-            missing = (f"user {address} does not resolve", *missing)
-        return Gate(user=user, missing=missing)
+            missing_directories = (f"user {address} does not resolve", *missing_directories)
+        return Gate(user=user, missing=missing_directories)
 
     def hardware(self) -> Hardware:
         self._raise_if_down()

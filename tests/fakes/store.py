@@ -117,11 +117,11 @@ class MemoryOutbox:
 
     def next_entries(self, max_queued: int) -> tuple[OutboxEntry, ...]:
         entries: list[OutboxEntry] = []
-        queued = 0
+        queued_count = 0
         for entry in self.open_entries():
             if entry.state is SendState.QUEUED:
-                queued += 1
-                if queued > max_queued:
+                queued_count += 1
+                if queued_count > max_queued:
                     continue
             entries.append(entry)
         return tuple(entries)

@@ -55,9 +55,9 @@ def test_up_starts_hosts_with_different_identities(lab):
         )
         assert result.stdout.split() == [host, "running", "666", "666"], result.stderr
     print_identity = "cat /etc/machine-id /etc/ssh/*.pub"
-    left = lab.run_on_host("left", print_identity)
-    right = lab.run_on_host("right", print_identity)
-    assert left.stdout != right.stdout
+    left_identity = lab.run_on_host("left", print_identity)
+    right_identity = lab.run_on_host("right", print_identity)
+    assert left_identity.stdout != right_identity.stdout
 
 
 def test_a_second_up_changes_nothing(lab):
@@ -75,7 +75,7 @@ def test_a_second_up_changes_nothing(lab):
     assert fields[START_TIME_FIELD] == start_time
 
 
-def test_up_with_other_hosts_is_refused(lab):
+def test_up_is_refused_while_the_lab_has_a_different_set_of_hosts(lab):
     lab.up()
 
     result = lab.run("up", "--topology", str(lab.topology), "--hosts", "left", check=False)
@@ -227,8 +227,10 @@ def test_up_succeeds_after_a_killed_up(lab):
 
 
 def test_down_kills_only_the_processes_of_the_lab(lab):
-    unrelated = subprocess.Popen(["sleep", "60"])
-    marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"GRIDSTEAD_LAB": lab.names.prefix})
+    unrelated_process = subprocess.Popen(["sleep", "60"])
+    marked_process = subprocess.Popen(
+        ["sleep", "60"], env=os.environ | {"GRIDSTEAD_LAB": lab.names.prefix}
+    )
     run = lab.start_up_in_background()
     while not lab.names.run.exists():
         time.sleep(0.01)
@@ -236,11 +238,11 @@ def test_down_kills_only_the_processes_of_the_lab(lab):
     lab.run("down")
 
     assert run.wait(5) == -signal.SIGKILL
-    assert marked.wait(5) == -signal.SIGKILL
-    assert unrelated.poll() is None
+    assert marked_process.wait(5) == -signal.SIGKILL
+    assert unrelated_process.poll() is None
     assert find_remains(lab.names) == []
-    unrelated.kill()
-    unrelated.wait()
+    unrelated_process.kill()
+    unrelated_process.wait()
 
 
 def test_a_lab_of_another_owner_is_not_changed(lab):

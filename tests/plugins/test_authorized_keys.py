@@ -11,7 +11,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8cX9zq1fGhZ2oYv3mJ7l0bqg4tq3k0h5Q8m
 
 
 @pytest.fixture
-def keys(plugins_dir, tmp_path):
+def list_keys(plugins_dir, tmp_path):
     """A function that runs the program for a user, with a file of the supervisor's keys."""
     program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
     file = tmp_path / "keys"
@@ -46,8 +46,8 @@ NOT_WALLETS = [
 
 
 @pytest.mark.parametrize("user", NOT_WALLETS)
-def test_user_that_is_not_a_wallet_gets_no_key(keys, user):
-    result = keys(user)
+def test_user_that_is_not_a_wallet_gets_no_key(list_keys, user):
+    result = list_keys(user)
 
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
@@ -61,8 +61,8 @@ def test_call_without_a_user_name_is_an_error(plugins_dir):
     assert result.stdout == ""
 
 
-def test_a_missing_file_of_keys_is_an_error(keys):
-    result = keys(WALLET, content=None)
+def test_a_missing_file_of_keys_is_an_error(list_keys):
+    result = list_keys(WALLET, content=None)
 
     assert (result.returncode, result.stdout) == (1, "")
     assert "cannot read" in result.stderr
@@ -82,25 +82,25 @@ def test_a_missing_file_of_keys_is_an_error(keys):
         "ssh-rsa-cert-v01@openssh.com AAAA",
     ],
 )
-def test_a_line_without_a_plain_key_is_skipped(keys, line):
-    result = keys(WALLET, content=f"{line}\n{KEY}\n")
+def test_a_line_without_a_plain_key_is_skipped(list_keys, line):
+    result = list_keys(WALLET, content=f"{line}\n{KEY}\n")
 
     assert (result.returncode, result.stdout) == (0, f"restrict {KEY}\n")
 
 
-def test_a_wallet_gets_the_supervisors_key_with_restrictions(keys):
-    assert keys(WALLET).stdout == f"restrict {KEY}\n"
+def test_a_wallet_gets_the_supervisors_key_with_restrictions(list_keys):
+    assert list_keys(WALLET).stdout == f"restrict {KEY}\n"
 
 
-def test_the_last_line_may_end_without_a_newline(keys):
-    assert keys(WALLET, content=f"{KEY}\n{KEY}").stdout == f"restrict {KEY}\nrestrict {KEY}\n"
+def test_the_last_line_may_end_without_a_newline(list_keys):
+    assert list_keys(WALLET, content=f"{KEY}\n{KEY}").stdout == f"restrict {KEY}\nrestrict {KEY}\n"
 
 
-def test_the_output_is_valid_for_sshd(tool, keys, tmp_path):
+def test_the_output_is_valid_for_sshd(tool, list_keys, tmp_path):
     generate = [tool("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "supervisor"]
     subprocess.run([*generate, "-f", tmp_path / "id"], check=True)
 
-    result = keys(WALLET, content=(tmp_path / "id.pub").read_text())
+    result = list_keys(WALLET, content=(tmp_path / "id.pub").read_text())
     listing = subprocess.run(
         [tool("ssh-keygen"), "-l", "-f", "-"],
         input=result.stdout,

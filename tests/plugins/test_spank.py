@@ -41,7 +41,7 @@ def agent():
 
 
 @pytest.fixture
-def stepd(spank_programs, spank_plugin):
+def run_stepd(spank_programs, spank_plugin):
     """A function that runs the fake slurmstepd with the plugin.
 
     With ``linked``, the plugin is linked into the program, and sanitizers check both of them.
@@ -104,64 +104,64 @@ def test_module_passes_under_sanitizers(spank_programs, part):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_a_hanging_munge_causes_no_delay_and_is_ended_by_sigalrm(stepd, agent):
-    run = stepd(address(agent), munge="hang")
+def test_a_hanging_munge_causes_no_delay_and_is_ended_by_sigalrm(run_stepd, agent):
+    run = run_stepd(address(agent), munge="hang")
 
     assert run.duration_ms < 500
     assert run.child_exits == [("signal", SIGALRM)] * 2
 
 
-def test_a_hanging_munge_is_ended_under_sanitizers(stepd, agent):
-    run = stepd(address(agent), munge="hang", linked=True)
+def test_a_hanging_munge_is_ended_under_sanitizers(run_stepd, agent):
+    run = run_stepd(address(agent), munge="hang", linked=True)
 
     assert run.child_exits == [("signal", SIGALRM)] * 2
 
 
-def test_plugin_returns_success_if_munge_fails(stepd, agent):
-    run = stepd(address(agent), munge="fail")
+def test_plugin_returns_success_if_munge_fails(run_stepd, agent):
+    run = run_stepd(address(agent), munge="fail")
 
     assert run.return_values == ["0", "0"]
     assert run.child_exits == [("exit", 0)] * 2
 
 
-def test_plugin_returns_success_if_no_agent_listens(stepd):
+def test_plugin_returns_success_if_no_agent_listens(run_stepd):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed_socket:
         closed_socket.bind(("127.0.0.1", 0))
         option = address(closed_socket)
 
-    run = stepd(option)
+    run = run_stepd(option)
 
     assert run.return_values == ["0", "0"]
     assert run.child_exits == [("exit", 0)] * 2
 
 
 @pytest.mark.parametrize("options", [(), ("colour=blue",), ("agent=controller:6831",)])
-def test_plugin_returns_success_with_unusable_options(stepd, options):
-    run = stepd(*options)
+def test_plugin_returns_success_with_unusable_options(run_stepd, options):
+    run = run_stepd(*options)
 
     assert run.return_values == ["0", "0"]
     assert run.child_exits == [("exit", 0)] * 2
 
 
-def test_the_plugin_does_nothing_outside_slurmstepd(stepd, agent):
-    run = stepd(address(agent), context="local")
+def test_the_plugin_does_nothing_outside_slurmstepd(run_stepd, agent):
+    run = run_stepd(address(agent), context="local")
 
     assert run.return_values == ["0", "0"]
     assert run.child_exits == []
 
 
 @pytest.mark.parametrize("step", [0, 7, 4294967290])
-def test_only_batch_and_extern_steps_are_reported(stepd, agent, step):
-    run = stepd(address(agent), step=step)
+def test_only_batch_and_extern_steps_are_reported(run_stepd, agent, step):
+    run = run_stepd(address(agent), step=step)
 
     assert run.child_exits == []
 
 
 @pytest.mark.parametrize(("step", "word"), [(BATCH, "batch"), (EXTERN, "extern")])
-def test_start_and_end_reports_are_credentials_valid_for_one_minute(stepd, agent, step, word):
+def test_start_and_end_reports_are_credentials_valid_for_one_minute(run_stepd, agent, step, word):
     node = socket.gethostname().split(".")[0]
 
-    stepd(address(agent), step=step)
+    run_stepd(address(agent), step=step)
 
     end, start = receive(agent, 2)
     # Two times follow the node's name: when slurmstepd loaded the plugin, and the event's time.
@@ -175,19 +175,19 @@ def test_start_and_end_reports_are_credentials_valid_for_one_minute(stepd, agent
     assert int(end_match[1]) <= int(end_match[2])
 
 
-def test_a_report_is_sent_despite_an_unknown_option(stepd, agent):
-    stepd("colour=blue", address(agent))
+def test_a_report_is_sent_despite_an_unknown_option(run_stepd, agent):
+    run_stepd("colour=blue", address(agent))
 
     assert len(receive(agent, 2)) == 2
 
 
 @pytest.mark.parametrize("munge", ["ok", "fail", "hang"])
-def test_plugin_is_clean_under_valgrind(tool, stepd, agent, munge):
+def test_plugin_is_clean_under_valgrind(tool, run_stepd, agent, munge):
     """If valgrind finds an error, the process exits with code 99.
 
     Valgrind is slow, so SIGALRM may end a process without an error.
     """
-    run = stepd(
+    run = run_stepd(
         address(agent),
         munge=munge,
         wrapper=[tool("valgrind"), *VALGRIND, "--child-silent-after-fork=no"],
@@ -201,8 +201,8 @@ def test_plugin_is_clean_under_valgrind(tool, stepd, agent, munge):
 
 
 @pytest.mark.parametrize("munge", ["ok", "fail"])
-def test_plugin_is_clean_under_sanitizers(stepd, agent, munge):
-    run = stepd(address(agent), munge=munge, linked=True)
+def test_plugin_is_clean_under_sanitizers(run_stepd, agent, munge):
+    run = run_stepd(address(agent), munge=munge, linked=True)
 
     assert run.child_exits == [("exit", 0)] * 2
 

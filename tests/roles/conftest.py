@@ -146,10 +146,10 @@ def site_of(
     The inventory is the example inventory if the role has hosts in the example. Otherwise, it is
     the inventory of a single host with a private chain.
     """
-    single = read_site("single", tmp_path_factory.mktemp("secrets"))
+    single_site = read_site("single", tmp_path_factory.mktemp("secrets"))
 
     def inventory_of(role: Role) -> LoadedInventory:
-        return site if site.hosts_of(role) else single
+        return site if site.hosts_of(role) else single_site
 
     return inventory_of
 

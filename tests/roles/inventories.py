@@ -53,8 +53,8 @@ class Inventory:
 
     def set_grid(self, **values: Any) -> None:
         """Set keys of gridstead_grid. None removes a key."""
-        changed = {**self.variables["control"]["gridstead_grid"], **values}
-        self.set_variables(gridstead_grid=without_none(changed))
+        changed_grid = {**self.variables["control"]["gridstead_grid"], **values}
+        self.set_variables(gridstead_grid=without_none(changed_grid))
 
     def set_node(self, host: str, **values: Any) -> None:
         """Set keys of a host's slurm_node. None removes a key."""
@@ -130,8 +130,8 @@ def with_operator_values(value: Any) -> Any:
         return [with_operator_values(item) for item in value]
     if not isinstance(value, str):
         return value
-    replaced = replace_example_values(value)
-    return value if replaced == value else trust_as_template(replaced)
+    replaced_value = replace_example_values(value)
+    return value if replaced_value == value else trust_as_template(replaced_value)
 
 
 def read_inventory(loader: DataLoader, name: str, secrets: Path) -> Inventory:

@@ -20,9 +20,9 @@ NEW_NODES = "add_node_new"
 def plays(path):
     """Return the plays of a playbook and of its imported playbooks."""
     for play in yaml.safe_load(path.read_text()):
-        imported = play.get("ansible.builtin.import_playbook")
-        if imported:
-            yield from plays(path.parent / imported)
+        imported_playbook = play.get("ansible.builtin.import_playbook")
+        if imported_playbook:
+            yield from plays(path.parent / imported_playbook)
         else:
             yield play
 
@@ -96,8 +96,8 @@ def find_new_nodes(folder, **variables):
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     pings = result.stdout.partition("TASK [Reach]")[2].partition("PLAY RECAP")[0]
-    reached = set(re.findall(r"ok: \[(\w+)\]", pings))
-    return result.returncode, " ".join(result.stdout.split()), reached
+    reached_hosts = set(re.findall(r"ok: \[(\w+)\]", pings))
+    return result.returncode, " ".join(result.stdout.split()), reached_hosts
 
 
 @pytest.mark.parametrize(

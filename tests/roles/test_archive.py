@@ -88,10 +88,10 @@ def test_an_encrypted_part_is_decrypted_unchanged(tmp_path, keys):
     owner_key, other_key = keys
     recipient = run(["age-keygen", "-y", owner_key])[1].strip()
     stage = tmp_path / "stage"
-    decrypted = tmp_path / "decrypted"
+    decrypted_folder = tmp_path / "decrypted"
     part = tmp_path / "part.age"
     stage.mkdir()
-    decrypted.mkdir()
+    decrypted_folder.mkdir()
     (stage / "secret").write_text("kept")
     (stage / "secret").chmod(0o640)
     (stage / "excluded file").touch()
@@ -100,11 +100,11 @@ def test_an_encrypted_part_is_decrypted_unchanged(tmp_path, keys):
 
     assert part.stat().st_mode & 0o777 == 0o600
     with pytest.raises(subprocess.CalledProcessError):
-        run_script("archive", "open-part", part, decrypted, input=other_key.read_bytes())
-    run_script("archive", "open-part", part, decrypted, input=owner_key.read_bytes())
-    assert names_in(decrypted) == {"secret"}
-    assert (decrypted / "secret").read_text() == "kept"
-    assert (decrypted / "secret").stat().st_mode & 0o777 == 0o640
+        run_script("archive", "open-part", part, decrypted_folder, input=other_key.read_bytes())
+    run_script("archive", "open-part", part, decrypted_folder, input=owner_key.read_bytes())
+    assert names_in(decrypted_folder) == {"secret"}
+    assert (decrypted_folder / "secret").read_text() == "kept"
+    assert (decrypted_folder / "secret").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_missing_folder_is_not_archived(tmp_path, keys):
@@ -232,9 +232,9 @@ def test_only_the_services_own_folders_are_restored(tmp_path):
         (folder / "present").touch()
     (host / "etc" / "other").touch()
     (host / "etc").chmod(0o755)
-    staged = stage / wallets.relative_to("/")
-    staged.mkdir(parents=True, mode=0o700)
-    (staged / "archived").touch(mode=0o600)
+    staged_wallets = stage / wallets.relative_to("/")
+    staged_wallets.mkdir(parents=True, mode=0o700)
+    (staged_wallets / "archived").touch(mode=0o600)
 
     run_script("control_plane", "put-back", stage, wallets, keys)
 
@@ -252,9 +252,9 @@ def test_every_part_of_a_backup_is_checked_and_restored(role):
 def entry_points_of(playbook, role):
     """Return the entry points of a role that a playbook imports."""
     names = set()
-    for imported in imported_roles(playbook):
-        if imported["name"] == COLLECTION + role.name:
-            names.add(imported.get("tasks_from"))
+    for imported_role in imported_roles(playbook):
+        if imported_role["name"] == COLLECTION + role.name:
+            names.add(imported_role.get("tasks_from"))
     return names
 
 

@@ -25,10 +25,10 @@ def run(*command):
 
 
 def test_ansible_doc_prints_every_module_with_an_example():
-    printed = json.loads(run("ansible-doc", "--json", *MODULES))
+    printed_docs = json.loads(run("ansible-doc", "--json", *MODULES))
 
-    assert sorted(printed) == MODULES
-    for module in printed.values():
+    assert sorted(printed_docs) == MODULES
+    for module in printed_docs.values():
         assert COLLECTION in module["examples"]
 
 

@@ -104,12 +104,15 @@ def test_systemd_reloads_unit_files_that_changed_for_any_unit(need_reload, comma
 
 def test_a_reload_is_enough_for_files_that_the_daemon_rereads(make_file):
     between, after = make_file("between", RELOADED_AT - 1), make_file("after", RELOADED_AT + 1)
-    reloaded = RUNNING | {"StateChangeTimestampMonotonic": monotonic_us(RELOADED_AT)}
+    reloaded_unit = RUNNING | {"StateChangeTimestampMonotonic": monotonic_us(RELOADED_AT)}
 
     assert what_to_do(RUNNING, rereads=[between]) == ([["reload"]], [f"{between} is newer"])
-    assert what_to_do(reloaded, rereads=[between]) == ([], [])
-    assert what_to_do(reloaded, rereads=[between, after]) == ([["reload"]], [f"{after} is newer"])
-    assert what_to_do(reloaded, reads=[between], rereads=[after]) == (
+    assert what_to_do(reloaded_unit, rereads=[between]) == ([], [])
+    assert what_to_do(reloaded_unit, rereads=[between, after]) == (
+        [["reload"]],
+        [f"{after} is newer"],
+    )
+    assert what_to_do(reloaded_unit, reads=[between], rereads=[after]) == (
         [["restart"]],
         [f"{between} is newer"],
     )
@@ -121,10 +124,10 @@ def test_a_file_written_during_the_start_needs_a_reload(make_file):
 
 @pytest.mark.parametrize("action", ["restart", "reload"])
 def test_requested_actions_are_performed_on_a_running_daemon(action):
-    failed = RUNNING | {"ActiveState": "failed"}
+    failed_unit = RUNNING | {"ActiveState": "failed"}
 
     assert what_to_do(RUNNING, **{action: True}) == ([[action]], ["the task requires it"])
-    assert what_to_do(failed, **{action: True})[0] == [["start"]]
+    assert what_to_do(failed_unit, **{action: True})[0] == [["start"]]
 
 
 @pytest.mark.parametrize(

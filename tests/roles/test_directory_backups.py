@@ -34,35 +34,35 @@ def back_up(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def backups(tmp_path):
+def list_backups(tmp_path):
     """Return a function that returns the sorted names in the backup folder."""
     return lambda: sorted(names_in(tmp_path / "bak"))
 
 
-def test_the_newest_backups_are_retained(back_up, backups, tmp_path):
+def test_the_newest_backups_are_retained(back_up, list_backups, tmp_path):
     assert back_up(SUCCEEDS, retained=2) == 0
 
-    oldest, newest = backups()
+    oldest, newest = list_backups()
     assert oldest == OLD_BACKUPS[-1]
     assert (tmp_path / "bak" / newest / "data.mdb").read_text() == "site backup create\n"
 
 
-def test_all_backups_are_retained_below_the_limit(back_up, backups):
+def test_all_backups_are_retained_below_the_limit(back_up, list_backups):
     assert back_up(SUCCEEDS, retained=7) == 0
 
-    assert backups()[: len(OLD_BACKUPS)] == OLD_BACKUPS
-    assert len(backups()) == len(OLD_BACKUPS) + 1
+    assert list_backups()[: len(OLD_BACKUPS)] == OLD_BACKUPS
+    assert len(list_backups()) == len(OLD_BACKUPS) + 1
 
 
-def test_a_failed_backup_leaves_all_complete_backups(back_up, backups):
+def test_a_failed_backup_leaves_all_complete_backups(back_up, list_backups):
     assert back_up(FAILS_HALFWAY, retained=1) != 0
 
-    assert backups() == [*OLD_BACKUPS, "unfinished"]
+    assert list_backups() == [*OLD_BACKUPS, "unfinished"]
 
 
-def test_a_backup_removes_the_incomplete_backup_of_an_earlier_run(back_up, backups):
+def test_a_backup_removes_the_incomplete_backup_of_an_earlier_run(back_up, list_backups):
     back_up(FAILS_HALFWAY, retained=1)
 
     assert back_up(SUCCEEDS, retained=1) == 0
-    (only,) = backups()
-    assert only.startswith("gridstead-")
+    (backup_name,) = list_backups()
+    assert backup_name.startswith("gridstead-")

@@ -26,25 +26,25 @@ class FakeDirectory:
     def read(self, dn, names):
         if dn not in self.tree:
             return None
-        requested = {name.lower() for name in [*names, "objectClass"]}
+        requested_names = {name.lower() for name in [*names, "objectClass"]}
         attributes = {name.lower(): values for name, values in self.tree[dn].items()}
-        return {name: values for name, values in attributes.items() if name in requested}
+        return {name: values for name, values in attributes.items() if name in requested_names}
 
     def add(self, dn, attributes):
         self.writes += 1
-        stored = {name: values for name, values in attributes.items() if values}
-        self.passwords[dn] = stored.pop("userPassword", [])
-        self.tree[dn] = stored
+        stored_attributes = {name: values for name, values in attributes.items() if values}
+        self.passwords[dn] = stored_attributes.pop("userPassword", [])
+        self.tree[dn] = stored_attributes
 
     def modify(self, dn, changes):
         self.writes += 1
         for how, name, values in changes:
             if name == "userPassword":
-                old = self.passwords.get(dn, [])
-                self.passwords[dn] = [*old, *values] if how == "add" else values
+                old_passwords = self.passwords.get(dn, [])
+                self.passwords[dn] = [*old_passwords, *values] if how == "add" else values
             else:
-                old = self.tree[dn].get(name, [])
-                self.tree[dn][name] = [*old, *values] if how == "add" else values
+                old_passwords = self.tree[dn].get(name, [])
+                self.tree[dn][name] = [*old_passwords, *values] if how == "add" else values
 
     def accepts(self, dn, password):
         return password in self.passwords.get(dn, [])
@@ -74,9 +74,11 @@ def ensure(directory, desired, *, check=False):
 def test_a_missing_entry_is_added_with_its_initial_values_and_password():
     directory = FakeDirectory()
 
-    desired = entry("cn=x", initial={"next": 1}, password="pass", objectClass=["top"], size=-1)
+    desired_entry = entry(
+        "cn=x", initial={"next": 1}, password="pass", objectClass=["top"], size=-1
+    )
 
-    changes = ensure(directory, desired)
+    changes = ensure(directory, desired_entry)
 
     assert changes == ["cn=x"]
     assert directory.tree == {"cn=x": {"objectClass": ["top"], "size": ["-1"], "next": ["1"]}}
@@ -160,10 +162,13 @@ def test_an_attribute_gets_exactly_the_desired_values(current, desired, planned)
 
 
 def test_missing_object_classes_are_added():
-    current = {"objectclass": ["TOP", "nsContainer", "extensibleObject"]}
+    current_attributes = {"objectclass": ["TOP", "nsContainer", "extensibleObject"]}
 
-    assert entries.plan_modifications(current, {"objectClass": ["top", "nscontainer"]}) == []
-    assert entries.plan_modifications(current, {"objectClass": ["top", "person"]}) == [
+    assert (
+        entries.plan_modifications(current_attributes, {"objectClass": ["top", "nscontainer"]})
+        == []
+    )
+    assert entries.plan_modifications(current_attributes, {"objectClass": ["top", "person"]}) == [
         ("add", "objectClass", ["person"])
     ]
 
@@ -275,7 +280,7 @@ def module(tmp_path, settings, monkeypatch):
 
 
 @pytest.fixture
-def existing(module):
+def existing_instance(module):
     """An instance of the LDAP server whose settings file dse.ldif exists."""
     return instance.Instance(module)
 
@@ -289,30 +294,34 @@ def test_a_new_instance_is_created_with_its_certificates(module, monkeypatch):
     assert module.calls[0] == ["dscreate", "from-file"]
 
 
-def test_an_instance_that_has_the_certificates_of_the_files_is_not_changed(existing, module):
+def test_an_instance_that_has_the_certificates_of_the_files_is_not_changed(
+    existing_instance, module
+):
     module.certificates = {
         instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),
         instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
     }
 
-    assert instance.ensure(existing, module) == []
+    assert instance.ensure(existing_instance, module) == []
     assert module.calls == []
     assert not Path(module.params["pending_changes_file"]).exists()
 
 
-def test_a_renewed_certificate_is_imported(existing, module):
+def test_a_renewed_certificate_is_imported(existing_instance, module):
     module.certificates = {
         instance.SERVER_NICKNAME: "-----BEGIN CERTIFICATE-----\nOLD\n-----END CERTIFICATE-----",
         instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
     }
 
-    assert instance.ensure(existing, module) == ["certificate"]
+    assert instance.ensure(existing_instance, module) == ["certificate"]
     assert module.calls == [["dsctl", "t"]]
     assert module.note_existed
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_a_server_with_an_unsafe_opt_level_must_be_restarted(existing, module, settings, check):
+def test_a_server_with_an_unsafe_opt_level_must_be_restarted(
+    existing_instance, module, settings, check
+):
     """If the opt-level is not 0, a killed server forgets which changes it has received."""
     module.check_mode = check
     module.certificates = {
@@ -321,7 +330,7 @@ def test_a_server_with_an_unsafe_opt_level_must_be_restarted(existing, module, s
     }
     settings.write_text("cn: config\nnsslapd-backend-opt-level: 1\n")
 
-    changes = instance.ensure(existing, module)
+    changes = instance.ensure(existing_instance, module)
 
     assert changes == ["start"]  # only a start of the unit changes the setting
     note_exists = Path(module.params["pending_changes_file"]).exists()
@@ -336,9 +345,9 @@ def test_check_mode_creates_no_instance(module, settings):
     assert module.calls == []
 
 
-def test_each_instance_gets_a_new_password_of_the_directory_manager(existing, module):
+def test_each_instance_gets_a_new_password_of_the_directory_manager(existing_instance, module):
     for _ in range(2):
-        existing.create()
+        existing_instance.create()
 
     first_input, second_input = module.dscreate_inputs
     assert root_password(first_input) != root_password(second_input)

@@ -75,24 +75,24 @@ def test_a_supplier_whose_id_differs_from_its_place_is_refused():
     """The id of a supplier is its place in the list of suppliers: 1 or 2."""
     states = {"ldap1": supplier_state(replica_id=1), "ldap2": supplier_state(replica_id=2)}
 
-    swapped = suppliers.supplier_problem(states, ["ldap2", "ldap1"], FIRST, LAST)
+    problem_if_swapped = suppliers.supplier_problem(states, ["ldap2", "ldap1"], FIRST, LAST)
     without_first = suppliers.supplier_problem(states, ["ldap2"], FIRST, LAST)
 
     assert suppliers.supplier_problem(states, PAIR, FIRST, LAST) == ""
-    assert swapped.startswith("ldap2 is supplier 2 of its directory")
+    assert problem_if_swapped.startswith("ldap2 is supplier 2 of its directory")
     assert "replace it by a new, empty host in the same place" in without_first
 
 
-def test_a_server_that_assigned_numbers_of_the_other_range_is_refused():
+def test_a_server_that_assigned_numbers_of_its_peers_range_is_refused():
     last = suppliers.supplier_uid_range(FIRST, LAST, 0, 2)["last"]
     used_up = {"ldap1": supplier_state(next_uid=last + 1), "ldap2": supplier_state()}
-    exceeded = {"ldap1": supplier_state(next_uid=last + 2), "ldap2": supplier_state()}
+    exceeded_range = {"ldap1": supplier_state(next_uid=last + 2), "ldap2": supplier_state()}
 
     assert suppliers.supplier_problem(used_up, PAIR, FIRST, LAST) == ""
-    assert suppliers.supplier_problem(exceeded, PAIR, FIRST, LAST).startswith(
+    assert suppliers.supplier_problem(exceeded_range, PAIR, FIRST, LAST).startswith(
         f"ldap1 assigns uid {last + 2} to the next user"
     )
-    assert suppliers.supplier_problem(exceeded, ["ldap1"], FIRST, LAST) == ""
+    assert suppliers.supplier_problem(exceeded_range, ["ldap1"], FIRST, LAST) == ""
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_supplier_that_retries_to_send_changes_is_stuck(statuses, stuck):
     assert info.is_stuck(statuses) is stuck
 
 
-def test_a_supplier_without_the_changes_of_the_other_has_a_fault():
+def test_a_supplier_without_the_changes_of_its_peer_has_a_fault():
     """replication_fault gets the state of the checked supplier and that of the other supplier."""
 
     def state(csn, generation="a"):
@@ -295,29 +295,32 @@ def test_suppliers_with_the_same_entries_have_the_same_digest(read_supplier):
 
 
 def test_an_entry_that_was_never_replicated_is_missing(read_supplier):
-    other = read_supplier(["dc=x", "uid=0xa", "uid=0xb"])
+    other_supplier = read_supplier(["dc=x", "uid=0xa", "uid=0xb"])
 
-    own = read_supplier(["dc=x", "uid=0xc"], other)
+    own_supplier = read_supplier(["dc=x", "uid=0xc"], other_supplier)
 
-    assert own["lacks"] == ["uid=0xa", "uid=0xb"]
+    assert own_supplier["lacks"] == ["uid=0xa", "uid=0xb"]
     assert (
-        info.replication_fault(own, other)
+        info.replication_fault(own_supplier, other_supplier)
         == "2 entries of the other supplier never arrived, for example uid=0xa"
     )
 
 
 def test_a_deleted_entry_is_not_missing(read_supplier):
-    other = read_supplier(["dc=x", "uid=0xa"])
+    other_supplier = read_supplier(["dc=x", "uid=0xa"])
 
-    own = read_supplier(["dc=x"], other, deleted=["uid=0xA"])
+    own_supplier = read_supplier(["dc=x"], other_supplier, deleted=["uid=0xA"])
 
-    assert own["lacks"] == []
+    assert own_supplier["lacks"] == []
 
 
 def test_entries_of_pending_changes_are_not_missing(read_supplier):
-    other = read_supplier(["dc=x", "uid=0xa"], csn="6b09")
+    other_supplier = read_supplier(["dc=x", "uid=0xa"], csn="6b09")
 
-    own = read_supplier(["dc=x"], other)
+    own_supplier = read_supplier(["dc=x"], other_supplier)
 
-    assert "lacks" not in own
-    assert info.replication_fault(own, other) == "changes made on supplier 1 have not arrived"
+    assert "lacks" not in own_supplier
+    assert (
+        info.replication_fault(own_supplier, other_supplier)
+        == "changes made on supplier 1 have not arrived"
+    )

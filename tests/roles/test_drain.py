@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""playbooks/drain.yml in Ansible, with fake Slurm programs."""
+"""Tests of playbooks/drain.yml in Ansible, with fake Slurm programs."""
 
 import os
 import re

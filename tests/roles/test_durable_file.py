@@ -44,7 +44,7 @@ def test_the_old_file_is_unchanged_if_the_new_file_cannot_be_completed(tmp_path,
     assert path.read_bytes() == b"old"
 
 
-def test_the_folder_is_flushed_after_the_new_file_has_its_name(tmp_path, monkeypatch):
+def test_the_folder_is_flushed_after_the_rename_of_the_new_file(tmp_path, monkeypatch):
     path = tmp_path / "file"
     contents_at_flush = []
     fsync = os.fsync
@@ -63,16 +63,16 @@ def test_the_folder_is_flushed_after_the_new_file_has_its_name(tmp_path, monkeyp
 
 def test_leftover_temporary_files_and_links_are_replaced(tmp_path):
     path = tmp_path / "file"
-    other = tmp_path / "other"
-    other.write_bytes(b"another's")
-    path.with_name(".file.new").symlink_to(other)
-    path.symlink_to(other)
+    other_file = tmp_path / "other"
+    other_file.write_bytes(b"another's")
+    path.with_name(".file.new").symlink_to(other_file)
+    path.symlink_to(other_file)
 
     durable_file.write_whole(path, b"new")
 
     assert not path.is_symlink()
     assert path.read_bytes() == b"new"
-    assert other.read_bytes() == b"another's"
+    assert other_file.read_bytes() == b"another's"
 
 
 def test_no_other_user_can_read_the_file_before_it_is_complete(tmp_path, monkeypatch):

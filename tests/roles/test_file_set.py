@@ -49,12 +49,12 @@ def test_a_changed_file_is_written_and_reported_once(ensure, tmp_path):
     ensure(files[0])
     other.write_text("old\n")
 
-    first = ensure(*files)
+    first_result = ensure(*files)
     second = ensure(*files)
 
-    assert first["changed"]
-    assert first["changes"] == [str(other), str(below)]
-    diff_of_other, diff_of_below = first["diff"]
+    assert first_result["changed"]
+    assert first_result["changes"] == [str(other), str(below)]
+    diff_of_other, diff_of_below = first_result["diff"]
     assert diff_of_other["before"] == "old\n"
     assert diff_of_other["after"] == f"{other}\n"
     assert diff_of_below["before"] == ""
@@ -109,16 +109,16 @@ def test_a_file_is_reported_as_changed_until_the_command_that_loads_it_succeeds(
 
 
 def test_a_file_in_option_absent_is_removed(ensure, tmp_path):
-    old = tmp_path / "old"
-    old.write_text("x\n")
+    old_file = tmp_path / "old"
+    old_file.write_text("x\n")
 
-    predicted = ensure(absent=[str(old)], check_mode=True)
-    assert predicted["changes"] == [str(old)]
-    assert old.exists()
+    predicted_result = ensure(absent=[str(old_file)], check_mode=True)
+    assert predicted_result["changes"] == [str(old_file)]
+    assert old_file.exists()
 
-    assert ensure(absent=[str(old)])["changes"] == [str(old)]
-    assert not old.exists()
-    assert ensure(absent=[str(old)])["changed"] is False
+    assert ensure(absent=[str(old_file)])["changes"] == [str(old_file)]
+    assert not old_file.exists()
+    assert ensure(absent=[str(old_file)])["changed"] is False
 
 
 def test_a_link_is_replaced_and_its_target_is_not_changed(ensure, tmp_path):
@@ -153,13 +153,13 @@ def test_changes_are_reported_by_each_run_until_they_are_settled(ensure, tmp_pat
     first_file, second_file, third_file, fourth_file = make_files(
         tmp_path, "one", "two", "three", "four"
     )
-    pending = tmp_path / "var/pending"
+    pending_file = tmp_path / "var/pending"
     ensure(third_file)
 
-    first = ensure(first_file, second_file, pending_changes_file=str(pending))
-    second = ensure(first_file, second_file, pending_changes_file=str(pending))
+    first = ensure(first_file, second_file, pending_changes_file=str(pending_file))
+    second = ensure(first_file, second_file, pending_changes_file=str(pending_file))
     third = ensure(
-        first_file, second_file, third_file, fourth_file, pending_changes_file=str(pending)
+        first_file, second_file, third_file, fourth_file, pending_changes_file=str(pending_file)
     )
 
     assert first["changes"] == [first_file["path"], second_file["path"]]
@@ -167,12 +167,14 @@ def test_changes_are_reported_by_each_run_until_they_are_settled(ensure, tmp_pat
     assert second["changed"]
     assert second["diff"] == []
     assert third["changes"] == [first_file["path"], second_file["path"], fourth_file["path"]]
-    pending.unlink()
+    pending_file.unlink()
     assert (
-        ensure(first_file, second_file, third_file, pending_changes_file=str(pending))["changes"]
+        ensure(first_file, second_file, third_file, pending_changes_file=str(pending_file))[
+            "changes"
+        ]
         == []
     )
-    assert not pending.exists()
+    assert not pending_file.exists()
 
 
 def make_files(folder, *names):

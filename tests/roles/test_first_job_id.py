@@ -14,7 +14,7 @@ PROGRAM = Role("slurm").path / "files/usr/local/sbin/gridstead-first-job-id"
 
 
 @pytest.fixture
-def first_job_id(tmp_path):
+def read_first_job_id(tmp_path):
     """A function that creates the folders of jobs, runs the program and returns its output."""
 
     def run(*ids):
@@ -41,5 +41,5 @@ def first_job_id(tmp_path):
         (("66999998",), 66_999_999),
     ],
 )
-def test_job_ids_continue_after_the_highest_id_with_a_folder(first_job_id, ids, expected):
-    assert first_job_id(*ids) == f"FirstJobId={expected}\n"
+def test_job_ids_continue_after_the_highest_id_with_a_folder(read_first_job_id, ids, expected):
+    assert read_first_job_id(*ids) == f"FirstJobId={expected}\n"

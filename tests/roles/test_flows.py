@@ -146,10 +146,10 @@ def test_the_unit_writes_a_copy_of_the_kernels_rules(render, tmp_path, addition,
     """
     units = ROLE.path / "templates/etc/systemd/system"
     unit = render(ROLE, units / "gridstead-firewall.service.j2", "db")
-    old = render(ROLE, TEMPLATE, "db")
-    new = old.replace("chain forward {", f"{addition}\n  chain forward {{")
-    (tmp_path / "firewall.nft").write_text(old)
-    (tmp_path / "new").write_text(new)
+    old_rules = render(ROLE, TEMPLATE, "db")
+    new_rules = old_rules.replace("chain forward {", f"{addition}\n  chain forward {{")
+    (tmp_path / "firewall.nft").write_text(old_rules)
+    (tmp_path / "new").write_text(new_rules)
     start = unit_commands(unit, "ExecStart")
     reload = unit_commands(unit, "ExecReload")
     script = f"{start} && cp new firewall.nft && {reload}; nft list table inet gridstead"
@@ -159,7 +159,7 @@ def test_the_unit_writes_a_copy_of_the_kernels_rules(render, tmp_path, addition,
     result = run_in_namespace(script, tmp_path)
 
     assert ("chain output" in result.stdout) is is_valid
-    assert (tmp_path / "loaded.nft").read_text() == (new if is_valid else old)
+    assert (tmp_path / "loaded.nft").read_text() == (new_rules if is_valid else old_rules)
 
 
 def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
@@ -167,9 +167,9 @@ def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
         """Return the files that the role writes, and the files that it removes."""
         templar = site.templar(ROLE, "db", base_flows=[FLOW | {"to": ["nowhere"]}], **variables)
         templar.available_variables |= {"ansible_search_path": [str(ROLE.path)]}
-        written = templar.template(trust_templates("{{ __base_files }}"))
-        removed = templar.template(trust_templates("{{ __base_files_absent }}"))
-        return [file["path"] for file in written], removed
+        written_files = templar.template(trust_templates("{{ __base_files }}"))
+        removed_files = templar.template(trust_templates("{{ __base_files_absent }}"))
+        return [file["path"] for file in written_files], removed_files
 
     written_paths, removed_paths = files(base_firewall=False)
 
@@ -194,6 +194,7 @@ def test_a_port_is_open_only_for_its_clients(render, host, port, addresses):
     """If ``addresses`` is empty, no rule contains the port."""
     sources = set()
     for line in render(ROLE, TEMPLATE, host).splitlines():
+        # A rule contains "saddr { ADDRESS, ADDRESS }" and "dport PORT".
         if re.search(rf"\b{port}\b", line.partition(" dport ")[2]):
             sources |= set(line.partition("{ ")[2].partition(" }")[0].split(", "))
 

@@ -365,13 +365,15 @@ def test_new_packages_are_removed_unless_they_were_installed_manually():
     commands = Commands(
         apt_get="Reading package lists...\nRemv slurmd [24.11]\nRemv gawk:amd64 [5.2]\n"
     )
-    installed = {"mawk", "orphan", "slurmd", "gawk", "vim"}
+    installed_packages = {"mawk", "orphan", "slurmd", "gawk", "vim"}
     installed_before = {"mawk", "orphan"}
     manual = {"vim"}
 
-    unwanted = packages.packages_to_remove(installed, installed_before, manual, commands)
+    unwanted_packages = packages.packages_to_remove(
+        installed_packages, installed_before, manual, commands
+    )
 
-    assert unwanted == {"slurmd", "gawk"}
+    assert unwanted_packages == {"slurmd", "gawk"}
     assert commands.calls[0].endswith("--simulate remove gawk slurmd")
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/reference/hosts.md lists the units, ports and data of the roles of each group.
 
-A trace is an object that the footprint of a role lists: a unit, or a path on the host. Data is what
-a teardown retains.
+The footprint of a role, variable ``__<role>_footprint``, lists the objects that the role creates on
+a host. A trace is one of these objects: a unit, or a path on the host. Data is what a teardown
+retains.
 """
 
 import re
@@ -18,7 +19,7 @@ STATE = Role("slurm").defaults["slurm_state_directory"]
 SECTIONS = hosts_page.sections()
 # Units that the page does not list.
 UNLISTED = {
-    "dirsrv-snmp": "a unit of the package, which is not used",
+    "dirsrv-snmp": "a unit of the package that no role uses",
     "gridstead-cvmfs-snapshot.timer": "only with CERN's packages, which are not tested",
     "slurmstepd.scope": "systemd's name for the running jobs",
     "sssd-*.socket": "sockets of sssd.service, which is listed",
@@ -29,7 +30,7 @@ UNLISTED_DATA = {
     "/var/lib/private/gridstead-anvil": "where systemd stores /var/lib/gridstead-anvil",
 }
 # Paths of the page that no role lists in its footprint.
-NOT_IN_A_FOOTPRINT = {"/var/lib/gridstead/before": "role footprint itself removes it last"}
+NOT_IN_A_FOOTPRINT = {"/var/lib/gridstead/before": "removed last by the role named footprint"}
 every_section = pytest.mark.parametrize("section", SECTIONS, ids=lambda item: item.groups[0])
 
 
@@ -47,21 +48,23 @@ def with_footprint():
 def footprint(site, role):
     """Return the units, the paths and the data of a role.
 
-    Slurm's state is in Slurm's default folder. The result for role shared_storage is the union of
-    its footprints with NFS and with MooseFS, the two back ends that the role itself runs.
+    Setting slurm_state_directory has its default value. The result for role shared_storage is the
+    union of its footprints with NFS and with MooseFS, the two back ends that the role itself runs.
     """
     host = (site.hosts_of(role) or ["controller"])[0]
     backends = ("nfs", "moosefs") if role.name == "shared_storage" else ("nfs",)
-    merged = {"units": set(), "paths": set(), "data": set()}
+    merged_traces = {"units": set(), "paths": set(), "data": set()}
     for backend in backends:
         variables = {"shared_storage_backend": backend, "slurm_state_directory": STATE}
         templar = site.templar(role, host, **variables)
         traces = templar.template(trust_as_template(f"{{{{ __{role.name}_footprint }}}}"))
-        merged["units"] |= {unit.removesuffix(".service") for unit in traces.get("units", [])}
-        merged["data"] |= set(traces.get("data", []))
+        merged_traces["units"] |= {
+            unit.removesuffix(".service") for unit in traces.get("units", [])
+        }
+        merged_traces["data"] |= set(traces.get("data", []))
         for kind in ("own", "replaced", "data", "folders", "mounts"):
-            merged["paths"] |= set(traces.get(kind, []))
-    return merged
+            merged_traces["paths"] |= set(traces.get(kind, []))
+    return merged_traces
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +102,21 @@ def is_covered(path, traces):
     """Return whether one of the traces explains a path of the page.
 
     The path is a trace, contains a trace, is inside a trace, or is a pattern that matches a trace.
+    Both a trace and a path of the page can be a pattern of fnmatch.
     """
-    for trace in traces:
-        if is_above(path, trace) or fnmatchcase(trace, path):
-            return True
-        if fnmatchcase(pattern(path), trace) or fnmatchcase(path, f"{trace}/*"):
-            return True
-    return False
+    return any(
+        is_above(path, trace) or is_inside(path, trace) or is_match(path, trace) for trace in traces
+    )
+
+
+def is_inside(path, trace):
+    """Return whether a path is inside the folder of a trace, or of a folder that it matches."""
+    return fnmatchcase(path, f"{trace}/*")
+
+
+def is_match(path, trace):
+    """Return whether one of the two is a pattern that matches the other."""
+    return fnmatchcase(trace, path) or fnmatchcase(pattern(path), trace)
 
 
 def is_above(path, trace):
@@ -124,6 +135,7 @@ def test_every_group_with_a_port_has_a_table_of_ports():
         groups |= set(flow["to"])
 
     tables = re.findall(r"<!-- ports (\w+) -->", hosts_page.PAGE.read_text())
+    # The page describes this group in the section of slurm_controller.
     assert set(tables) == groups - {"slurm_backup_controller"}
 
 
@@ -144,7 +156,7 @@ def test_every_unit_of_a_role_is_on_the_page(footprints):
             # A timer starts the service of the same name.
             patterns |= {unit_pattern, unit_pattern.removesuffix(".timer")}
 
-    for name in merged_footprints("units", footprints, footprints):
+    for name in merged_footprints("units", list(footprints), footprints):
         assert any(fnmatchcase(name, unit) for unit in patterns), name
 
 
@@ -160,7 +172,7 @@ def test_all_data_of_the_roles_is_on_the_page(footprints):
     """Data is what a teardown retains, so an operator may want to back it up."""
     listed_paths = [path for path, _ in listed_files()]
 
-    for trace in merged_footprints("data", footprints, footprints) - set(UNLISTED_DATA):
+    for trace in merged_footprints("data", list(footprints), footprints) - set(UNLISTED_DATA):
         assert any(is_above(path, trace) for path in listed_paths), trace
 
 
@@ -181,6 +193,7 @@ def test_the_column_backup_names_every_part_of_a_backup():
 @pytest.mark.parametrize("group", ["control_plane", "grid"])
 def test_the_column_backup_marks_what_role_control_plane_backs_up(group, site_of):
     role = Role("control_plane")
+    # The inventory with a private chain has hosts of both groups.
     site = site_of(Role("devnet"))
     host = site.inventory.get_hosts(group)[0].name
     section = next(section for section in SECTIONS if group in section.groups)

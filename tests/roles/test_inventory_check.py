@@ -42,12 +42,12 @@ def test_each_mistake_of_an_inventory_has_one_message(mistakes, inventory):
 
     messages = inventory.problems()
 
-    unexpected = set(messages)
+    unexpected_messages = set(messages)
     for name, (_, phrases) in mistakes.items():
         matches = messages_with(phrases, messages)
         assert len(matches) == 1, (name, matches)
-        unexpected -= set(matches)
-    assert unexpected == set()
+        unexpected_messages -= set(matches)
+    assert unexpected_messages == set()
     assert messages_with(["To be fixed by the "], messages) == messages
 
 

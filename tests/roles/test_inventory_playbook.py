@@ -94,10 +94,10 @@ def test_secrets_and_backup_files_are_not_read_as_inventory(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["example", "single"])
 def test_a_completed_copy_is_valid_and_the_example_is_not(name, tmp_path):
-    completed = validate(copy_inventory(name, tmp_path / "site"))
+    result = validate(copy_inventory(name, tmp_path / "site"))
     example = validate(ROOT / "inventory" / name)
 
-    assert completed.returncode == 0, completed.stdout
+    assert result.returncode == 0, result.stdout
     assert example.returncode == 2
     assert "The inventory has 1 mistake; no host was changed." in example.stdout
     assert "1. the inventory: these values are still from the example: " in example.stdout

@@ -195,7 +195,7 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
     install = named("Install the signed certificates", tasks)
     del install["ansible.builtin.copy"]["owner"]
     del install["ansible.builtin.copy"]["group"]
-    requested = {
+    requested_certificate = {
         "name": "agent",
         "csr": request.public_bytes(PEM).decode(),
         "reason": "it is missing",
@@ -204,7 +204,7 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
     }
     variables = {
         "__pki_directory": str(tmp_path),
-        "__pki_requests_result": {"requests": [requested]},
+        "__pki_requests_result": {"requests": [requested_certificate]},
         "pki_valid_days": 365,
     }
 

@@ -28,9 +28,9 @@ def test_lines_of_generated_files_have_at_most_100_columns(path):
 
 
 def test_site_yml_imports_the_playbooks_of_the_table_in_order():
-    imported = imported_playbooks("site")
+    imported_files = imported_playbooks("site")
 
-    assert [name for name in imported if name in TABLE["playbooks"]] == [*TABLE["playbooks"]]
+    assert [name for name in imported_files if name in TABLE["playbooks"]] == [*TABLE["playbooks"]]
 
 
 def test_plays_of_the_table_name_known_groups_and_roles():

@@ -65,7 +65,7 @@ def test_the_installer_is_the_uv_of_the_lock_file(install_with_lock):
 @pytest.mark.parametrize(
     "entry", [f"uv==0.0.1 \\\n    --hash=sha256:{64 * '0'}\n", "uv==0.0.1\n", ""]
 )
-def test_any_other_installer_is_refused(host, install_with_lock, entry):
+def test_an_installer_without_a_matching_hash_is_refused(host, install_with_lock, entry):
     """The lock file's entry for uv has a wrong hash, has no hash, or is missing."""
     with pytest.raises(subprocess.CalledProcessError):
         install_with_lock(entry)

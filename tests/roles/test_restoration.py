@@ -20,15 +20,15 @@ PLAYS = playbook_plays("restore")
 @pytest.fixture
 def archive(tmp_path):
     """An archive with two parts."""
-    unfinished = tmp_path / "unfinished"
-    unfinished.mkdir()
+    unfinished_folder = tmp_path / "unfinished"
+    unfinished_folder.mkdir()
     parts = [
         {"name": "database", "host": "db", "packages": {}},
         {"name": "slurm", "host": "db", "packages": {}},
     ]
     for part in parts:
-        (unfinished / f"{part['name']}.age").write_text("sealed")
-    manifest.write_manifest(unfinished, HEAD, parts, lambda: 1_007.9)
+        (unfinished_folder / f"{part['name']}.age").write_text("sealed")
+    manifest.write_manifest(unfinished_folder, HEAD, parts, lambda: 1_007.9)
     return tmp_path / HEAD["name"]
 
 

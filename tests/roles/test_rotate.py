@@ -175,7 +175,7 @@ def test_the_block_of_users_ends_at_its_time_limit(change, tmp_path):
     assert commands_of(log) == ["nft add old", "nft delete old"]
 
 
-def test_no_other_service_than_munge_is_restarted_if_the_arguments_name_no_units(change, tmp_path):
+def test_munge_alone_is_restarted_if_the_arguments_name_no_units(change, tmp_path):
     (tmp_path / "munge.key.next").write_text("new")
 
     code, log, key = change(str(int(time.time())))

@@ -25,10 +25,10 @@ def path(tmp_path):
 def test_the_new_secret_has_the_old_length_and_the_old_secret_is_retained(path):
     assert exchange.begin(path, check=False)
 
-    new = path.read_text()
-    assert new != OLD
-    assert len(new) == len(OLD)
-    assert new.strip().isalnum()
+    new_secret = path.read_text()
+    assert new_secret != OLD
+    assert len(new_secret) == len(OLD)
+    assert new_secret.strip().isalnum()
     assert exchange.old_path(path).read_text() == OLD
 
 

@@ -112,13 +112,13 @@ def test_a_new_qos_is_created_with_its_settings(sacctmgr):
 
 
 def test_a_second_run_changes_nothing(sacctmgr):
-    desired = {
+    desired_settings = {
         "qos": {"long": LONG_QOS, "Bare": None},
         "accounts": [{"name": "Physics", "settings": {"MaxJobs": 3}}],
     }
-    sacctmgr.apply(**desired)
+    sacctmgr.apply(**desired_settings)
 
-    result = sacctmgr.apply(**desired)
+    result = sacctmgr.apply(**desired_settings)
 
     assert result.commands == []
     assert result.changes == []
@@ -340,7 +340,7 @@ def test_a_partition_accepts_the_time_formats_of_slurm_conf(desired):
 
 
 @pytest.mark.parametrize("desired", [43200, "a day", "1d"])
-def test_a_partition_refuses_other_time_formats(desired):
+def test_a_partition_refuses_a_time_that_is_not_in_slurms_format(desired):
     ((name, _, allowed),) = limits.faults(limits.PARTITION_TIMES, {"MaxTime": desired})
 
     assert name == "MaxTime"

@@ -146,12 +146,12 @@ def objects_outside_the_footprint(templar, role):
 
 @every_role
 def test_the_footprint_covers_all_objects_of_the_role(role, site):
-    unknown = set()
+    unknown_objects = set()
     # Role devnet has no hosts in the example.
     for host in site.hosts_of(role) or ["controller"]:
-        unknown |= set(objects_outside_the_footprint(site.templar(role, host), role))
+        unknown_objects |= set(objects_outside_the_footprint(site.templar(role, host), role))
 
-    assert {(role.name, trace) for trace in unknown} - set(NOT_OWNED) == set()
+    assert {(role.name, trace) for trace in unknown_objects} - set(NOT_OWNED) == set()
 
 
 @every_role
@@ -170,17 +170,17 @@ def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
 def test_roles_are_removed_in_reverse_order():
     """If every use of role a in site.yml precedes role b, the teardown removes b before a."""
     roles_with_teardown = {role.name for role in TEARDOWNS}
-    applied = []
+    applied_roles = []
     for playbook in imported_playbooks("site"):
-        applied += [role for role in roles_in(playbook) if role in roles_with_teardown]
-    removed = [role for role in roles_in("teardown") if role != "footprint"]
+        applied_roles += [role for role in roles_in(playbook) if role in roles_with_teardown]
+    removed_roles = [role for role in roles_in("teardown") if role != "footprint"]
 
-    assert set(removed) == roles_with_teardown
-    assert set(applied) == roles_with_teardown - NOT_IN_SITE_YML
-    for role in applied:
-        position = applied.index(role)
-        applied_only_before = set(applied[:position]) - set(applied[position:])
-        removed_before = set(removed[: last_index(removed, role)])
+    assert set(removed_roles) == roles_with_teardown
+    assert set(applied_roles) == roles_with_teardown - NOT_IN_SITE_YML
+    for role in applied_roles:
+        position = applied_roles.index(role)
+        applied_only_before = set(applied_roles[:position]) - set(applied_roles[position:])
+        removed_before = set(removed_roles[: last_index(removed_roles, role)])
         assert removed_before.isdisjoint(applied_only_before), role
 
 
@@ -218,14 +218,16 @@ def test_mariadbs_tables_remain_if_another_database_exists(other_databases, answ
 
 def test_the_documentation_lists_the_objects_that_a_teardown_leaves():
     """File declared.yml is also the list of allowed remains in the molecule test of a teardown."""
-    declared = yaml.safe_load((ROOT / "molecule/single/nothing_left/declared.yml").read_text())
+    declared_objects = yaml.safe_load(
+        (ROOT / "molecule/single/nothing_left/declared.yml").read_text()
+    )
     page = (ROOT / "docs/howto/teardown.md").read_text()
 
     section = page.partition("## What stays")[2]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if "|" in line]
 
     # The first two rows are the head of the table.
-    assert rows[2:] == [[item["what"], item["why"]] for item in declared]
+    assert rows[2:] == [[item["what"], item["why"]] for item in declared_objects]
 
 
 @pytest.mark.parametrize(("confirmation", "code"), [("yes", 2), ("lab", 2), ("example", 0)])

@@ -65,14 +65,14 @@ def refusals(**hosts):
 
 
 def test_apt_changes_are_read_from_its_simulation():
-    newer, removed = release.changes(SIMULATION_OUTPUT)
+    newer_packages, removed_packages = release.changes(SIMULATION_OUTPUT)
 
-    assert newer == [
+    assert newer_packages == [
         ("libslurm42t64", OLD, FIXED),
         ("libslurm43", "", "25.05.1-1"),
         ("slurmd", OLD, FIXED),
     ]
-    assert removed == ["slurmctld", "slurmctld:i386"]
+    assert removed_packages == ["slurmctld", "slurmctld:i386"]
 
 
 def test_an_unconfigured_package_is_installed_and_a_removed_package_is_not():
@@ -141,7 +141,7 @@ def test_both_controllers_must_have_one_version():
     assert refusals(**without_backup, second=release_facts(target=NEXT)) == []
 
 
-def test_slurmdbd_may_be_newer_than_other_daemons():
+def test_slurmdbd_may_be_newer_than_slurmctld_and_the_nodes():
     newer = release_facts(target=NEXT)
     newest = release_facts(target="25.11.1-1")
     all_but_one_node = dict.fromkeys(set(HOSTS) - {"compute1"}, newer)
@@ -152,14 +152,14 @@ def test_slurmdbd_may_be_newer_than_other_daemons():
 
 
 def test_hosts_without_changes_are_skipped():
-    upgraded = release_facts(version=FIXED)
-    releases = dict.fromkeys(HOSTS, upgraded) | {
-        "compute2": upgraded | {"stale": ["slurmd"]},
+    upgraded_facts = release_facts(version=FIXED)
+    releases = dict.fromkeys(HOSTS, upgraded_facts) | {
+        "compute2": upgraded_facts | {"stale": ["slurmd"]},
         "login": release_facts(),
-        "db": upgraded | {"unfinished": ["slurmdbd"]},
+        "db": upgraded_facts | {"unfinished": ["slurmdbd"]},
     }
 
-    assert filters.upgrade_stages(dict.fromkeys(HOSTS, upgraded), CLUSTER) == NO_HOSTS
+    assert filters.upgrade_stages(dict.fromkeys(HOSTS, upgraded_facts), CLUSTER) == NO_HOSTS
     assert filters.upgrade_stages(releases, CLUSTER) == {
         "accounting": ["db"],
         "controller": [],

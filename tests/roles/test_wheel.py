@@ -73,7 +73,7 @@ def test_site_yml_builds_the_wheel_before_any_host_changes():
     "playbook", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem
 )
 def test_every_playbook_that_installs_the_wheel_builds_it(playbook):
-    imported = imported_playbooks(playbook.stem)
+    imported_files = imported_playbooks(playbook.stem)
 
-    if "control" in imported:
-        assert "wheel" in imported[: imported.index("control")]
+    if "control" in imported_files:
+        assert "wheel" in imported_files[: imported_files.index("control")]

@@ -69,18 +69,21 @@ def test_ticks_run_until_a_signal(calls):
 
 
 def test_shutdown_interrupts_a_long_tick(calls):
-    interrupted = threading.Event()
+    is_interrupted = threading.Event()
 
     def wait_for_interrupt():
         os.kill(os.getpid(), signal.SIGTERM)
-        calls.append(interrupted.wait(TIMEOUT_S))
+        calls.append(is_interrupted.wait(TIMEOUT_S))
 
-    run((Tick(name="long", function=wait_for_interrupt, interval_s=60),), interrupt=interrupted.set)
+    run(
+        (Tick(name="long", function=wait_for_interrupt, interval_s=60),),
+        interrupt=is_interrupted.set,
+    )
 
     assert calls == [True]
 
 
-def test_expected_error_ends_only_one_tick(calls):
+def test_loop_continues_after_a_tick_with_an_expected_error(calls):
     def fail():
         raise ChainUnavailable("no answer")
 

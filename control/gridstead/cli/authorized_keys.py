@@ -32,6 +32,6 @@ def fetch(
     ],
 ) -> None:
     """Fetch the public keys that let the supervisor log in as the user of a wallet."""
-    changed = fetch_keys(endpoint, ca, output)
-    state = "changed" if changed else "unchanged"
+    is_changed = fetch_keys(endpoint, ca, output)
+    state = "changed" if is_changed else "unchanged"
     print_line(f"{output}: {state}")

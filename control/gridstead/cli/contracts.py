@@ -84,12 +84,12 @@ def deploy(
     if dry_run:
         emit_plan(wiring.plan_deployment(node, request), as_json=as_json)
         return
-    deployed = wiring.deploy(node, request, report=print_note)
+    deployment_result = wiring.deploy(node, request, report=print_note)
     grid = find_set(ContractsLocation(rpc_url=rpc_url, deployment=deployment))
     state = grid.inspect(count_escrow=False, report=print_note)
-    diagnostics = check_contracts(state, expected=deployed.contracts)
-    extra = {"changed": bool(deployed.steps), "sent": len(deployed.steps)}
-    emit_status(state, diagnostics, extra=extra, as_json=as_json)
+    diagnostics = check_contracts(state, expected=deployment_result.contracts)
+    extra_fields = {"changed": bool(deployment_result.steps), "sent": len(deployment_result.steps)}
+    emit_status(state, diagnostics, extra=extra_fields, as_json=as_json)
     raise typer.Exit(exit_code(diagnostics))
 
 

@@ -91,10 +91,10 @@ def emit_outcome(
     if as_json:
         emit_json(_outcome_json(outcome, dry_run=dry_run, constant=constant))
         return
-    old, new = _constant_values(outcome, constant)
-    if constant is not None and old is not None and new is not None:
-        old_text = constant_text(constant, old)
-        new_text = constant_text(constant, new)
+    old_value, new_value = _constant_values(outcome, constant)
+    if constant is not None and old_value is not None and new_value is not None:
+        old_text = constant_text(constant, old_value)
+        new_text = constant_text(constant, new_value)
         print_line(f"{constant.name} is {new_text}, it was {old_text}")
     if dry_run:
         emit_plan(outcome.steps, as_json=False)
@@ -102,9 +102,10 @@ def emit_outcome(
     if not outcome.steps:
         print_line("nothing to change: no transaction was sent")
         return
-    for sent in outcome.sent_steps:
-        details = f"block {sent.block}, gas {sent.gas}, transaction {sent.hash}"
-        print_line(f"{sent.step.title} ({details})")
+    for sent_step in outcome.sent_steps:
+        block, gas, tx_hash = sent_step.block, sent_step.gas, sent_step.hash
+        details = f"block {block}, gas {gas}, transaction {tx_hash}"
+        print_line(f"{sent_step.step.title} ({details})")
 
 
 def _outcome_json(
@@ -117,8 +118,13 @@ def _outcome_json(
         "transactions": list(map(_sent_json, outcome.sent_steps)),
     }
     if constant is not None:
-        old, new = _constant_values(outcome, constant)
-        document |= {"constant": constant.name, "unit": constant.unit, "old": old, "new": new}
+        old_value, new_value = _constant_values(outcome, constant)
+        document |= {
+            "constant": constant.name,
+            "unit": constant.unit,
+            "old": old_value,
+            "new": new_value,
+        }
     document["roles"] = list(map(_holder_json, outcome.after.holders))
     document["owners"] = list(map(_owner_json, outcome.after.owners))
     return document

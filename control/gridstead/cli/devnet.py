@@ -68,8 +68,10 @@ def init(
     )
     wiring.deploy(node, request, report=note, renew=True)
     wallets = list(map(keystore_address, fund_keystore))
-    funded = wiring.fund(node, admin_files, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS)
-    for address in funded:
+    funded_addresses = wiring.fund(
+        node, admin_files, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS
+    )
+    for address in funded_addresses:
         note(f"{address} has coins for gas")
     record = {"changed": bool(steps), "steps": steps}
     emit_result(record, "changed" if steps else "nothing to do", as_json=as_json)

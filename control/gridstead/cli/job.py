@@ -68,8 +68,8 @@ def list_(config: Config = None, as_json: Json = False) -> None:
     for job_id, job in sorted(jobs.items()):
         cost = credits_text(cost_so_far(job, now))
         escrow = credits_text(job.escrow)
-        submitted = format_time(job.submitted_at)
-        rows.append((job_id.number, job.name, job.state.name, submitted, cost, escrow))
+        submitted_at = format_time(job.submitted_at)
+        rows.append((job_id.number, job.name, job.state.name, submitted_at, cost, escrow))
     emit_table(("JOB", "NAME", "STATE", "SUBMITTED", "COST", "ESCROW"), rows)
 
 

@@ -83,7 +83,7 @@ class JobOutput:
         self._is_stopped = False
         self._last_printed = 0  # the number of a line
         self._resume_position = 0  # the position in the log after which reading continues
-        self._received_at = 0.0  # on the monotonic clock
+        self._received_at = 0.0  # a time of the monotonic clock
         self.error: GridsteadError | None = None
 
     def start(self) -> None:

@@ -213,7 +213,7 @@ def _find_run(records: Iterable[RunRecord], run: str) -> RunRecord:
 def _run_row(record: RunRecord) -> tuple[object, ...]:
     circumstances = record.circumstances
     changes = sum(map(len, record.changed.values()))
-    failed = ", ".join(failure.host for failure in record.failed)
+    failed_hosts = ", ".join(failure.host for failure in record.failed)
     return (
         record.id,
         format_time(circumstances.started_at),
@@ -222,7 +222,7 @@ def _run_row(record: RunRecord) -> tuple[object, ...]:
         record.inventory or "",
         record.outcome,
         changes,
-        failed,
+        failed_hosts,
     )
 
 

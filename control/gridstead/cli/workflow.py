@@ -71,7 +71,7 @@ def validate(
     With --module-host, the modules of the workflow are also fetched and checked.
     """
     fetch_module = _module_fetcher(module_host, module_ca_file) if module_host else None
-    workflow = read_workflow(file, strict=strict, modules=fetch_module)
+    workflow = read_workflow(file, strict=strict, fetch_module=fetch_module)
     emit_result(
         {"valid": True, "workflow": workflow.to_graphql()}, f"{file}: valid", as_json=as_json
     )
@@ -87,7 +87,7 @@ def render(
 ) -> None:
     """Print the batch script that a provider would run for a workflow."""
     fetch_module = _module_fetcher(module_host, module_ca_file)
-    workflow = read_workflow(file, strict=strict, modules=fetch_module)
+    workflow = read_workflow(file, strict=strict, fetch_module=fetch_module)
     script = render_script(workflow)
     if as_json:
         emit_json({"script": script})

@@ -15,7 +15,7 @@ from gridstead.workflow.schema import ModuleSource, Workflow
 
 
 def read_workflow(
-    path: Path, *, strict: bool = False, modules: Callable[[ModuleSource], str] | None = None
+    path: Path, *, strict: bool = False, fetch_module: Callable[[ModuleSource], str] | None = None
 ) -> Workflow:
     """Return the workflow in a file.
 
@@ -23,19 +23,20 @@ def read_workflow(
         path: The file. ``-`` is the standard input.
         strict: Whether a field in a wrong place is an error. Otherwise a warning is printed on
             stderr.
-        modules: A function that fetches a module. The workflow then contains the steps of its
+        fetch_module: Returns the text of a module. The workflow then contains the steps of its
             modules. None if modules are not fetched.
 
     Raises:
         InvalidInput: If the file cannot be read, is not UTF-8, or breaks a rule of workflows.
     """
     try:
-        with sys.stdin.buffer if str(path) == "-" else path.open("rb") as file:
+        source = sys.stdin.buffer if str(path) == "-" else path.open("rb")
+        with source as file:
             data = file.read(MAX_BYTES + 1)
-        checked = check_workflow(data.decode(), strict=strict, modules=modules)
+        checked_workflow = check_workflow(data.decode(), strict=strict, fetch_module=fetch_module)
     except (OSError, ValueError) as error:
         hint = "Run `gridstead workflow init` to create a workflow."
         raise InvalidInput(f"cannot read {path}", detail=str(error), hint=hint) from error
-    for warning in checked.warnings:
+    for warning in checked_workflow.warnings:
         print_note(f"warning: {warning}. {warning.hint or ''}".rstrip())
-    return checked.workflow
+    return checked_workflow.workflow

@@ -209,8 +209,8 @@ class Storage(Settings):
     @model_validator(mode="after")
     def _check_quota(self) -> Self:
         arguments = " ".join(self.quota_command[1:])
-        missing = [name for name in ("{directory}", "{bytes}") if name not in arguments]
-        if self.quota_gib is not None and missing:
-            names = " and ".join(missing)
+        missing_arguments = [name for name in ("{directory}", "{bytes}") if name not in arguments]
+        if self.quota_gib is not None and missing_arguments:
+            names = " and ".join(missing_arguments)
             raise ValueError(f"quota_gib requires a quota_command with the arguments {names}")
         return self

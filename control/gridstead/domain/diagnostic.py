@@ -56,5 +56,5 @@ def most_serious_first(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, .
 
 def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
     """Return the exit code of the most serious diagnostic. Returns 0 if there are only notes."""
-    ordered = most_serious_first(diagnostics)
-    return ordered[0].severity.value if ordered else 0
+    ordered_diagnostics = most_serious_first(diagnostics)
+    return ordered_diagnostics[0].severity.value if ordered_diagnostics else 0

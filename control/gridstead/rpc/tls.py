@@ -84,8 +84,10 @@ class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no 
         responses = "stream" if handler.response_streaming else "unary"
         method_type = f"{requests}_{responses}"  # for example unary_stream
         make_handler = getattr(grpc, f"{method_type}_rpc_method_handler")
-        guarded = self._guard(getattr(handler, method_type))
-        return make_handler(guarded, handler.request_deserializer, handler.response_serializer)
+        guarded_behaviour = self._guard(getattr(handler, method_type))
+        return make_handler(
+            guarded_behaviour, handler.request_deserializer, handler.response_serializer
+        )
 
     def _guard(self, behaviour: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
         def call(request: object, context: grpc.ServicerContext) -> object:

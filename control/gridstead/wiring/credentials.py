@@ -10,7 +10,7 @@ from gridstead.errors import ConfigError
 from gridstead.rpc.tls import TlsFiles
 
 
-def to_files(settings: Tls) -> TlsFiles:
+def tls_files(settings: Tls) -> TlsFiles:
     """Return the certificate files of a server, and for mutual TLS the CA of its clients."""
     client_ca = settings.ca_file if isinstance(settings, MutualTls) else None
     return TlsFiles(

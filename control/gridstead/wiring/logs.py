@@ -13,13 +13,13 @@ from gridstead.rpc.logs.server import LoggerServer
 from gridstead.rpc.logs.web import Web
 from gridstead.services.logs.logger import Logger
 from gridstead.wiring import loop
-from gridstead.wiring.credentials import read_key, to_files
+from gridstead.wiring.credentials import read_key, tls_files
 from gridstead.wiring.loop import Tick
 
 MIB = 1024 * 1024
 DAY_S = 24 * 3600
 SWEEP_S = 600.0
-MAX_FILES = 8192  # for gRPC streams, connections of browsers and log files
+MAX_FILES = 8192  # files are gRPC streams, connections of browsers and log files
 
 
 def run(settings: LoggerSettings) -> None:
@@ -40,7 +40,7 @@ def run(settings: LoggerSettings) -> None:
         clock=SystemClock(),
         recover=recover,
     )
-    server = LoggerServer(settings.listen, to_files(settings.tls), service, _web(settings))
+    server = LoggerServer(settings.listen, tls_files(settings.tls), service, _web(settings))
     server.start()
     sweep = Tick(name="sweep", function=service.sweep, interval_s=SWEEP_S)
     loop.run((sweep,), close=(logs.close, server.stop))

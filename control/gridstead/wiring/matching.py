@@ -14,8 +14,8 @@ from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.meta_scheduler import MetaScheduler
 from gridstead.wiring import loop
 from gridstead.wiring.chain import open_chain, open_wallet
-from gridstead.wiring.credentials import to_files
-from gridstead.wiring.transactions import open_sending
+from gridstead.wiring.credentials import tls_files
+from gridstead.wiring.transactions import open_outbox
 
 
 def run(settings: MetaSchedulerSettings) -> None:
@@ -26,7 +26,7 @@ def run(settings: MetaSchedulerSettings) -> None:
     chain = open_chain(settings.chain)
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
-    sending = open_sending(
+    outbox, sender = open_outbox(
         chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
     )
     # The follower's position is not stored: the meta-scheduler reads all events of the chain again
@@ -34,17 +34,17 @@ def run(settings: MetaSchedulerSettings) -> None:
     follower = Follower(
         chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations
     )
-    service = MetaScheduler(chain.ledger, follower, sending.outbox, confirmations=confirmations)
+    service = MetaScheduler(chain.ledger, follower, outbox, confirmations=confirmations)
     ticks = (
         loop.Tick(name="meta_scheduler", function=service.tick, interval_s=settings.tick_s),
-        loop.Tick(name="sender", function=sending.sender.tick, interval_s=settings.tick_s),
+        loop.Tick(name="sender", function=sender.tick, interval_s=settings.tick_s),
     )
     close = [database.close]
     if settings.queue_view is not None:
         queue_view = settings.queue_view
         server = QueueViewServer(
             queue_view.listen,
-            to_files(queue_view),
+            tls_files(queue_view),
             matched=service.matched,
             pending=service.pending,
         )

@@ -54,8 +54,8 @@ def find_checkout(checkout: Path | None) -> Path:
     Raises:
         ConfigError: If no folder has playbooks.
     """
-    current = Path.cwd()
-    candidates = [checkout.resolve()] if checkout else [current, *current.parents]
+    current_folder = Path.cwd()
+    candidates = [checkout.resolve()] if checkout else [current_folder, *current_folder.parents]
     for folder in candidates:
         if (folder / APPLY).is_file():
             return folder

@@ -16,7 +16,7 @@ from gridstead.rpc.slurm import AgentServer, DatagramReceiver
 from gridstead.services.slurm.agent import Agent
 from gridstead.services.slurm.report_intake import ReportIntake
 from gridstead.wiring import loop
-from gridstead.wiring.credentials import to_files
+from gridstead.wiring.credentials import tls_files
 
 REPORT_INTERVAL_S = 0.1
 RECEIVER_CHECK_INTERVAL_S = 5.0
@@ -36,7 +36,7 @@ def run(settings: AgentSettings) -> None:
     )
     server = AgentServer(
         settings.listen,
-        to_files(settings.tls),
+        tls_files(settings.tls),
         scheduler=agent,
         list_records=agent.list_records,
         reports=agent,

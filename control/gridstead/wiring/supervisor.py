@@ -29,8 +29,8 @@ from gridstead.services.supervisor.registration import Registration
 from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 from gridstead.wiring import loop
 from gridstead.wiring.chain import OpenChain, open_chain, open_wallet
-from gridstead.wiring.credentials import read_key, to_files
-from gridstead.wiring.transactions import open_sending
+from gridstead.wiring.credentials import read_key, tls_files
+from gridstead.wiring.transactions import open_outbox
 
 REGISTRATION_INTERVAL_S = 60
 SUBMISSION_THREADS = 4
@@ -54,7 +54,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
     chain = open_chain(settings.chain)
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
-    sending = open_sending(
+    outbox, sender = open_outbox(
         chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
     )
     slurm = open_slurm(settings.slurm, clock)
@@ -63,7 +63,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
         ledger=chain.ledger,
         follower=_follower(chain, wallet, database, confirmations=confirmations),
         journal=SqlJournal(database),
-        outbox=sending.outbox,
+        outbox=outbox,
         scheduler=slurm,
         accounting=slurm,
         reports=slurm if isinstance(slurm, AgentClient) else None,
@@ -74,10 +74,10 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
         ports, rules, submission_threads=SUBMISSION_THREADS, failpoint=failpoint
     )
     registration = Registration(
-        chain.ledger, sending.outbox, slurm, provider=wallet.address, terms=_terms(settings)
+        chain.ledger, outbox, slurm, provider=wallet.address, terms=_terms(settings)
     )
     return (
-        loop.Tick(name="sender", function=sending.sender.tick, interval_s=settings.tick_s),
+        loop.Tick(name="sender", function=sender.tick, interval_s=settings.tick_s),
         loop.Tick(name="supervisor", function=supervisor.tick, interval_s=settings.tick_s),
         loop.Tick(
             name="registration", function=registration.tick, interval_s=REGISTRATION_INTERVAL_S
@@ -172,6 +172,6 @@ def _terms(settings: SupervisorSettings) -> Terms:
 def _serve_keys(settings: SshKeys) -> SshKeyServer:
     """Start the server of the supervisor's public SSH key."""
     public_key = read_key(settings.public_key_file).decode().strip()
-    server = SshKeyServer(settings.listen, to_files(settings), authorized_keys=lambda: public_key)
+    server = SshKeyServer(settings.listen, tls_files(settings), authorized_keys=lambda: public_key)
     server.start()
     return server

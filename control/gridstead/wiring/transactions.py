@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.store.database import Database
@@ -18,15 +17,7 @@ from gridstead.wiring.chain import OpenChain
 MAX_BATCH = 50  # calls in one transaction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sending:
-    """The outbox of a wallet and its only sender."""
-
-    outbox: SqlOutbox
-    sender: Sender
-
-
-def open_sending(
+def open_outbox(
     chain: OpenChain,
     wallet: Wallet,
     database: Database,
@@ -34,8 +25,8 @@ def open_sending(
     *,
     confirmations: int,
     failpoint: Callable[[str], None],
-) -> Sending:
-    """Return the outbox of a wallet in a database, and its sender."""
+) -> tuple[SqlOutbox, Sender]:
+    """Return the outbox of a wallet in a database, and its only sender."""
     outbox = SqlOutbox(database, clock)
     ports = SenderPorts(
         clock=clock,
@@ -46,4 +37,4 @@ def open_sending(
     )
     batch = MAX_BATCH if chain.contracts.has_batches else 1
     policy = DispatchPolicy(confirmations=confirmations, batch=batch)
-    return Sending(outbox=outbox, sender=Sender(ports, policy, failpoint=failpoint))
+    return outbox, Sender(ports, policy, failpoint=failpoint)

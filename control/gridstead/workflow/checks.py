@@ -79,14 +79,14 @@ class _Checker:
     def check_steps(self, steps: Iterable[Step], path: Path, outer: Handles) -> Needs:
         """Check a list of steps, and return the most resources that the list needs at one time."""
         handles = dict(outer)
-        running: dict[str, Needs] = {}
+        running_steps: dict[str, Needs] = {}
         peak = Needs()
         for number, step in enumerate(steps):
             step_path = (*path, number)
             self._check_depends_on(step, step_path, handles)
             for handle in step.depends_on:
-                running.pop(handle.lower(), None)
-            running_needs = sum(running.values(), Needs())
+                running_steps.pop(handle.lower(), None)
+            running_needs = sum(running_steps.values(), Needs())
             needs = self._step_needs(step, step_path, handles)
             total = self._check_fit(
                 step_path,
@@ -100,7 +100,7 @@ class _Checker:
                 name = self._add_handle(step, step_path, handles) or f"#{number}"
                 # If _check_fit() has reported a problem, it returns empty needs.
                 was_reported = total == Needs()
-                running[name] = Needs() if was_reported else needs
+                running_steps[name] = Needs() if was_reported else needs
         return peak
 
     def _check_depends_on(self, step: Step, path: Path, handles: Handles) -> None:
@@ -205,9 +205,9 @@ class _Checker:
             (needs.gpus, job.gpus, "GPUs"),
         )
         fits = True
-        for needed, available, unit in rows:
-            if needed > available:
-                reason = f"{subject} {needed} {unit}, but the job has {available}"
+        for needed_amount, available_amount, unit in rows:
+            if needed_amount > available_amount:
+                reason = f"{subject} {needed_amount} {unit}, but the job has {available_amount}"
                 self.problems.append((path, reason))
                 fits = False
         return needs if fits else Needs()

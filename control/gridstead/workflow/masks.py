@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks: placeholders that the template of a module reads in place of the secrets of a step.
+"""Masks are placeholders that the template of a module reads in place of the secrets of a step.
 
 A module is untrusted. Its template may insert a step of the user, but must neither read the step's
 secrets nor send them elsewhere. A mask is replaced by its secret if it is in its original mapping
@@ -38,9 +38,9 @@ class Masks:
         for name, info in type(model).model_fields.items():
             if not info.repr and getattr(model, name):
                 masks[name] = self._new_mask(len(masks))
-        masked = with_inner_masks.model_copy(update=masks)
-        self._origins |= dict.fromkeys(masks.values(), (masked, model))
-        return masked
+        masked_model = with_inner_masks.model_copy(update=masks)
+        self._origins |= dict.fromkeys(masks.values(), (masked_model, model))
+        return masked_model
 
     def unmask(self, model: M, path: Path = ()) -> M:
         """Return a model in which each mask is replaced by its secret.
@@ -52,8 +52,8 @@ class Masks:
             origin = None if info.repr else self._origins.get(getattr(model, name) or "")
             if origin is None:
                 continue
-            masked, original = origin
-            if model != masked:
+            masked_model, original = origin
+            if model != masked_model:
                 reason = (
                     "is a secret of the step that uses the module, which is valid only in the"
                     " unchanged mapping of that step"
@@ -62,8 +62,8 @@ class Masks:
                     WorkflowProblem(path=format_path((*path, info.alias or name)), reason=reason)
                 )
             # The original also contains the secrets of inner mappings.
-            restored: M = original
-            return restored
+            restored_model: M = original
+            return restored_model
         return _rebuilt(model, self.unmask, path)
 
     def _new_mask(self, number: int) -> str:

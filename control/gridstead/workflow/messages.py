@@ -173,10 +173,10 @@ def _unknown(
     line = document.line(path)
     model = model_at(loc[:-1], root)
     names = fields_of(model) if model else ()
-    similar = difflib.get_close_matches(str(loc[-1])[:64], names, n=1)
+    similar_names = difflib.get_close_matches(str(loc[-1])[:64], names, n=1)
     hint = None
-    if similar:
-        hint = f"Did you mean {similar[0]}?"
+    if similar_names:
+        hint = f"Did you mean {similar_names[0]}?"
     elif names:
         hint = f"Known fields here: {', '.join(names)}."
     return WorkflowProblem(

@@ -54,8 +54,8 @@ def resolve(
     steps = resolver.steps(workflow.steps, ("steps",), 0)
     if not resolver.count:
         return workflow, ()
-    resolved = workflow.model_copy(update={"steps": steps})
-    return resolved, tuple(resolver.problems) or broken_rules(resolved)
+    resolved_workflow = workflow.model_copy(update={"steps": steps})
+    return resolved_workflow, tuple(resolver.problems) or broken_rules(resolved_workflow)
 
 
 def check_module(mapping: Mapping[str, object]) -> Module:
@@ -152,10 +152,11 @@ def _expanded_module(text: str, workflow: Workflow, step: Step) -> Module:
 
 def _missing_resources(job: JobResources, minimum: JobResources) -> Iterator[str]:
     for name, info in JobResources.model_fields.items():
-        required, available = getattr(minimum, name), getattr(job, name)
-        if available < required:
+        required_amount, available_amount = getattr(minimum, name), getattr(job, name)
+        if available_amount < required_amount:
             field_name = info.alias or name
-            yield f"is a module that needs {field_name}={required}, but the job has {available}"
+            requirement = f"is a module that needs {field_name}={required_amount}"
+            yield f"{requirement}, but the job has {available_amount}"
 
 
 def _template_value(value: Value, *, secrets: bool) -> Value:

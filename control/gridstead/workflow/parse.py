@@ -32,14 +32,14 @@ class CheckedWorkflow:
 
 
 def check_workflow(
-    text: str, *, strict: bool = False, modules: FetchText | None = None
+    text: str, *, strict: bool = False, fetch_module: FetchText | None = None
 ) -> CheckedWorkflow:
     """Return the workflow in a YAML file. The workflow is at the top level or under ``job:``.
 
     Args:
         text: The content of the file.
         strict: Whether a misplaced field is an error.
-        modules: Fetches modules. If None, modules are not checked.
+        fetch_module: Fetches the text of a module. If None, modules are not checked.
 
     Raises:
         InvalidWorkflow: If the workflow breaks a rule. The error contains every broken rule and
@@ -49,15 +49,19 @@ def check_workflow(
     document = load(text)
     value: object = document.value
     if not (isinstance(value, dict) and "job" in value):
-        return _check(value, (), document, strict=strict, modules=modules)
+        return _check(value, (), document, strict=strict, fetch_module=fetch_module)
     prefix: Path = ("job",)
     warnings, errors = _problems_next_to_job(value, document)
     if strict:
         errors += warnings
     document = replace(document, problems=(*document.problems, *errors))
-    checked = _check(value["job"], prefix, document, strict=strict, modules=modules)
-    all_warnings = sorted((*warnings, *checked.warnings), key=lambda warning: warning.line or 0)
-    return replace(checked, warnings=tuple(all_warnings))
+    checked_workflow = _check(
+        value["job"], prefix, document, strict=strict, fetch_module=fetch_module
+    )
+    all_warnings = sorted(
+        (*warnings, *checked_workflow.warnings), key=lambda warning: warning.line or 0
+    )
+    return replace(checked_workflow, warnings=tuple(all_warnings))
 
 
 def _problems_next_to_job(
@@ -85,19 +89,21 @@ def parse_workflow(text: str) -> Workflow:
     return check_workflow(text).workflow
 
 
-def from_graphql(mapping: Mapping[str, object], *, modules: FetchText | None = None) -> Workflow:
+def from_graphql(
+    mapping: Mapping[str, object], *, fetch_module: FetchText | None = None
+) -> Workflow:
     """Return the workflow that a server received in a GraphQL or gRPC request.
 
     Args:
         mapping: The workflow as decoded JSON.
-        modules: Fetches modules. If None, modules are not resolved.
+        fetch_module: Fetches the text of a module. If None, modules are not resolved.
 
     Raises:
         InvalidWorkflow: If the workflow breaks a rule. The error contains every broken rule.
         ModuleUnavailable: If a module cannot be fetched at the moment.
     """
     document = Document(value=None, lines={})
-    return _check(dict(mapping), (), document, strict=True, modules=modules).workflow
+    return _check(dict(mapping), (), document, strict=True, fetch_module=fetch_module).workflow
 
 
 def _check(
@@ -106,13 +112,13 @@ def _check(
     document: Document,
     *,
     strict: bool,
-    modules: FetchText | None = None,
+    fetch_module: FetchText | None = None,
 ) -> CheckedWorkflow:
     parsed = read(value, prefix, document, Workflow, strict=strict)
     workflow = parsed.model
     reasons = broken_rules(workflow)
-    if modules and not reasons:
-        workflow, reasons = resolve(workflow, modules)
+    if fetch_module and not reasons:
+        workflow, reasons = resolve(workflow, fetch_module)
     # Requests may contain fields without effect, because earlier releases allowed such fields.
     is_file = document.value is not None
     unused_fields = _to_problems(_unused_fields(workflow), prefix, document) if is_file else ()

@@ -149,8 +149,8 @@ _TYPES = {bool: "true or false", int: "whole number", str: "text"}
 
 def markdown() -> str:
     """Return the content of docs/reference/workflow.md."""
-    visited: set[type[BaseModel]] = set()
-    models = [*_models(Workflow, visited), *_models(Module, visited)]
+    visited_models: set[type[BaseModel]] = set()
+    models = [*_models(Workflow, visited_models), *_models(Module, visited_models)]
     sections = map(_section, models)
     variables = _table(("variable", "meaning"), _VARIABLES)
     nodes = _table(("for", "on the nodes"), _NODES)

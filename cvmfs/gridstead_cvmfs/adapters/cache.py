@@ -129,13 +129,13 @@ class DiskCache:
         Catalogs are removed last.
         """
         files = sorted(self._files(), key=_eviction_order)
-        remaining = sum(size for _, size, _ in files)
+        remaining_bytes = sum(size for _, size, _ in files)
         for _, size, path in files:
-            if remaining <= down_to:
+            if remaining_bytes <= down_to:
                 break
             path.unlink(missing_ok=True)
-            remaining -= size
-        self._bytes = remaining + new_bytes
+            remaining_bytes -= size
+        self._bytes = remaining_bytes + new_bytes
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
         """Yield the time of the last use, the size and the path of each cached file."""

@@ -168,11 +168,11 @@ def require_tables(database: sqlite3.Connection, name: ObjectName, *tables: str)
     Raises:
         RepositoryUntrusted: If a table is missing.
     """
-    missing = [table for table in tables if not _has_table(database, table)]
-    if missing:
+    missing_tables = [table for table in tables if not _has_table(database, table)]
+    if missing_tables:
         raise RepositoryUntrusted(
             f"object {name} is not a database of the expected type",
-            detail=f"no table {missing[0]}",
+            detail=f"no table {missing_tables[0]}",
         )
 
 

@@ -83,8 +83,8 @@ class DiskObjects:
 
     def content(self, name: ObjectName) -> Path:
         """Return the file of an object, staged or stored."""
-        staged = self._staged(name)
-        return staged if staged.is_file() else self._root / name.path
+        staged_path = self._staged(name)
+        return staged_path if staged_path.is_file() else self._root / name.path
 
     def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> SweepResult:
         """Remove all objects except ``keep``."""

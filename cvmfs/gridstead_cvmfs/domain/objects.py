@@ -183,17 +183,17 @@ def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[by
         RepositoryUntrusted: If the object does not match its name, is not compressed, is
             truncated or is too large.
     """
-    packed = b"".join(verify_pieces(name, limit_pieces(name, pieces, limit)))
+    packed_content = b"".join(verify_pieces(name, limit_pieces(name, pieces, limit)))
     inflate = zlib.decompressobj()
     try:
-        content = inflate.decompress(packed, limit)
+        content = inflate.decompress(packed_content, limit)
     except zlib.error as error:
         raise RepositoryUntrusted(f"object {name} cannot be read", detail=str(error)) from error
     if not inflate.eof:
         raise RepositoryUntrusted(
             f"object {name} is truncated or too large", detail=f"limit {limit} bytes"
         )
-    return packed, content
+    return packed_content, content
 
 
 def inflate_pieces(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> Iterator[bytes]:
@@ -210,16 +210,16 @@ def inflate_pieces(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> 
     inflate, size = zlib.decompressobj(), 0
     try:
         for piece in pieces:
-            remaining = piece
-            while remaining and not inflate.eof:
-                content = inflate.decompress(remaining, BLOCK_BYTES)
+            remaining_data = piece
+            while remaining_data and not inflate.eof:
+                content = inflate.decompress(remaining_data, BLOCK_BYTES)
                 size += len(content)
                 if size > limit:
                     raise RepositoryUntrusted(
                         f"object {name} is too large", detail=f"more than {limit} bytes unpacked"
                     )
                 yield content
-                remaining = inflate.unconsumed_tail
+                remaining_data = inflate.unconsumed_tail
     except zlib.error as error:
         raise RepositoryUntrusted(f"object {name} cannot be read", detail=str(error)) from error
     if not inflate.eof:

@@ -106,11 +106,11 @@ def make_current(state: ReplicaState, revision: Revision, *, now: int) -> Replic
 
     The previous revision is superseded at ``now``.
     """
-    current = state.current
+    current_revision = state.current
     if (
-        current is not None
-        and current.roots == revision.roots
-        and current.number == revision.number
+        current_revision is not None
+        and current_revision.roots == revision.roots
+        and current_revision.number == revision.number
     ):
         return state
     revisions = []

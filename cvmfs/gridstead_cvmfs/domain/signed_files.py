@@ -21,7 +21,7 @@ WHITELIST = ".cvmfswhitelist"
 MAX_SIGNED_FILE_BYTES = 256 * 1024
 MAX_FINGERPRINTS = 1000
 
-# The line after the text. It is followed by a line with the hash of the text, and the signature.
+# This line follows the text of a signed file. After it come the hash of the text and the signature.
 _END = b"\n--\n"
 _HASH_LINE = re.compile(rb"[0-9a-f]{40}(?:-rmd160|-shake128)?")
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -110,10 +110,10 @@ def parse_signed_file(raw: bytes, label: str) -> SignedFile:
     is_complete = bool(end and newline and signature)
     if not is_complete or not _HASH_LINE.fullmatch(signed):
         raise RepositoryUntrusted(f"{label} is not a signed file", detail=f"{len(raw)} bytes")
-    expected = parse_hash(signed.decode(), ObjectKind.FILE)
-    hasher = new_hasher(expected.algorithm)
+    expected_hash = parse_hash(signed.decode(), ObjectKind.FILE)
+    hasher = new_hasher(expected_hash.algorithm)
     hasher.update(text + b"\n")
-    if hasher.hexdigest() != expected.digest:
+    if hasher.hexdigest() != expected_hash.digest:
         raise RepositoryUntrusted(f"{label} was altered", detail="its hash does not match its text")
     try:
         lines = tuple(text.decode().split("\n"))
@@ -132,9 +132,11 @@ def parse_manifest(raw: bytes) -> Manifest:
     fields = {line[:1]: line[1:] for line in signed_file.lines}
     if len(fields) != len(signed_file.lines):
         raise RepositoryUntrusted("manifest has a duplicate field")
-    missing = [key for key in "CNSX" if not fields.get(key)]
-    if missing:
-        raise RepositoryUntrusted("manifest is not complete", detail=f"no {', '.join(missing)}")
+    missing_keys = [key for key in "CNSX" if not fields.get(key)]
+    if missing_keys:
+        raise RepositoryUntrusted(
+            "manifest is not complete", detail=f"no {', '.join(missing_keys)}"
+        )
     return Manifest(
         signed_file=signed_file,
         name=fields["N"],

@@ -97,10 +97,10 @@ class Operations:
         if fi.flags & WRITE_FLAGS:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         with _errors_as_eio():
-            opened = self._files.open(_tree_path(path))
-        if opened is None:
+            opened_file = self._files.open(_tree_path(path))
+        if opened_file is None:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-        fi.fh, fi.keep_cache = opened
+        fi.fh, fi.keep_cache = opened_file
         return 0
 
     # ``fh`` is a C structure.

@@ -38,7 +38,7 @@ from gridstead_cvmfs.services.tree import Tree
 
 log = structlog.get_logger()
 
-KERNEL_CACHE_MAX_S = 3.0  # longer than the kernel caches attributes
+KERNEL_CACHE_MAX_S = 3.0  # the kernel caches attributes for a shorter time
 MAX_LAST_CONTENTS = 10_000  # maximum number of files whose last opened content is remembered
 LOG_EVERY_S = 1.0
 ROLLBACK_HINT = (
@@ -110,7 +110,7 @@ class CvmfsClient:
         self._kernel_entries: OrderedDict[str, tuple[TreeEntry | None, Tree, float]] = OrderedDict()
         self._open_files: dict[str, _OpenFile] = {}
         self._handles: dict[int, _Handle] = {}
-        self._numbers = iter(range(1, 2**62))  # of new handles
+        self._numbers = iter(range(1, 2**62))  # the numbers of new handles
         self._last_contents: OrderedDict[str, tuple[Piece, ...]] = OrderedDict()
         self._lock = threading.Lock()
         self._next_log_s = 0.0
@@ -121,11 +121,11 @@ class CvmfsClient:
         Raises:
             GridsteadError: If there is no valid revision.
         """
-        stored = stored_signed_files(self._ports.files, self._name)
+        stored_files = stored_signed_files(self._ports.files, self._name)
         try:
             self.check_revision()
         except GridsteadError as error:
-            if stored is None:
+            if stored_files is None:
                 raise
             self._log_failed_check(error)
             self._show(self._read_signed_files(self._ports.signed_files))
@@ -138,14 +138,17 @@ class CvmfsClient:
                 stored ones. The error is that of the first server. The shown revision does not
                 change.
         """
-        stored = stored_signed_files(self._ports.files, self._name)
+        stored_files = stored_signed_files(self._ports.files, self._name)
         failures: list[GridsteadError] = []
         for server in self._ports.servers:
             try:
                 signed_files = self._read_signed_files(server)
-                if stored is not None:
+                if stored_files is not None:
                     check_succession(
-                        stored, signed_files.manifest, signed_files.whitelist, hint=ROLLBACK_HINT
+                        stored_files,
+                        signed_files.manifest,
+                        signed_files.whitelist,
+                        hint=ROLLBACK_HINT,
                     )
                 self._show(signed_files)
             except GridsteadError as error:
@@ -273,7 +276,7 @@ class CvmfsClient:
         now = self._ports.monotonic()
         self._kernel_entries.pop(path, None)
         self._kernel_entries[path] = entry, tree, now
-        while True:  # until the oldest entry is recent; the new entry is always recent
+        while True:  # the loop ends when the oldest entry is recent
             _, _, oldest = next(iter(self._kernel_entries.values()))
             if oldest >= now - KERNEL_CACHE_MAX_S:
                 return

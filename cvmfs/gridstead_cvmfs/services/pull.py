@@ -128,20 +128,20 @@ class Puller:
 
         The first failure is raised after all running fetches have ended.
         """
-        running: dict[ObjectName, Future[None]] = {}
+        running_fetches: dict[ObjectName, Future[None]] = {}
         try:
             for name in names:
-                if name in running:
+                if name in running_fetches:
                     continue
-                running[name] = pool.submit(self.fetch, name)
-                if len(running) >= self.workers * QUEUED_PER_WORKER:
-                    running = _wait_for_some(running)
-            while running:
-                running = _wait_for_some(running)
+                running_fetches[name] = pool.submit(self.fetch, name)
+                if len(running_fetches) >= self.workers * QUEUED_PER_WORKER:
+                    running_fetches = _wait_for_some(running_fetches)
+            while running_fetches:
+                running_fetches = _wait_for_some(running_fetches)
         finally:
-            for future in running.values():
+            for future in running_fetches.values():
                 future.cancel()
-            wait(running.values())
+            wait(running_fetches.values())
 
     def _check_stopped(self) -> None:
         if self.stopped.is_set():
@@ -165,10 +165,12 @@ def _wait_for_some(
     running_fetches: dict[ObjectName, Future[None]],
 ) -> dict[ObjectName, Future[None]]:
     """Wait until a fetch ends, raise its error if it failed, and return the other fetches."""
-    completed, _ = wait(running_fetches.values(), return_when=FIRST_COMPLETED)
-    for future in completed:
+    completed_fetches, _ = wait(running_fetches.values(), return_when=FIRST_COMPLETED)
+    for future in completed_fetches:
         future.result()
-    return {name: future for name, future in running_fetches.items() if future not in completed}
+    return {
+        name: future for name, future in running_fetches.items() if future not in completed_fetches
+    }
 
 
 def walk(databases: Databases, root: ObjectName, visited: set[ObjectName]) -> Iterator[ObjectName]:
@@ -180,13 +182,13 @@ def walk(databases: Databases, root: ObjectName, visited: set[ObjectName]) -> It
         visited: Catalogs of earlier walks, which this walk skips. This walk adds the catalogs that
             it yields.
     """
-    remaining = [root]
-    while remaining:
-        catalog = remaining.pop()
+    remaining_catalogs = [root]
+    while remaining_catalogs:
+        catalog = remaining_catalogs.pop()
         if catalog in visited:
             continue
         visited.add(catalog)
         yield catalog
-        with databases.catalog(catalog) as opened:
-            yield from opened.objects()
-            remaining.extend(opened.nested())
+        with databases.catalog(catalog) as opened_catalog:
+            yield from opened_catalog.objects()
+            remaining_catalogs.extend(opened_catalog.nested())

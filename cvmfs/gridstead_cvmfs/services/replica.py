@@ -124,10 +124,10 @@ class Replica:
             )
 
     def _is_sweep_due(self) -> bool:
-        stored = stored_signed_files(self._ports.files, self._name)
-        if stored is None:
+        stored_files = stored_signed_files(self._ports.files, self._name)
+        if stored_files is None:
             return False
-        manifest, _ = stored
+        manifest, _ = stored_files
         last_sweep = self.state().last_sweep or 0
         elapsed_s = self._ports.clock.now() - last_sweep
         return manifest.collectable and elapsed_s >= self._policy.sweep_every_s
@@ -188,22 +188,22 @@ class Replica:
             manifest = self._collectable_manifest()
             before = files.load()
             state = retain(before, now=now, keep_s=self._policy.keep_s)
-            kept = self._reachable_objects((to_revision(manifest), *state.revisions))
+            kept_objects = self._reachable_objects((to_revision(manifest), *state.revisions))
             if dry_run:
-                return self._ports.objects.sweep(kept, dry_run=True)
+                return self._ports.objects.sweep(kept_objects, dry_run=True)
             files.save(replace(before, doubted=True))
-            result = self._ports.objects.sweep(kept, dry_run=False)
+            result = self._ports.objects.sweep(kept_objects, dry_run=False)
             files.save(replace(state, doubted=before.doubted, last_sweep=now))
             return result
 
     def _collectable_manifest(self) -> Manifest:
-        stored = stored_signed_files(self._ports.files, self._name)
-        if stored is None:
+        stored_files = stored_signed_files(self._ports.files, self._name)
+        if stored_files is None:
             raise InvalidInput(
                 f"no revision of {self._name} is stored",
                 hint="Run `gridstead cvmfs snapshot` first.",
             )
-        manifest, _ = stored
+        manifest, _ = stored_files
         if not manifest.collectable:
             detail = "its manifest does not contain G=yes, so old revisions must remain readable"
             raise InvalidInput(f"cannot remove old objects of {self._name}", detail=detail)
@@ -247,15 +247,15 @@ class Replica:
 
     def _reachable_objects(self, revisions: Iterable[Revision]) -> Iterator[ObjectName]:
         databases = self._ports.databases
-        visited: set[ObjectName] = set()
+        visited_objects: set[ObjectName] = set()
         for revision in revisions:
             for root in revision.roots:
                 yield root
                 if root.kind is ObjectKind.CATALOG:
-                    yield from walk(databases, root, visited)
+                    yield from walk(databases, root, visited_objects)
                 if root.kind is ObjectKind.HISTORY:
                     for tagged_catalog in databases.tagged_catalogs(root):
-                        yield from walk(databases, tagged_catalog, visited)
+                        yield from walk(databases, tagged_catalog, visited_objects)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -52,7 +52,7 @@ def read_signed_files(
     check_whitelist(whitelist, name=name, now=now)
     manifest = parse_manifest(upstream.file(MANIFEST))
     check_manifest(manifest, name=name)
-    packed, pem = upstream.fetch(
+    packed_certificate, pem = upstream.fetch(
         manifest.certificate,
         lambda pieces: unpack(manifest.certificate, pieces, limit=MAX_CERTIFICATE_BYTES),
     )
@@ -65,7 +65,7 @@ def read_signed_files(
         raise RepositoryUntrusted(
             f"manifest of {name} is not signed by its certificate", hint=PUBLISHER_HINT
         )
-    return SignedFiles(whitelist=whitelist, manifest=manifest, certificate=packed)
+    return SignedFiles(whitelist=whitelist, manifest=manifest, certificate=packed_certificate)
 
 
 def check_replication_allowed(upstream: Upstream, name: str) -> None:

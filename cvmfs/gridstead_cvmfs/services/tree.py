@@ -85,11 +85,11 @@ class Tree:
             catalog = self._open(name)
             if catalog is None:
                 return name
-            nested = catalog.nested()
-            mount_path = _first_nested_path(nested, names, depth)
+            nested_catalogs = catalog.nested()
+            mount_path = _first_nested_path(nested_catalogs, names, depth)
             if mount_path is None:
                 return catalog
-            name, depth = nested[mount_path], mount_path.count("/")
+            name, depth = nested_catalogs[mount_path], mount_path.count("/")
 
     def _open(self, name: ObjectName) -> TreeCatalog | None:
         catalog = self._open_catalogs.pop(name, None) or self._open_catalog(name)

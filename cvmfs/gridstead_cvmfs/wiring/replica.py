@@ -15,7 +15,7 @@ from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.web import WebServer
 from gridstead.wiring import loop
-from gridstead.wiring.credentials import to_files
+from gridstead.wiring.credentials import tls_files
 from gridstead_cvmfs.adapters.databases import CompressedDatabases
 from gridstead_cvmfs.adapters.files import DiskFiles
 from gridstead_cvmfs.adapters.objects import DiskObjects
@@ -130,7 +130,7 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
         requests=PeerLimit(per_s=CHECKS_PER_S, burst=CHECKS_PER_S, subject="checks"),
     )
     host, _, port = settings.listen.rpartition(":")
-    tls = to_files(settings.tls) if settings.tls else None
+    tls = tls_files(settings.tls) if settings.tls else None
     return WebServer(make_app(options), name="cvmfs", host=host, port=int(port), tls=tls)
 
 

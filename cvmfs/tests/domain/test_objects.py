@@ -89,22 +89,25 @@ def test_digests_of_all_algorithms_have_the_same_length(algorithm):
 
 
 def test_a_small_object_is_decompressed_and_a_larger_one_is_refused():
-    packed = zlib.compress(b"content")
-    name = parse_hash(hashlib.sha1(packed).hexdigest(), ObjectKind.CERTIFICATE)
+    packed_content = zlib.compress(b"content")
+    name = parse_hash(hashlib.sha1(packed_content).hexdigest(), ObjectKind.CERTIFICATE)
 
-    assert unpack(name, [packed[:3], packed[3:]], limit=100) == (packed, b"content")
+    assert unpack(name, [packed_content[:3], packed_content[3:]], limit=100) == (
+        packed_content,
+        b"content",
+    )
     with pytest.raises(RepositoryUntrusted, match="too large"):
-        unpack(name, [packed], limit=3)
+        unpack(name, [packed_content], limit=3)
 
 
 def test_an_object_that_does_not_match_its_hash_is_refused():
-    with pytest.raises(RepositoryUntrusted, match="does not match its hash") as refused:
+    with pytest.raises(RepositoryUntrusted, match="does not match its hash") as error:
         unpack(
             ObjectName(ZERO, Algorithm.SHA1, ObjectKind.CERTIFICATE),
             [b"four", b"teen bytes"],
             limit=100,
         )
-    assert refused.value.detail == "14 bytes"
+    assert error.value.detail == "14 bytes"
 
 
 @pytest.mark.parametrize(
@@ -139,11 +142,11 @@ def test_an_object_is_decompressed_in_blocks():
 
 
 def test_an_object_larger_than_its_limit_is_refused_early():
-    unpacked = inflate_pieces(NAME, [zlib.compress(bytes(3 * BLOCK_BYTES))], limit=BLOCK_BYTES)
+    pieces = inflate_pieces(NAME, [zlib.compress(bytes(3 * BLOCK_BYTES))], limit=BLOCK_BYTES)
 
-    assert next(unpacked) == bytes(BLOCK_BYTES)
+    assert next(pieces) == bytes(BLOCK_BYTES)
     with pytest.raises(RepositoryUntrusted, match="too large"):
-        next(unpacked)
+        next(pieces)
 
 
 @pytest.mark.parametrize("packed", [b"", zlib.compress(b"content")[:-1]])

@@ -59,9 +59,9 @@ def test_superseded_revisions_are_retained_for_a_time(now, keep_s, numbers):
     for number in (1, 2, 3):
         state = make_current(state, revision(number), now=number * 100)
 
-    retained = retain(state, now=now, keep_s=keep_s)
+    retained_state = retain(state, now=now, keep_s=keep_s)
 
-    assert [revision.number for revision in retained.revisions] == numbers
+    assert [revision.number for revision in retained_state.revisions] == numbers
 
 
 def test_a_new_state_has_no_current_revision():

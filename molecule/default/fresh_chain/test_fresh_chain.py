@@ -9,7 +9,7 @@ import contextlib
 
 import pytest
 from tests import billing_oracle
-from tests.e2e.conftest import GridClient, wait_until
+from tests.e2e.conftest import GridClient, script_hash, wait_until
 
 ANVIL_FOLDER = "/var/lib/private/gridstead-anvil"
 SERVICES = ("anvil", "supervisor", "meta-scheduler", "ldap-connector", "job-definitions")
@@ -17,7 +17,7 @@ UNITS = " ".join(f"gridstead-{name}" for name in SERVICES)
 
 
 @pytest.fixture
-def fresh_chain(lab, run_playbook):
+def start_fresh_chain(lab, run_playbook):
     """Return a context manager that replaces the chain and yields a client of the new chain.
 
     The new chain contains only newly deployed contracts.
@@ -45,16 +45,15 @@ def fresh_chain(lab, run_playbook):
 def split_records(lab, name, job):
     """Return the accounting records of ``job``, and the records of other jobs with the same name.
 
-    A record belongs to ``job`` if the record's AdminComment ends with the job's
-    batch_location_hash.
+    A record belongs to ``job`` if its script is the job's script.
     """
-    ours, others = [], []
+    own_records, other_records = [], []
     for record in lab.sacct(name):
-        if record["admincomment"].split("/")[-1] == job["batch_location_hash"]:
-            ours.append(record)
+        if script_hash(record) == job["batch_location_hash"]:
+            own_records.append(record)
         else:
-            others.append(record)
-    return ours, others
+            other_records.append(record)
+    return own_records, other_records
 
 
 def is_old_job_cancelled(lab, job):
@@ -77,19 +76,19 @@ def cancel_restarted_job(grid, lab, number, old_job):
     grid.check_money(customer, number, seconds=lab.billed_seconds(ours[-1]))
 
 
-def test_jobs_of_an_old_chain_are_not_adopted_on_a_new_chain(grid, lab, fresh_chain):
+def test_jobs_of_an_old_chain_are_not_adopted_on_a_new_chain(grid, lab, start_fresh_chain):
     customer = grid.customer("pioneer")
-    finished = grid.submit(customer, "sleep 1")
-    running = grid.submit(customer, "sleep 900")
-    grid.wait(customer, finished, "FINISHED")
-    old_job = grid.wait(customer, running, "RUNNING")
+    finished_job = grid.submit(customer, "sleep 1")
+    running_job = grid.submit(customer, "sleep 900")
+    grid.wait(customer, finished_job, "FINISHED")
+    old_job = grid.wait(customer, running_job, "RUNNING")
 
-    with fresh_chain() as new_grid:
+    with start_fresh_chain() as new_grid:
         customer = new_grid.customer("pioneer")
         credits_before = new_grid.balance(customer.address)
         assert new_grid.balance(new_grid.provider) == 0
         number = new_grid.submit(customer, "sleep 3")
-        assert number <= finished
+        assert number <= finished_job
         job = new_grid.wait(customer, number, "FINISHED")
         wait_until(lambda: is_old_job_cancelled(lab, old_job), timeout=120)
 
@@ -101,8 +100,8 @@ def test_jobs_of_an_old_chain_are_not_adopted_on_a_new_chain(grid, lab, fresh_ch
         credits_left = credits_before - job["cost_wei"]
         assert credits_left > 0
         assert new_grid.balance(customer.address) == credits_left
-        earned = billing_oracle.earned(job["cost_wei"])
-        assert earned > 0
-        assert new_grid.balance(new_grid.provider) == earned
+        earned_wei = billing_oracle.earned(job["cost_wei"])
+        assert earned_wei > 0
+        assert new_grid.balance(new_grid.provider) == earned_wei
 
-    cancel_restarted_job(grid, lab, running, old_job)
+    cancel_restarted_job(grid, lab, running_job, old_job)

@@ -47,7 +47,8 @@ CALL_SLURMRESTD = (
 BIND_AS_SSSD = (
     "ldapwhoami -x -H ldaps://{} -D uid=sssd,ou=services,dc=gridstead,dc=internal -y /dev/stdin"
 )
-# Starts another munged with a key from stdin. The host's munged must decode its credential.
+# This script starts a second munged with a key from stdin, and creates a credential with it. The
+# host's own munged must decode this credential.
 SEAL_AND_UNSEAL = """
 umask 077; d=$(mktemp -d); chown munge: $d; trap 'kill $(cat $d/pid); rm -rf $d' EXIT
 install -o munge -m 400 /dev/stdin $d/key
@@ -117,9 +118,12 @@ def billed_record(record, bill):
     """
     start, end, elapsed = start_end_and_duration(record)
     for reduction_s in range(end - start + 1):
-        earlier = record | {"end": str(end - reduction_s), "elapsedraw": str(elapsed - reduction_s)}
-        if evidence(earlier) == bill.evidence:
-            return earlier
+        earlier_record = record | {
+            "end": str(end - reduction_s),
+            "elapsedraw": str(elapsed - reduction_s),
+        }
+        if evidence(earlier_record) == bill.evidence:
+            return earlier_record
     return None
 
 
@@ -289,9 +293,9 @@ def test_every_job_ends_once_and_is_billed_for_its_time(
     for index, (number, job) in enumerate(rotation.jobs.items()):
         (record,) = records[number]
         (bill,) = connected_customer.end_events(number)
-        billed = billed_record(record, bill)
-        assert billed, f"no version of {record} has the hash of {bill}"
-        paid = grid.check_money(customer, number, seconds=lab.billed_seconds(billed))
+        billed_run = billed_record(record, bill)
+        assert billed_run, f"no version of {record} has the hash of {bill}"
+        paid = grid.check_money(customer, number, seconds=lab.billed_seconds(billed_run))
         assert paid["state"] == "FINISHED"
         assert job.exit_code == 0
         times = times_by_file[str(index)]

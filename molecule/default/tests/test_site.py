@@ -74,9 +74,9 @@ def test_every_host_mounts_the_shared_storage(get_host, host):
 def test_a_file_of_the_storage_host_can_be_read_on_the_node(get_host):
     get_host("infra").check_output("date > /srv/shared/.seen && sync")
 
-    written = get_host("infra").check_output("cat /srv/shared/.seen")
+    written_text = get_host("infra").check_output("cat /srv/shared/.seen")
 
-    assert get_host("compute1").check_output("cat /srv/shared/.seen") == written
+    assert get_host("compute1").check_output("cat /srv/shared/.seen") == written_text
     get_host("infra").check_output("rm /srv/shared/.seen")
 
 

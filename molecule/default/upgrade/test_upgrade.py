@@ -208,19 +208,19 @@ def test_a_failed_host_stops_the_run_before_later_hosts(
 def test_an_upgrade_can_exclude_an_unreachable_host(
     lab, cluster, newer_packages, running_job, run_upgrade
 ):
-    excluded = lab.group("slurm_compute")[-1]
+    excluded_node = lab.group("slurm_compute")[-1]
     before = cluster.start_times()
-    others = [daemon for daemon in cluster.daemons if daemon != (excluded, "slurmd")]
+    other_daemons = [daemon for daemon in cluster.daemons if daemon != (excluded_node, "slurmd")]
 
-    with blocked_ssh(excluded):
-        code, output = run_upgrade("-e", f"without={excluded}")
+    with blocked_ssh(excluded_node):
+        code, output = run_upgrade("-e", f"without={excluded_node}")
 
     assert code == 0, output
     start_times = cluster.start_times()
-    times = [start_times[daemon] for daemon in others]
+    times = [start_times[daemon] for daemon in other_daemons]
     assert times == sorted(times), "the daemons were not restarted in the order of their groups"
-    assert start_times[excluded, "slurmd"] == before[excluded, "slurmd"]
-    assert cluster.outdated_versions(cluster.versions().keys() - {excluded}) == set()
+    assert start_times[excluded_node, "slurmd"] == before[excluded_node, "slurmd"]
+    assert cluster.outdated_versions(cluster.versions().keys() - {excluded_node}) == set()
 
 
 def test_the_next_run_upgrades_the_excluded_host_while_jobs_run(

@@ -65,7 +65,7 @@ def _next_octet(lab: state.State) -> int:
 
 def _create(names: Names, name: str, entry: dict[str, Any], lab: state.State) -> str:
     """Create a host from its entry of the state file and return its public host key."""
-    placed = host.PlacedHost(
+    placed_host = host.PlacedHost(
         name=name,
         octet=entry["octet"],
         address=entry["address"],
@@ -73,8 +73,8 @@ def _create(names: Names, name: str, entry: dict[str, Any], lab: state.State) ->
     )
     layers = tuple(map(image.Layer.of, lab.image))
     public_key = (names.state / "id_ed25519.pub").read_text()
-    key = create_host(names, placed, lab.network, image.lowerdir(layers), public_key)
-    wait_for_ssh({name: placed.address})
+    key = create_host(names, placed_host, lab.network, image.lowerdir(layers), public_key)
+    wait_for_ssh({name: placed_host.address})
     return key
 
 

@@ -17,6 +17,7 @@ from gridstead_lab.errors import LabError
 from gridstead_lab.inputs import Inputs
 
 HERE = Path(__file__).parent
+# Adds packages of other apt suites than the suite of the image.
 OTHER_SUITES_SCRIPT = HERE / "other_suites.sh"
 INSTALL_SCRIPT = HERE.parents[2] / "roles/control_plane/files/install-environment.sh"
 BASE_PACKAGES = (
@@ -70,7 +71,7 @@ def build(kind: str, build_folder: Path, *, layers_below: str, inputs: Inputs, l
             _build_in_root(
                 build_folder, layers_below, "layer_wheels.sh", ("/mnt/requirements.txt",), log
             )
-            # Remove the mount points of pip's settings.
+            # The layer's content is in opt and var. The rest are mount points of pip's settings.
             _keep_only(build_folder / "upper", {"opt", "var"})
     return build_folder / "upper"
 
@@ -133,12 +134,12 @@ def _keep_only(folder: Path, names: AbstractSet[str]) -> None:
 
 def _run_isolated(argv: list[str], log: Path) -> None:
     """Run a program in its own mount and pid namespace. The program ends when this process ends."""
-    inherited = {
+    inherited_variables = {
         name: value
         for name, value in os.environ.items()
         if name.lower().startswith(INHERITED_PREFIXES)
     }
-    env = inherited | {
+    env = inherited_variables | {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": "/root",
         "LC_ALL": "C.UTF-8",

@@ -102,12 +102,12 @@ def hierarchies(mountinfo: str) -> Hierarchies:
 
 def _used_controllers(v1: dict[str, Path]) -> tuple[tuple[str, Path], ...]:
     """Return the v1 controllers that are mounted and that the lab uses, with their mount points."""
-    mounted = []
+    mounted_controllers = []
     for name in (*JOB_CONTROLLERS, "pids"):
         mount_point = v1.get(name)
         if mount_point is not None:
-            mounted.append((name, mount_point))
-    return tuple(mounted)
+            mounted_controllers.append((name, mount_point))
+    return tuple(mounted_controllers)
 
 
 def recipe(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Recipe:
@@ -122,9 +122,9 @@ def recipe(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Rec
     v1 = dict(trees.v1)
     if not v1:
         return _unified(prefix, host)
-    missing = [name for name in JOB_CONTROLLERS if name not in v1]
-    if missing:
-        message = f"cgroup v1 controller {', '.join(missing)} is not mounted"
+    missing_controllers = [name for name in JOB_CONTROLLERS if name not in v1]
+    if missing_controllers:
+        message = f"cgroup v1 controller {', '.join(missing_controllers)} is not mounted"
         raise LabError(message)
     return _hybrid(trees, machine, prefix, host)
 

@@ -173,7 +173,7 @@ def mounts_below(folder: Path) -> list[str]:
     """Return the mount points in a folder, newest mount first."""
     points = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        point = line.split()[4]
+        point = line.split()[4]  # the mount point is the fifth field
         if point.startswith(f"{folder}/"):
             points.append(point)
     points.reverse()

@@ -136,9 +136,9 @@ def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names)
 
 def remove_unused(names: Names, report: Report) -> None:
     """Remove the layers that no lab of this machine has mounted, and report the mounted layers."""
-    mounted = _mounts()
+    mounted_folders = _mounts()
     for name in sorted(_last_uses()):
-        if name in mounted:
+        if name in mounted_folders:
             report(f"image layer {name} is in use")
         else:
             _remove(name, names)
@@ -151,9 +151,9 @@ def _prune(names: Names) -> None:
 
 def _remove(name: str, names: Names) -> None:
     # A folder with the name of a layer must be complete, so rename the folder before its removal.
-    removed = names.build(name)
-    (IMAGES / name).rename(removed)
-    shutil.rmtree(removed)
+    removed_folder = names.build(name)
+    (IMAGES / name).rename(removed_folder)
+    shutil.rmtree(removed_folder)
     (IMAGES / f"{name}.log").unlink(missing_ok=True)
 
 

@@ -75,8 +75,8 @@ def _longest_run(log: str) -> list[tuple[datetime, str]]:
             # Only the differences between the times matter, so they need no time zone.
             time = datetime.strptime(match["time"], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007
             runs[match["run"]].append((time, banner[0]))
-    finished = [run for run in runs.values() if run[-1][1] == _RECAP]
-    return max(finished, key=len, default=[])
+    finished_runs = [run for run in runs.values() if run[-1][1] == _RECAP]
+    return max(finished_runs, key=len, default=[])
 
 
 def choose(run: Sequence[Task], number: int, random: Random) -> list[Moment]:

@@ -87,11 +87,11 @@ def status(names: Names) -> dict[str, object]:
     lab = state.load(names)
     if lab is None:
         return {"lab": names.lab, "prefix": names.prefix, "up": False, "hosts": {}}
-    running = processes.nspawns(names)
+    running_hosts = processes.nspawns(names)
     hosts = {}
     for name, entry in lab.hosts.items():
         memory_used_mb = cgroups.memory_used_mb(names.prefix, name)
-        hosts[name] = entry | {"running": name in running, "memory_used_mb": memory_used_mb}
+        hosts[name] = entry | {"running": name in running_hosts, "memory_used_mb": memory_used_mb}
     return {
         "lab": names.lab, "prefix": names.prefix, "up": True, "network": lab.network,
         "gateway": lab.gateway, "cgroup": lab.cgroup, "image": lab.image, "hosts": hosts,
@@ -165,9 +165,9 @@ def _refuse_foreign_lab(names: Names) -> None:
 
 def _is_intact(names: Names, lab: state.State) -> bool:
     """Return whether the root of every host is still mounted. A reboot unmounts all roots."""
-    mounted = host.mounts_below(names.run)
+    mounted_folders = host.mounts_below(names.run)
     roots = {str(names.root(name)) for name in lab.hosts}
-    return roots <= set(mounted)
+    return roots <= set(mounted_folders)
 
 
 def _create_network(names: Names, topology: Topology) -> str:
@@ -226,10 +226,10 @@ def _start(names: Names, lab: state.State, name: str) -> None:
     entry = lab.hosts[name]
     recipe = recipe_of(names, name, entry)
     network.set_cable(names, entry["octet"], plugged=True)
-    placed = host.PlacedHost(
+    placed_host = host.PlacedHost(
         name=name, octet=entry["octet"], address=entry["address"], recipe=recipe
     )
-    host.boot(names, placed)
+    host.boot(names, placed_host)
 
 
 def create_host(
@@ -253,13 +253,15 @@ def wait_for_ssh(addresses: dict[str, str]) -> None:
         LabError: If a host does not answer within BOOT_TIMEOUT_S.
     """
     end = time.monotonic() + BOOT_TIMEOUT_S
-    unanswered = _hosts_without_ssh(addresses)
-    while unanswered:
+    unanswered_hosts = _hosts_without_ssh(addresses)
+    while unanswered_hosts:
         if time.monotonic() > end:
-            message = f"no ssh answer after {BOOT_TIMEOUT_S:.0f} s from {' '.join(unanswered)}"
+            message = (
+                f"no ssh answer after {BOOT_TIMEOUT_S:.0f} s from {' '.join(unanswered_hosts)}"
+            )
             raise LabError(message, "See console.log in the host's folder, or run `lab.py status`.")
         time.sleep(0.05)
-        unanswered = _hosts_without_ssh(unanswered)
+        unanswered_hosts = _hosts_without_ssh(unanswered_hosts)
 
 
 def _hosts_without_ssh(addresses: dict[str, str]) -> dict[str, str]:

@@ -20,14 +20,14 @@ LOCK = "inotify"
 def raise_limit(limit: Path = LIMIT, saved: Path = SAVED_LIMIT) -> None:
     """Save the old limit and raise the limit to LAB_LIMIT. A limit above LAB_LIMIT is kept."""
     with hold_mutex(LOCK):
-        old = int(limit.read_text())
-        if old >= LAB_LIMIT:
+        old_limit = int(limit.read_text())
+        if old_limit >= LAB_LIMIT:
             return
         saved.parent.mkdir(parents=True, exist_ok=True)
         if not saved.exists():
-            new = saved.with_suffix(".new")
-            new.write_text(str(old))
-            new.rename(saved)
+            new_file = saved.with_suffix(".new")
+            new_file.write_text(str(old_limit))
+            new_file.rename(saved)
         limit.write_text(str(LAB_LIMIT))
 
 

@@ -75,7 +75,7 @@ def in_use() -> list[str]:
     with open("/etc/resolv.conf") as lines:  # noqa: PTH123
         for line in lines:
             if line.startswith("nameserver "):
-                server = line.split()[1]
+                _, server, *_ = line.split()
                 used.append(server)
     return used
 

@@ -77,12 +77,12 @@ def is_in_cgroup_of(pid: int, prefix: str) -> bool:
 
 def nspawns(names: Names) -> dict[str, int]:
     """Return the pid of the systemd-nspawn of each running host, by the name of the host."""
-    running = {}
+    running_hosts = {}
     for pid in pids():
         root = nspawn_root(pid, names.run / "hosts")
         if root is not None:
-            running[root.parent.name] = pid
-    return running
+            running_hosts[root.parent.name] = pid
+    return running_hosts
 
 
 def init_of(nspawn: int) -> int | None:
@@ -128,10 +128,10 @@ def kill_all(is_target: Predicate, *, seconds: float) -> bool:
 
     Repeats for at most ``seconds``, because new processes may start during the search.
     """
-    excluded = ancestors()
+    excluded_pids = ancestors()
     end = time.monotonic() + seconds
     while True:
-        candidates = [pid for pid in pids() if pid not in excluded]
+        candidates = [pid for pid in pids() if pid not in excluded_pids]
         targets = [pid for pid in candidates if is_target(pid) and not _is_zombie(pid)]
         if not targets:
             return True

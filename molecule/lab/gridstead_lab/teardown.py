@@ -59,16 +59,16 @@ def tear_down(names: Names) -> bool:
 
 
 def _stop_hosts(names: Names) -> bool:
-    running = processes.nspawns(names)
-    for nspawn in running.values():
+    running_hosts = processes.nspawns(names)
+    for nspawn in running_hosts.values():
         host.power_off(names, nspawn)
     processes.wait_until_false(
-        lambda: bool(processes.nspawns(names)), seconds=SHUTDOWN_TIMEOUT_S if running else 0
+        lambda: bool(processes.nspawns(names)), seconds=SHUTDOWN_TIMEOUT_S if running_hosts else 0
     )
     if not processes.kill_all(lambda pid: _is_process_of_hosts(names, pid), seconds=KILL_TIMEOUT_S):
         message = f"could not kill the processes of {names.prefix}"
         raise LabError(message)
-    return bool(running)
+    return bool(running_hosts)
 
 
 def _works_on_lab(names: Names, pid: int) -> bool:

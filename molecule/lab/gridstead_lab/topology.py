@@ -112,8 +112,8 @@ def subset(topology: Topology, names: Iterable[str]) -> Topology:
         InvalidTopology: If ``names`` is empty or contains an unknown name.
     """
     names_of_hosts = set(names)
-    unknown = sorted(names_of_hosts - set(topology.names()))
-    _require(not unknown, f"topology has no host {', '.join(unknown)}")
+    unknown_names = sorted(names_of_hosts - set(topology.names()))
+    _require(not unknown_names, f"topology has no host {', '.join(unknown_names)}")
     _require(bool(names_of_hosts), "no hosts chosen")
     return Topology(
         hosts=tuple(host for host in topology.hosts if host.name in names_of_hosts),

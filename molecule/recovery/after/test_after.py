@@ -137,7 +137,7 @@ def uids_of(users):
     return uids
 
 
-def test_an_old_user_has_the_same_uid_and_pays_for_a_new_job(
+def test_a_restored_user_keeps_the_uid_and_pays_for_a_new_job(
     grid, site, customer, new_jobs, before
 ):
     job = new_jobs[customer.name]

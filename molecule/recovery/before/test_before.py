@@ -34,19 +34,19 @@ def read_state(lab, site, customer, numbers):
 
 def test_the_state_of_a_site_with_jobs_is_saved_before_the_backup(lab, grid, site, state_file):
     customer = site.customer("creditor")
-    paid = site.submit_hello(customer)
-    grid.wait(customer, paid, "FINISHED", timeout=180)
+    paid_job = site.submit_hello(customer)
+    grid.wait(customer, paid_job, "FINISHED", timeout=180)
     # The node does not have enough memory for both jobs, so the second job waits.
-    running = grid.submit(customer, "sleep 3000", memory_mb=1500)
-    grid.wait(customer, running, "RUNNING", timeout=180)
-    pending = grid.submit(customer, "sleep 3000", memory_mb=1500)
-    wait_until(lambda: slurm_states(lab, pending) == ["PENDING"], timeout=180)
-    grid.check_money(customer, paid)
+    running_job = grid.submit(customer, "sleep 3000", memory_mb=1500)
+    grid.wait(customer, running_job, "RUNNING", timeout=180)
+    pending_job = grid.submit(customer, "sleep 3000", memory_mb=1500)
+    wait_until(lambda: slurm_states(lab, pending_job) == ["PENDING"], timeout=180)
+    grid.check_money(customer, paid_job)
 
-    numbers = {"paid": paid, "running": running, "pending": pending}
+    numbers = {"paid": paid_job, "running": running_job, "pending": pending_job}
     state_file.write_text(json.dumps(read_state(lab, site, customer, numbers)))
 
-    saved = json.loads(state_file.read_text())
+    saved_state = json.loads(state_file.read_text())
     for name in ("output", "accounting", "associations", "users"):
-        assert saved[name], name
-    assert all(saved["journals"].values())
+        assert saved_state[name], name
+    assert all(saved_state["journals"].values())

@@ -91,8 +91,8 @@ def is_predictable(task):
 
 def test_check_mode_predicts_the_changes_of_the_run():
     check, run = runs()[:2]
-    predicted, changed = task_names(check), task_names(run)
+    predicted_tasks, changed_tasks = task_names(check), task_names(run)
 
-    assert predicted >= INSTALL_TASKS
-    assert predicted - changed == WRONGLY_PREDICTED
-    assert [task for task in changed - predicted if is_predictable(task)] == []
+    assert predicted_tasks >= INSTALL_TASKS
+    assert predicted_tasks - changed_tasks == WRONGLY_PREDICTED
+    assert [task for task in changed_tasks - predicted_tasks if is_predictable(task)] == []

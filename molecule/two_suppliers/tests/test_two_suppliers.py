@@ -132,11 +132,13 @@ def test_the_second_supplier_has_the_user_of_the_first_supplier(read_uid_on):
 def test_a_new_user_is_replicated_with_a_uid_from_the_range_of_its_supplier(
     add_user_on, read_uid_on, server
 ):
-    (other,) = {*SUPPLIERS} - {server}
+    (other_server,) = {*SUPPLIERS} - {server}
 
     address = add_user_on(server)
 
-    assert wait_for_value(lambda: read_uid_on(other, address)) == read_uid_on(server, address)
+    assert wait_for_value(lambda: read_uid_on(other_server, address)) == read_uid_on(
+        server, address
+    )
     assert read_uid_on(server, address) in UID_RANGES[server]
 
 

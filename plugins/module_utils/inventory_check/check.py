@@ -59,8 +59,8 @@ def check(
     for name in groups["all"]:
         host = Host(name, {**defaults, **variables[name]}, loader, options)
         hosts[name] = grid.with_placeholder_contract(host, groups)
-    first = next(iter(hosts.values()), None)
-    secrets_dir = first.value("gridstead_secrets_dir") if first else None
+    first_host = next(iter(hosts.values()), None)
+    secrets_dir = first_host.value("gridstead_secrets_dir") if first_host else None
     inventory = Inventory(groups, hosts, secrets_dir)
     with tempfile.TemporaryDirectory(prefix="gridstead-inventory-") as folder:
         isolated_inventory = _with_temporary_secrets(inventory, Path(folder))

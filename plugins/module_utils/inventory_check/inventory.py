@@ -92,19 +92,19 @@ class Host:
         A group that the value names is returned as ``group NAME``.
         """
         mentioned_names: set[str] = set()
-        remaining = [value]
-        while remaining:
-            part = remaining.pop()
+        remaining_values = [value]
+        while remaining_values:
+            part = remaining_values.pop()
             if isinstance(part, Mapping):
-                remaining += part.values()
+                remaining_values += part.values()
             elif isinstance(part, list | tuple):
-                remaining += part
+                remaining_values += part
             elif isinstance(part, str):
                 new_names = _names(str(part)) - mentioned_names
                 mentioned_names |= new_names
                 for name in (new_names - RUNTIME_VARIABLES) & self.variables.keys():
                     template = self.variables[name]
-                    remaining.append(template)
+                    remaining_values.append(template)
         return frozenset(mentioned_names)
 
     def number(self, name: str) -> int | None:

@@ -126,17 +126,17 @@ def _load(
     table, skipped_keys = {}, set()
     for key, template in templates.items():
         needed_names = host.mentions(template)
-        rendered = None
+        rendered_value = None
         try:
             if not needed_names & faulty_names:
-                rendered = _through_toml(key, host.templar.template(template))
+                rendered_value = _through_toml(key, host.templar.template(template))
         except AnsibleError as error:
             for fault in template_faults(host, needed_names, error):
                 yield _variable_of(service, templates, str(key)), fault
-        if rendered is None:
+        if rendered_value is None:
             skipped_keys.add(key)
         else:
-            table[key] = rendered
+            table[key] = rendered_value
     model = SERVICES[service]
     is_valid = True
     for problem in problems(model, table):

@@ -92,7 +92,7 @@ static void datagram_send(const struct options *options, const char *payload)
 	(void)close(fd);
 }
 
-/* Encode one record as a credential and send it. Runs in the grandchild. */
+/* Encode one record as a credential and send it. The grandchild calls this function. */
 static void record_send(const struct options *options, const struct report_record *record)
 {
 	char text[REPORT_SIZE];

@@ -28,24 +28,24 @@ DEVNETS = {"ours": Devnet, "unsealed": UnsealedDevnet, "1.2": PlainDevnet}
 
 
 @pytest.fixture(scope="session")
-def devnets(tmp_path_factory):
+def get_devnet(tmp_path_factory):
     """Return a function that returns a chain of ``DEVNETS``, and starts it at its first use."""
     started_devnets = {}
 
-    def get_devnet(name):
+    def get(name):
         if name not in started_devnets:
             started_devnets[name] = DEVNETS[name](tmp_path_factory.mktemp("devnet"))
         return started_devnets[name]
 
-    yield get_devnet
+    yield get
     for devnet in started_devnets.values():
         devnet.close()
 
 
 @pytest.fixture(scope="session")
-def devnet(devnets):
+def devnet(get_devnet):
     """A chain with our contracts for the whole session."""
-    return devnets("ours")
+    return get_devnet("ours")
 
 
 @contextmanager
@@ -75,9 +75,9 @@ def expected(generation):
 
 
 @pytest.fixture
-def chain(devnets, generation):
+def chain(get_devnet, generation):
     """The chain in its state after the deployment of the contracts."""
-    with restored_afterwards(devnets(generation)) as devnet:
+    with restored_afterwards(get_devnet(generation)) as devnet:
         yield devnet
 
 
@@ -110,14 +110,14 @@ def contracts_cli(chain, tmp_path, monkeypatch, capsys):
 
 
 @pytest.fixture(params=["fake", *GENERATIONS])
-def grid(request, devnets):
+def grid(request, get_devnet):
     """The grid in memory, or on a real chain of either generation."""
     if request.param == "fake":
         fake = FakeGrid()
         fake.ledger.mint(fake.customer, 10**6 * COIN)
         yield fake
         return
-    with restored_afterwards(devnets(request.param)) as devnet:
+    with restored_afterwards(get_devnet(request.param)) as devnet:
         yield RealGrid(devnet)
 
 

@@ -81,8 +81,8 @@ def test_command_sends_the_transactions_that_its_dry_run_printed(contracts_cli, 
     sent_transactions = list(map(to_transaction, result["steps"]))
     assert sent_transactions == list(map(to_transaction, plan["steps"]))
     for step, transaction in zip(result["steps"], result["transactions"], strict=True):
-        mined = chain.anvil.rpc("eth_getTransactionByHash", transaction["hash"])
-        assert mined["input"] == step["data"]
+        mined_transaction = chain.anvil.rpc("eth_getTransactionByHash", transaction["hash"])
+        assert mined_transaction["input"] == step["data"]
 
 
 def test_set_constant_prints_the_old_and_the_new_value(contracts_cli):

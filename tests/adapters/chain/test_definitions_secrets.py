@@ -45,10 +45,10 @@ def encodings(secret):
     yield quote(secret, safe="").encode()
     yield quote(secret).encode()
     for offset in range(3):
-        encoded = base64.b64encode(b"x" * offset + text)
+        encoded_text = base64.b64encode(b"x" * offset + text)
         # The first and the last four characters also depend on the text around the secret.
         start = 4 if offset else 0
-        inner = encoded[start:-4]
+        inner = encoded_text[start:-4]
         yield inner
         yield inner.translate(bytes.maketrans(b"+/", b"-_"))
 
@@ -197,8 +197,8 @@ class GraphqlClient:
     def check_storage_is_limited(self):
         """Submit large scripts, and check that the service refuses the last script."""
         command = f"echo {self._secret_texts['command']}" + "x" * 90_000
-        large = secret_workflow(self._secret_texts, steps=[{"run": {"command": command}}])
-        body = {"query": SUBMIT, "variables": {"job": large}}
+        large_workflow = secret_workflow(self._secret_texts, steps=[{"run": {"command": command}}])
+        body = {"query": SUBMIT, "variables": {"job": large_workflow}}
         for _ in range(13):  # more than ``unused_mib`` of LIMITS
             answer = self._http.post(self._url, json=body)
         assert "too many scripts" in answer.text

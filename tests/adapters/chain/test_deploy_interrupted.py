@@ -93,7 +93,7 @@ class NodeThatMinesBeforeEstimates(MiningNode):
         return super().batch(requests)
 
 
-def test_underpriced_transaction_is_replaced_with_the_same_nonce(site):
+def test_replacement_of_an_underpriced_transaction_has_its_nonce(site):
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
     (before,) = read(site.path).intents
@@ -176,7 +176,7 @@ def test_next_run_finds_created_contracts_without_receipts(site):
     site.check(site.run(site.node(ForgetfulNode)))
 
 
-def test_contracts_lost_in_a_reorg_are_created_at_the_same_addresses(site):
+def test_contracts_lost_in_a_reorg_are_created_again_at_their_old_addresses(site):
     addresses = site.run()
     site.chain.anvil.reorg(STEP_COUNT - 2)
     assert site.next_nonce() < STEP_COUNT

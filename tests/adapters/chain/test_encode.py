@@ -76,11 +76,11 @@ def decode_arguments(payload, signature):
     types = signature[signature.index("(") :]
     if types == "()":
         return ()
-    encoded = data[4:]
+    encoded_arguments = data[4:]
     if "[" in types or "string" in types:
         # The arguments are decoded as one tuple. A dynamic tuple starts with its offset.
-        encoded = (32).to_bytes(32) + encoded
-    return decode([types], encoded)[0]
+        encoded_arguments = (32).to_bytes(32) + encoded_arguments
+    return decode([types], encoded_arguments)[0]
 
 
 @pytest.mark.parametrize(

@@ -375,7 +375,7 @@ def small_blocks(paused_chain):
 
 def test_batches_use_at_most_half_the_gas_of_a_block(grid, paused_chain, wallet_sender, request):
     numbers = claim_jobs(grid, 6)
-    request.getfixturevalue("small_blocks")  # after the claim, which needs a larger block
+    request.getfixturevalue("small_blocks")  # the claim above needs a larger block
     wallet_sender.put_running(grid, *numbers)
     wallet_sender.finish()
 
@@ -387,7 +387,7 @@ def test_call_above_the_block_gas_limit_is_rejected_and_other_calls_are_sent(
     grid, paused_chain, wallet_sender, request
 ):
     first, second = claim_jobs(grid, 2)
-    request.getfixturevalue("small_blocks")  # after the claim, which needs a larger block
+    request.getfixturevalue("small_blocks")  # the claim above needs a larger block
     large_call = settlement(grid.job(first), JobState.FAILED, error="x" * 500)
     wallet_sender.outbox.put("large", large_call)
     wallet_sender.put_running(grid, second)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wallets: key files, signatures, and the recovery of a signature's signer."""
+"""Tests of wallets: key files, signatures, and the recovery of a signature's signer."""
 
 from __future__ import annotations
 
@@ -72,26 +72,26 @@ create_wallet(Path({str(key)!r}), Path({str(password)!r}), iterations={ITERATION
 
     assert result.returncode == -signal.SIGKILL
     assert not key.exists()
-    created = create_wallet(key, password, iterations=ITERATIONS)
-    assert load_wallet(key, password).address == created.address
+    created_wallet = create_wallet(key, password, iterations=ITERATIONS)
+    assert load_wallet(key, password).address == created_wallet.address
     assert {path.name for path in tmp_path.iterdir()} == {"key.json", "password"}
 
 
 def test_key_file_and_its_folder_are_synced_to_the_disk(tmp_path, password, monkeypatch):
-    synced = []
+    synced_paths = []
     fsync = os.fsync
 
     def record_and_sync(descriptor):
         is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
         key_exists = (tmp_path / "key.json").exists()
-        synced.append(("folder" if is_folder else "file", key_exists))
+        synced_paths.append(("folder" if is_folder else "file", key_exists))
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", record_and_sync)
 
     create_wallet(tmp_path / "key.json", password, iterations=ITERATIONS)
 
-    assert synced == [("file", False), ("folder", True)]
+    assert synced_paths == [("file", False), ("folder", True)]
 
 
 def test_wrong_password_is_a_config_error(tmp_path, password):

@@ -80,16 +80,16 @@ def test_database_is_migrated_once_if_several_instances_start_together(postgresq
 
 def test_exclusive_section_contains_at_most_one_thread(postgresql_url):
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
-    inside = []  # one entry for each thread in the section
+    threads_inside = []  # one entry for each thread in the section
     counts = []
 
     def enter(scripts):
         for _ in range(20):
             with scripts.exclusive():
-                inside.append(1)
-                counts.append(len(inside))
+                threads_inside.append(1)
+                counts.append(len(threads_inside))
                 scripts.holdings()
-                inside.pop()
+                threads_inside.pop()
 
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(enter, [first, second] * 10))  # list() raises the error of a failed call
@@ -133,7 +133,7 @@ def test_entering_the_section_fails_after_a_timeout_if_another_thread_is_in_it(
     close(scripts)
 
 
-def test_hanging_transaction_blocks_others_only_until_a_timeout(postgresql_url, monkeypatch):
+def test_hanging_transaction_blocks_another_instance_until_a_timeout(postgresql_url, monkeypatch):
     monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
     hung_instance = open_scripts(postgresql_url, KEY)
     other_instance = open_scripts(postgresql_url, KEY)

@@ -39,8 +39,8 @@ def target():
             connection, _ = listener.accept()
             with connection:
                 # Read until the client closes its sending direction.
-                received = b"".join(iter(lambda: connection.recv(100), b""))
-                connection.sendall(b"heard " + received)
+                received_data = b"".join(iter(lambda: connection.recv(100), b""))
+                connection.sendall(b"heard " + received_data)
 
         threading.Thread(target=serve, daemon=True).start()
         yield listener.getsockname()[1]

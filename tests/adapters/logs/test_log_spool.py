@@ -55,7 +55,7 @@ def test_chunks_are_taken_in_order_and_sent_segments_are_deleted(folder):
     assert len(list(folder.glob("*.chunks"))) == 1  # the segment for the next chunks
 
 
-def test_take_returns_the_same_chunks_until_done(folder):
+def test_take_returns_the_oldest_chunks_again_until_they_are_done(folder):
     spool = Spool(folder)
     spool.put(b"one", Stream.STDOUT)
 
@@ -67,11 +67,11 @@ def test_take_returns_the_same_chunks_until_done(folder):
 @pytest.mark.usefixtures("small_segments")
 @pytest.mark.parametrize("missing_bytes", [0, 1, 22, 30])
 def test_next_process_continues_with_the_chunks_that_were_not_sent(folder, missing_bytes):
-    first = Spool(folder)
+    first_spool = Spool(folder)
     for number in range(1, 21):
-        first.put(b"%d" % number * 10, Stream.STDOUT)
-    first.take()
-    first.done()
+        first_spool.put(b"%d" % number * 10, Stream.STDOUT)
+    first_spool.take()
+    first_spool.done()
     # A killed process can leave a truncated chunk at the end of the last segment.
     last_segment = max(folder.glob("*.chunks"))
     if missing_bytes < last_segment.stat().st_size:
@@ -87,7 +87,7 @@ def test_next_process_continues_with_the_chunks_that_were_not_sent(folder, missi
         assert data == b"%d" % number * 10
     numbers = [number for number, _ in old_chunks] + [last_number]
     assert numbers == sorted(set(numbers))
-    assert second._writer == first._writer
+    assert second._writer == first_spool._writer
 
 
 def test_full_spool_drops_lines_and_reports_their_number(folder):

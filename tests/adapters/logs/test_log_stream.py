@@ -220,7 +220,7 @@ class TestPump:
             (Stream.STDOUT, b"4"), (Stream.STDERR, b"end"),
         ])  # fmt: skip
 
-    def test_one_stream_can_end_before_the_other(self, spool):
+    def test_stdout_can_end_before_stderr(self, spool):
         out_reader, out_writer = os.pipe()
         err_reader, err_writer = os.pipe()
         null = os.open(os.devnull, os.O_WRONLY)

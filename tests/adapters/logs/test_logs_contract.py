@@ -33,8 +33,8 @@ def chunk(data, timestamp_ns=1, **fields):
 def lines(logs, log=LOG, after=0):
     """Return the lines of a log after a position."""
     result = []
-    for stored in logs.read(log, after=after):
-        result += to_lines(stored.chunk.data)
+    for chunk in logs.read(log, after=after):
+        result += to_lines(chunk.chunk.data)
     return result
 
 

@@ -41,7 +41,7 @@ def clock():
     return FakeClock()
 
 
-class Modules:
+class ModuleFetcher:
     """The adapter under test, with a method that adds the server's host to a module's source."""
 
     def __init__(self, server, clock, ca_file):
@@ -61,5 +61,5 @@ class Modules:
 
 
 @pytest.fixture
-def modules(server, clock, certificates):
-    return Modules(server, clock, certificates[1])
+def fetcher(server, clock, certificates):
+    return ModuleFetcher(server, clock, certificates[1])

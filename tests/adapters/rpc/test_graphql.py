@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import httpx
 import pytest
 from tests.adapters.rpc.conftest import (
@@ -283,8 +285,7 @@ class TestServer:
         assert response.json()["errors"][0]["message"]
 
     def test_port_in_use_is_a_config_error(self, servers, server_tls, capfd):
-        # https://localhost:PORT/graphql
-        port = int(servers.url.split(":")[2].split("/")[0])
+        port = urlsplit(servers.url).port
 
         with pytest.raises(ConfigError, match="could not listen"):
             graphql_server(

@@ -76,11 +76,11 @@ class TestLimits:
         url = f"https://localhost:{server.start()}/graphql"
 
         with new_http_client(ca) as http:
-            first = http.post(url, content=b"x" * 600_000)
+            first_answer = http.post(url, content=b"x" * 600_000)
             second = http.post(url, content=b"x" * 600_000)
 
         server.stop()
-        assert first.status_code == 413  # larger than a single request may be
+        assert first_answer.status_code == 413  # larger than a single request may be
         assert second.status_code == 429
 
     def test_stored_size_counts_towards_the_upload_limit(self, servers, server_tls, ca):

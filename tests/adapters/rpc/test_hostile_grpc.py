@@ -100,8 +100,8 @@ def _faulty_bytes(random, request):
         case 0:
             return data[:position]
         case 1:
-            inserted = random.randbytes(random.choice([1, 5, 50]))
-            return data[:position] + inserted + data[position:]
+            inserted_bytes = random.randbytes(random.choice([1, 5, 50]))
+            return data[:position] + inserted_bytes + data[position:]
         case 2:
             return data + _malformed_field(random)
         case 3:

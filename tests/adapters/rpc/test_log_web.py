@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import time
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import httpx
 import pytest
@@ -272,8 +272,7 @@ class TestRefusals:
             assert response.status_code == status
 
     def test_port_in_use_is_a_config_error(self, web_logger, server_tls, service):
-        # https://localhost:PORT/...
-        port = int(web_logger.url.split(":")[2].split("/")[0])
+        port = urlsplit(web_logger.url).port
         server = LoggerServer(
             "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=port, origins=(PORTAL,))
         )

@@ -148,7 +148,7 @@ class TestScript:
         assert code == 4
         assert {"one", "y", "last", "worst"} == set(output.splitlines())
         query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
-        streams = {}  # by line
+        streams = {}  # the stream of each line
         for block in client.read(query, now=clock.now(), sign=owner.sign):
             streams |= dict.fromkeys(block.lines, block.stream)
         assert (streams[b"last"], streams[b"worst"]) == (Stream.STDOUT, Stream.STDERR)

@@ -185,7 +185,11 @@ class TestOldClients:
                 until_now=True,
             )
             # The logger resumes at the start of a chunk. The reader skips the lines that it has.
-            return [later.data for later in stub.Read(request) if later.line > response.line]
+            return [
+                later_line.data
+                for later_line in stub.Read(request)
+                if later_line.line > response.line
+            ]
 
         first, second, third = itertools.islice(responses, 3)
 

@@ -118,16 +118,16 @@ def test_streams_per_owner_are_limited(  # noqa: PLR0917 # fixtures
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     client = LoggerClient(GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate))
     client.write(access, [Chunk(data=b"one", timestamp_ns=1)])
-    first = follow(client, owner, clock)
+    first_reader = follow(client, owner, clock)
     second = follow(client, owner, clock)
-    next(first)
+    next(first_reader)
     next(second)
 
     with pytest.raises(LoggerUnavailable, match="too many readers"):
         next(follow(client, owner, clock))
 
     # The logger needs a short time to notice that the client has closed a stream.
-    first.close()
+    first_reader.close()
     wait_until(lambda: is_accepted(follow(client, owner, clock)))
     second.close()
     client.close()

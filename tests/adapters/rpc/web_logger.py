@@ -12,7 +12,7 @@ from gridstead.adapters.channel import GrpcPeer
 
 PORTAL = "https://portal.example"
 TEXT, BINARY = "application/grpc-web-text", "application/grpc-web+proto"
-TRAILER_FLAG = 0x80  # of the frame with the trailers
+TRAILER_FLAG = 0x80  # the flag of the frame with the trailers
 
 
 class WebLogger:

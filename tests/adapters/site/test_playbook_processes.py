@@ -28,6 +28,8 @@ LOCAL_HOST = {
     "ansible_connection": "local",
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
 }
+# The command writes the id of the run, which is in GRIDSTEAD_STOP, to the file started. Then it
+# waits.
 PLAYBOOK = """
 - name: Run a long task
   hosts: all
@@ -66,6 +68,7 @@ class KillWhileTaskRuns(Stop):
 
     @property
     def requests(self):
+        # AnsiblePlaybooks reads this property repeatedly while the playbook runs.
         if self._start_file.exists():
             for pid in ansible_pids():
                 os.kill(pid, signal.SIGKILL)

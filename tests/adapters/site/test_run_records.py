@@ -49,13 +49,13 @@ def test_records_are_readable_only_by_their_owner(tmp_path):
 
 
 def test_two_records_with_the_same_id_are_read_newest_first(tmp_path):
-    first = record(1)
-    second = replace(first, outcome=RunOutcome.SUCCEEDED)
+    first_record = record(1)
+    second = replace(first_record, outcome=RunOutcome.SUCCEEDED)
     records = RunRecordFiles(tmp_path)
-    records.add(first)
+    records.add(first_record)
     records.add(second)
 
-    assert records.all() == (second, first)
+    assert records.all() == (second, first_record)
 
 
 def test_damaged_record_is_refused(tmp_path):

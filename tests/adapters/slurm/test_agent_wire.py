@@ -183,10 +183,10 @@ def test_malformed_job_key_is_refused(connection, job_key):
 def test_accounting_query_for_names_that_are_not_names_of_grid_jobs_is_refused(connection, names):
     client = connection.supervisor()
 
-    with pytest.raises(grpc.RpcError) as raised:
+    with pytest.raises(grpc.RpcError) as error:
         client._stub.Accounting(pb.AccountingRequest(names=names), timeout=9)
 
-    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 def test_a_submission_as_root_is_rejected(connection):
@@ -245,17 +245,17 @@ def test_the_gate_of_an_unknown_user_has_no_linux_account(connection):
 
 def test_datagram_is_received_with_its_source_address():
     received_datagrams = []
-    arrived = threading.Event()
+    has_arrived = threading.Event()
 
     def receive(datagram, source):
         received_datagrams.append((datagram, source))
-        arrived.set()
+        has_arrived.set()
 
     receiver = DatagramReceiver("127.0.0.1:0", receive)
     receiver.start()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.sendto(b"hello", ("127.0.0.1", receiver.port))
-    assert arrived.wait(10)
+    assert has_arrived.wait(10)
     receiver.check()
     receiver.stop()
 

@@ -62,14 +62,14 @@ def test_reports_and_their_sequence_numbers_survive_a_restart(tmp_path, clock, s
     store.add([hint(1)])
     (before,) = store.list_after(0, wait_s=0)
 
-    reopened = SqliteReports(tmp_path / "reports.db", clock)
-    reopened.add([hint(2)])
+    reopened_reports = SqliteReports(tmp_path / "reports.db", clock)
+    reopened_reports.add([hint(2)])
 
-    first, second = reopened.list_after(0, wait_s=0)
+    first, second = reopened_reports.list_after(0, wait_s=0)
     assert job_ids([first, second]) == [1, 2]
     assert first.sequence == before.sequence
     assert second.sequence > before.sequence
-    reopened.close()
+    reopened_reports.close()
 
 
 def test_sequence_numbers_of_a_new_file_exceed_those_of_a_lost_file(tmp_path, clock, store):
@@ -128,11 +128,11 @@ def test_lines_are_returned_by_every_call_until_they_are_removed(spool_file):
     spool_file.write_text("a\n")
     FileSpool(spool_file).read_lines()
 
-    restarted = FileSpool(spool_file)
-    assert restarted.read_lines() == ("a",)
-    assert restarted.read_lines() == ("a",)
-    restarted.remove_lines(rejected=[])
-    assert restarted.read_lines() == ()
+    restarted_spool = FileSpool(spool_file)
+    assert restarted_spool.read_lines() == ("a",)
+    assert restarted_spool.read_lines() == ("a",)
+    restarted_spool.remove_lines(rejected=[])
+    assert restarted_spool.read_lines() == ()
 
 
 def test_lines_written_during_a_read_are_returned_later(spool_file):

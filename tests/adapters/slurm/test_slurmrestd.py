@@ -244,7 +244,7 @@ def test_an_unknown_association_raises_association_unknown(setup):
         (503, {"errors": []}),
     ],
 )
-def test_any_other_answer_raises_scheduler_unavailable(setup, answer):
+def test_answer_that_is_neither_success_nor_rejection_raises_scheduler_unavailable(setup, answer):
     setup.prepare(answer)
 
     with pytest.raises(SchedulerUnavailable) as raised:
@@ -258,7 +258,7 @@ def test_any_other_answer_raises_scheduler_unavailable(setup, answer):
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
 def test_a_missing_socket_raises_scheduler_unavailable(tmp_path, setup):
-    rest = LocalSlurm(
+    unreachable_slurm = LocalSlurm(
         runner=setup,
         socket=tmp_path / "none",
         clock=FakeClock(),
@@ -268,7 +268,7 @@ def test_a_missing_socket_raises_scheduler_unavailable(tmp_path, setup):
     )
 
     with pytest.raises(SchedulerUnavailable):
-        rest.submit(SUBMISSION)
+        unreachable_slurm.submit(SUBMISSION)
 
 
 def test_cancel_and_extend_ignore_ended_and_unknown_jobs(setup):
@@ -287,7 +287,7 @@ def test_cancel_and_extend_ignore_ended_and_unknown_jobs(setup):
     assert extend_body == {"time_limit": {"set": True, "infinite": False, "number": 9}}
 
 
-def test_any_other_failure_of_cancel_raises_scheduler_unavailable(setup):
+def test_communication_error_of_cancel_raises_scheduler_unavailable(setup):
     setup.prepare((500, errors(1801)))
 
     with pytest.raises(SchedulerUnavailable):
@@ -308,7 +308,7 @@ def test_an_unknown_release_of_slurm_raises_config_error(setup):
 @pytest.mark.parametrize(
     "answer",
     [
-        (200, {"errors": [], "meta": {"slurm": {"release": "25.05.1"}}}),  # after an upgrade
+        (200, {"errors": [], "meta": {"slurm": {"release": "25.05.1"}}}),  # Slurm was upgraded
         (404, b"Unable find requested URL"),  # the new release has another data parser
     ],
 )

@@ -22,6 +22,7 @@ class MemoryStore:
         self._cursors = {}
 
     def cursor(self, name):
+        """Return the stored position of the reader of the chain with this name."""
         return self._cursors.setdefault(name, MemoryCursor())
 
     def restart(self):
@@ -45,6 +46,7 @@ class SqlStore:
         self.outbox = SqlOutbox(self.database, self.clock)
 
     def cursor(self, name):
+        """Return the stored position of the reader of the chain with this name."""
         return SqlCursor(self.database, name)
 
     def restart(self):

@@ -35,12 +35,12 @@ def test_invalid_url_is_refused(url):
 
 
 def test_store_that_is_already_open_is_refused(url):
-    first = Database(url)
+    first_database = Database(url)
 
     with pytest.raises(ConfigError, match="another process"):
         Database(url)
 
-    first.close()
+    first_database.close()
     Database(url).close()
 
 
@@ -133,7 +133,7 @@ def run_in_threads(function, names):
         thread.join()
 
 
-def test_threads_can_write_at_the_same_time(url):
+def test_several_threads_can_write_at_once(url):
     database = Database(url)
     outbox = SqlOutbox(database, FakeClock())
 

@@ -94,12 +94,12 @@ def test_add_stores_several_transactions_and_marks_their_entries_sent(store):
     for number in range(3):
         store.outbox.put(f"key-{number}", ClaimJobs(limit=1))
     first, _, third = store.outbox.open_entries()
-    signed = (transaction(4, first.id), transaction(5), transaction(6, third.id))
+    signed_transactions = (transaction(4, first.id), transaction(5), transaction(6, third.id))
 
-    store.outbox.add(ACCOUNT, *signed)
+    store.outbox.add(ACCOUNT, *signed_transactions)
     store.restart()
 
-    assert store.outbox.open_transactions(ACCOUNT) == signed
+    assert store.outbox.open_transactions(ACCOUNT) == signed_transactions
     assert open_states(store) == [SendState.SENT, SendState.QUEUED, SendState.SENT]
 
 

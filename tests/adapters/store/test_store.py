@@ -112,8 +112,8 @@ def test_reason_with_nul_can_be_stored(store):
     """A store may remove the NUL character."""
     store.journal.append([entry(EntryKind.SUBMIT_REJECTED, reason="no\0 such")])
 
-    (stored,) = store.journal.open_entries()
-    assert stored.reason.replace("\0", "") == "no such"
+    (stored_entry,) = store.journal.open_entries()
+    assert stored_entry.reason.replace("\0", "") == "no such"
 
 
 def test_cursor_is_empty_at_the_start(store):

@@ -30,6 +30,7 @@ def store(request, tmp_path):
 
 
 def test_open_journal_entries_are_read(store):
+    # The stores contain one job per kind of entry, with the numbers 1, 2, and so on.
     expected = []
     for number, kind in enumerate(EntryKind, 1):
         if kind is not EntryKind.CLOSED:
@@ -55,7 +56,8 @@ def test_states_of_calls_are_read(store):
 
 
 def test_transactions_are_read(store):
-    assert store.outbox.open_transactions(ACCOUNT) == (transaction(7, 1, 2),)
+    entry_ids = (1, 2)
+    assert store.outbox.open_transactions(ACCOUNT) == (transaction(7, *entry_ids),)
 
 
 def test_cursor_is_read(store):

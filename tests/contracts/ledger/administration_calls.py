@@ -96,8 +96,10 @@ class AdministrationCalls:
         """Grant, revoke or renounce a role."""
         contract = self._random.choice([GRID, MANAGER])
         role = self._random.choice([ADMIN_ROLE, META_SCHEDULER_ROLE])
-        privileged = {self._accounts.admin.address, self._accounts.operator.address}
-        accounts = sorted({wallet.address for wallet in self._accounts.wallets} - privileged)
+        privileged_addresses = {self._accounts.admin.address, self._accounts.operator.address}
+        accounts = sorted(
+            {wallet.address for wallet in self._accounts.wallets} - privileged_addresses
+        )
         members = self._model.state.members
         holders = [account for account in accounts if (contract, role, account) in members]
         if not holders or self._random.random() < 0.2:

@@ -40,9 +40,9 @@ def increase_allowance(model: ContractModel, spender: str, amount: int) -> None:
 
 def decrease_allowance(model: ContractModel, spender: str, amount: int) -> None:
     """Decrease an allowance for the caller's credits."""
-    allowed = allowance(model, model.sender, spender)
-    require(allowed >= amount, "ERC20: decreased allowance below zero")
-    _allow(model, model.sender, spender, allowed - amount)
+    allowed_amount = allowance(model, model.sender, spender)
+    require(allowed_amount >= amount, "ERC20: decreased allowance below zero")
+    _allow(model, model.sender, spender, allowed_amount - amount)
 
 
 def mint(model: ContractModel, account: str, amount: int) -> None:

@@ -86,9 +86,9 @@ def top_up_delegate(model: ContractModel, job_id: bytes) -> None:
         raise Refused("NoSpendingAuthority")
     steps.require_top_up_allowed(job)
     slice_min = model.state.constants["topUpSliceDurationMin"]
-    remaining = steps.remaining_minutes(model, job)
-    if remaining > slice_min:
-        raise Refused("RemainingTimeAboveLimit", remaining, slice_min)
+    remaining_minutes = steps.remaining_minutes(model, job)
+    if remaining_minutes > slice_min:
+        raise Refused("RemainingTimeAboveLimit", remaining_minutes, slice_min)
     steps.top_up(model, job, job.customer, slice_min * job.price)
 
 

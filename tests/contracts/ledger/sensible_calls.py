@@ -140,9 +140,11 @@ class SensibleCalls:
 
     def match_many(self) -> Call:
         """Match all pending jobs, usually with a valid price limit."""
-        pending = self._jobs(JobState.PENDING)
+        pending_jobs = self._jobs(JobState.PENDING)
         provider = self._schedulable_provider()
-        matches = [(job.id, provider, self._draw_price_limit(job, provider)) for job in pending]
+        matches = [
+            (job.id, provider, self._draw_price_limit(job, provider)) for job in pending_jobs
+        ]
         return Call(
             self._operator, GRID, "metaScheduleMany", (self._shuffled("metaScheduleMany", matches),)
         )
@@ -256,8 +258,8 @@ class SensibleCalls:
 
     def expire_cancelled(self) -> Call:
         """Expire a running job whose customer requested to cancel it. Times as in ``expire``."""
-        cancelled = [job for job in self._jobs(JobState.RUNNING) if job.cancel_requested]
-        return self._expiry_call(self._choice(cancelled))
+        cancelled_jobs = [job for job in self._jobs(JobState.RUNNING) if job.cancel_requested]
+        return self._expiry_call(self._choice(cancelled_jobs))
 
     def _expiry_call(self, job: Job) -> Call:
         call_time = steps.expiry(self._model, job) + self._random.randint(0, 1)
@@ -281,10 +283,10 @@ class SensibleCalls:
         return self._random.choice(candidates)
 
     def _jobs(self, *states: JobState) -> list[Job]:
-        selected: list[Job] = []
+        selected_jobs: list[Job] = []
         for state in states:
-            selected += [job for job in self._model.state.jobs.values() if job.state is state]
-        return selected
+            selected_jobs += [job for job in self._model.state.jobs.values() if job.state is state]
+        return selected_jobs
 
     def _job(self, *states: JobState) -> Job:
         return self._choice(self._jobs(*states))

@@ -262,11 +262,11 @@ def test_content_of_a_workflow_is_not_logged(capsys):
     )
     answer = definitions_setup.service.get_sbatch(definitions_setup.request())
 
-    printed = capsys.readouterr().out
-    assert "workflow_stored" in printed
-    assert "script_given" in printed
-    assert "very-secret" not in printed
-    assert answer.log_write_token not in printed
+    printed_text = capsys.readouterr().out
+    assert "workflow_stored" in printed_text
+    assert "script_given" in printed_text
+    assert "very-secret" not in printed_text
+    assert answer.log_write_token not in printed_text
 
 
 def test_short_key_causes_a_configuration_error():

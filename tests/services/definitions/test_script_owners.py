@@ -34,15 +34,15 @@ def test_customer_of_the_first_job_on_the_chain_owns_a_script_before_any_request
     definitions_setup.service = new_service(
         definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=KEY
     )
-    first = definitions_setup.job
+    first_job = definitions_setup.job
     second = replace(
-        first,
-        id=replace(first.id, number=6),
+        first_job,
+        id=replace(first_job.id, number=6),
         customer=outsider.address,
         provider=outsider.address,
     )
     definitions_setup.ledger.jobs = lambda job_ids, *, at_block: {
-        job_id(5): first,
+        job_id(5): first_job,
         job_id(6): second,
     }
 

@@ -57,7 +57,7 @@ def line(data):
     return Chunk(data=data, timestamp_ns=1)
 
 
-def test_token_is_valid_for_no_other_log(service, owner, permit):
+def test_token_of_one_log_is_refused_for_another_log(service, owner, permit):
     token = write_token(KEY, permit)
     other_owner, other_name = "0x" + "01" * 20, NAME + "0"
 

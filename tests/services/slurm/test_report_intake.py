@@ -105,21 +105,21 @@ def test_reports_are_accepted_again_after_a_flood(setup):
 
 
 def test_spool_records_are_stored_and_malformed_lines_are_rejected(setup):
-    malformed = [
+    malformed_lines = [
         completion_line()[:40],
         completion_line(version=2),
         "[]",
         completion_line(slurm_job_id=None),
     ]
     without_job_key = completion_line(slurm_job_id=13, admin_comment=None)
-    setup.spool.lines = [completion_line(), *malformed, without_job_key]
+    setup.spool.lines = [completion_line(), *malformed_lines, without_job_key]
 
     setup.intake.tick()
 
     assert setup.reports.hints == [
         Hint(event="record", slurm_job_id=12, uid=200001, occurred_at=1790000060)
     ]
-    assert setup.spool.rejected == malformed
+    assert setup.spool.rejected == malformed_lines
     assert setup.spool.lines == []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The submitter, which submits several jobs at the same time.
+"""Tests of the submitter, which submits several jobs at the same time.
 
 A customer's gate is the check that the customer's user and directories exist at the site. The gate
 is open if they exist.

@@ -25,12 +25,13 @@ class RevertingAccount(FakeAccount):
     reverts_claims = False
 
     def gas(self, batches, *, available_gas):
-        reverted = TransactionReverted("ClaimJobs", "ProviderNotJoined")
-        limits = list(super().gas(batches, available_gas=available_gas))
+        # The result of a batch is its gas limit, or the error of its simulation.
+        error = TransactionReverted("ClaimJobs", "ProviderNotJoined")
+        results = list(super().gas(batches, available_gas=available_gas))
         for index, calls in enumerate(batches):
             if self.reverts_claims and calls and isinstance(calls[0], ClaimJobs):
-                limits[index] = reverted
-        return tuple(limits)
+                results[index] = error
+        return tuple(results)
 
 
 def settlement(job, state=JobState.FINISHED):
@@ -46,10 +47,10 @@ def settlement(job, state=JobState.FINISHED):
 
 
 class HastyLedger(FakeLedger):
-    """A chain whose node may apply the next block before it has mined the block.
+    """A chain whose node can answer a read at the newest block with the state of the next block.
 
     Attributes:
-        is_hasty: Whether a read at the newest block returns the state of the next block.
+        is_hasty: Whether the node answers in this way.
     """
 
     is_hasty = False
@@ -63,13 +64,13 @@ class HastyLedger(FakeLedger):
 
     def _next_state(self):
         """Return the state of the next block without mining the block."""
-        saved = self._state, self.pool, self._events
+        saved_fields = self._state, self.pool, self._events
         self._state = copy.deepcopy(self._state)
         self.pool = dict(self.pool)
         self._events = []
         self._include()
         state = self._state
-        self._state, self.pool, self._events = saved
+        self._state, self.pool, self._events = saved_fields
         return state
 
 
@@ -92,7 +93,7 @@ class WalletSender:
             ledger=self.ledger,
             account=self.account,
             outbox=self.outbox,
-            transactions=self.outbox,
+            transactions=self.outbox,  # MemoryOutbox implements both ports
         )
         self.sender = Sender(ports, DispatchPolicy(**fields))
 
@@ -129,7 +130,10 @@ class WalletSender:
         return [transaction for _, transaction in self.outbox.signed]
 
     def open_transactions(self):
-        """Return the transactions of the nonces that the sender has not closed."""
+        """Return the transactions whose nonces are not closed.
+
+        The sender closes a nonce when a transaction with the nonce is final.
+        """
         transactions = []
         for account, transaction in self.outbox.signed:
             if (account, transaction.nonce) not in self.outbox.closed:

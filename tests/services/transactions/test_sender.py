@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rare cases of the sender, with fakes. tests/adapters/chain has the common cases on anvil."""
+"""Tests of rare cases of the sender. tests/adapters/chain tests the common cases on anvil."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_stuck_call_that_would_revert_now_is_replaced_by_an_empty_transaction(wa
     assert wallet_sender.ledger._state.nonces[PROVIDER] == 1
 
 
-def test_unknown_transaction_of_the_same_nonce_in_the_pool_is_replaced(wallet_sender):
+def test_unknown_transaction_in_the_pool_with_the_nonce_of_a_call_is_replaced(wallet_sender):
     """After a loss of the store, the node may still have a transaction that was signed before."""
     wallet_sender.put_running()
     send_unknown_transaction(wallet_sender)

@@ -67,7 +67,7 @@ COMMANDS_THAT_READ_A_WORKFLOW = [
 
 
 @pytest.fixture
-def workflow(tmp_path):
+def write_workflow(tmp_path):
     """Return a function that writes a workflow file and returns its path."""
 
     def write(content):
@@ -82,7 +82,7 @@ def workflow(tmp_path):
 
 
 @pytest.fixture
-def settings(tmp_path):
+def write_settings(tmp_path):
     """Return a function that writes a settings file and returns its path."""
 
     def write(text):
@@ -95,10 +95,10 @@ def settings(tmp_path):
 
 @pytest.mark.parametrize("command", COMMANDS_THAT_READ_A_WORKFLOW)
 @pytest.mark.parametrize("case", BAD_WORKFLOWS)
-def test_invalid_workflow_is_refused_locally(gridstead, workflow, command, case):
+def test_invalid_workflow_is_refused_locally(gridstead, write_workflow, command, case):
     content, expected = BAD_WORKFLOWS[case]
 
-    result = gridstead(*command, workflow(content))
+    result = gridstead(*command, write_workflow(content))
 
     assert result.code == INPUT_EXIT
     assert result.out == ""
@@ -107,8 +107,8 @@ def test_invalid_workflow_is_refused_locally(gridstead, workflow, command, case)
     assert len(result.err) < 2000
 
 
-def test_all_errors_of_a_workflow_are_printed(gridstead, workflow):
-    file = workflow(VALID_WORKFLOW.replace("tasks: 1", "taks: 1"))
+def test_all_errors_of_a_workflow_are_printed(gridstead, write_workflow):
+    file = write_workflow(VALID_WORKFLOW.replace("tasks: 1", "taks: 1"))
 
     result = gridstead("workflow", "validate", file)
 
@@ -118,8 +118,8 @@ def test_all_errors_of_a_workflow_are_printed(gridstead, workflow):
 
 
 @pytest.fixture
-def workflow_with_misplaced_field(workflow):
-    return workflow(VALID_WORKFLOW + "network: host\n")
+def workflow_with_misplaced_field(write_workflow):
+    return write_workflow(VALID_WORKFLOW + "network: host\n")
 
 
 def test_misplaced_field_is_a_warning(gridstead, workflow_with_misplaced_field):
@@ -144,8 +144,8 @@ def test_misplaced_field_is_an_error_with_strict_option(
     assert "steps[].run.network" in result.err
 
 
-def test_error_is_json_with_json_option(gridstead, workflow):
-    file = workflow(VALID_WORKFLOW.replace("64", "-64"))
+def test_error_is_json_with_json_option(gridstead, write_workflow):
+    file = write_workflow(VALID_WORKFLOW.replace("64", "-64"))
 
     result = gridstead("workflow", "validate", file, "--json")
 
@@ -167,8 +167,8 @@ def test_unreadable_workflow_is_refused(gridstead, file):
 @pytest.mark.parametrize(
     "amount", ["", "-5", "abc", "1e3", "nan", "0.0000000000000000001", "9" * 61, str(2**256)]
 )
-def test_invalid_amount_is_refused_locally(gridstead, workflow, amount):
-    result = gridstead("submit", workflow(VALID_WORKFLOW), f"--credits={amount}")
+def test_invalid_amount_is_refused_locally(gridstead, write_workflow, amount):
+    result = gridstead("submit", write_workflow(VALID_WORKFLOW), f"--credits={amount}")
 
     assert result.code == INPUT_EXIT
     assert "invalid amount of credits" in result.err
@@ -186,8 +186,8 @@ def test_invalid_amount_is_refused_locally(gridstead, workflow, amount):
         (["--exit-code"], "needs --watch"),
     ],
 )
-def test_invalid_option_is_refused_locally(gridstead, workflow, options, expected):
-    result = gridstead("submit", workflow(VALID_WORKFLOW), "--credits", "100", *options)
+def test_invalid_option_is_refused_locally(gridstead, write_workflow, options, expected):
+    result = gridstead("submit", write_workflow(VALID_WORKFLOW), "--credits", "100", *options)
 
     assert result.code == INPUT_EXIT
     assert expected in result.err
@@ -200,8 +200,8 @@ def test_invalid_option_is_refused_locally(gridstead, workflow, options, expecte
         "tasks: 1000000, cpusPerTask: 1, memPerCpu: 2147483647",
     ],
 )
-def test_too_many_resources_are_refused_locally(gridstead, workflow, resources):
-    file = workflow(VALID_WORKFLOW.replace(VALID_RESOURCES, resources))
+def test_too_many_resources_are_refused_locally(gridstead, write_workflow, resources):
+    file = write_workflow(VALID_WORKFLOW.replace(VALID_RESOURCES, resources))
 
     result = gridstead("submit", file, "--credits", "100")
 
@@ -259,8 +259,8 @@ def test_missing_settings_file_is_an_error_with_a_hint(gridstead):
         ("[chain]", "[chain]\nx = " + "[" * 5000, "is not TOML"),
     ],
 )
-def test_error_in_client_settings_names_the_key(gridstead, settings, before, after, expected):
-    file = settings(CLIENT_SETTINGS.replace(before, after))
+def test_error_in_client_settings_names_the_key(gridstead, write_settings, before, after, expected):
+    file = write_settings(CLIENT_SETTINGS.replace(before, after))
     for command in (("job", "list"), ("check-config", "client")):
         result = gridstead(*command, "--config", file)
 
@@ -277,8 +277,8 @@ def test_settings_that_are_not_utf8_are_refused(gridstead, tmp_path):
     assert result.code == CONFIG_EXIT
 
 
-def test_valid_client_settings_pass_the_check(gridstead, settings):
-    file = settings(CLIENT_SETTINGS)
+def test_valid_client_settings_pass_the_check(gridstead, write_settings):
+    file = write_settings(CLIENT_SETTINGS)
 
     result = gridstead("check-config", "client", "--config", file, "--json")
 
@@ -287,8 +287,8 @@ def test_valid_client_settings_pass_the_check(gridstead, settings):
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_error_in_service_settings_names_the_key(gridstead, settings, service):
-    file = settings("log_levle = 'info'\n")
+def test_error_in_service_settings_names_the_key(gridstead, write_settings, service):
+    file = write_settings("log_levle = 'info'\n")
     for command in (("check-config", service), (service, "run")):
         result = gridstead(*command, "--config", file)
 

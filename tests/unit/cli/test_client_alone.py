@@ -66,18 +66,18 @@ def normalized(name: str) -> str:
 def distributions(requirements: Iterable[str]) -> set[str]:
     """Return the distributions that the requirements install, including requested extras."""
     # Pairs of a distribution and one of its requested extras. The extra "" is the distribution.
-    visited: set[tuple[str, str]] = set()
-    pending = [(Requirement(text), "") for text in requirements]
-    while pending:
-        requirement, extra = pending.pop()
+    visited_requirements: set[tuple[str, str]] = set()
+    pending_requirements = [(Requirement(text), "") for text in requirements]
+    while pending_requirements:
+        requirement, extra = pending_requirements.pop()
         if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
             continue
         name = normalized(requirement.name)
         for wanted_extra in {"", *requirement.extras}:
-            if (name, wanted_extra) not in visited:
-                visited.add((name, wanted_extra))
-                pending += [(needed, wanted_extra) for needed in requirements_of(name)]
-    return {name for name, _ in visited}
+            if (name, wanted_extra) not in visited_requirements:
+                visited_requirements.add((name, wanted_extra))
+                pending_requirements += [(needed, wanted_extra) for needed in requirements_of(name)]
+    return {name for name, _ in visited_requirements}
 
 
 def requirements_of(name: str) -> Iterator[Requirement]:
@@ -91,12 +91,12 @@ def requirements_of(name: str) -> Iterator[Requirement]:
 @pytest.fixture(scope="module")
 def blocked():
     """Return the top-level modules of the packages that the client does not need."""
-    needed = distributions(PROJECT["dependencies"])
+    needed_distributions = distributions(PROJECT["dependencies"])
     modules = set()
     for module, owners in packages_distributions().items():
         if module.startswith("gridstead"):
             continue
-        needed_owners = needed.intersection(map(normalized, owners))
+        needed_owners = needed_distributions.intersection(map(normalized, owners))
         if not needed_owners:
             modules.add(module)
     return modules

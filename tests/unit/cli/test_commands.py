@@ -55,7 +55,7 @@ def test_command_of_another_distribution_is_listed_with_the_summary_of_the_comma
     assert f"  cvmfs             {summary}\n" in result.out
 
 
-def test_list_of_commands_imports_no_other_distribution(gridstead, broken_distribution):
+def test_list_of_commands_imports_no_optional_distribution(gridstead, broken_distribution):
     result = gridstead("--help")
 
     assert result.code == 0
@@ -73,7 +73,7 @@ def test_command_of_a_missing_distribution_reports_its_name(gridstead, no_distri
     assert result.err.startswith("error: gridstead-cvmfs is not installed\n")
 
 
-def test_help_works_without_other_distributions(gridstead, no_distributions):
+def test_help_works_if_no_optional_distribution_is_installed(gridstead, no_distributions):
     result = gridstead("--help")
 
     assert result.code == 0

@@ -62,11 +62,13 @@ def connections(monkeypatch):
 
 def drain():
     """Read the whole output of a job. Return the JobOutput and the lines that it printed."""
-    printed = []
-    output = JobOutput(CLIENT_SETTINGS, None, lambda line: printed.append((line.number, line.data)))
+    printed_lines = []
+    output = JobOutput(
+        CLIENT_SETTINGS, None, lambda line: printed_lines.append((line.number, line.data))
+    )
     output.drain()
     output.stop()
-    return output, printed
+    return output, printed_lines
 
 
 def test_broken_stream_is_resumed(connections):
@@ -149,12 +151,12 @@ class TestPrintedLine:
         data = b"\x1b]0;owned\x07 red \x1b[31m \xff \r over"
 
         print_escaped(self.line(data))
-        escaped = capfdbinary.readouterr().out
+        escaped_output = capfdbinary.readouterr().out
         print_raw(self.line(data))
         raw = capfdbinary.readouterr().out
 
-        assert set(escaped).isdisjoint(b"\x1b\x07\r")
-        assert b"red" in escaped
+        assert set(escaped_output).isdisjoint(b"\x1b\x07\r")
+        assert b"red" in escaped_output
         assert raw == data + b"\n"
 
     @pytest.mark.parametrize("print_line", [print_escaped, print_raw])

@@ -46,12 +46,12 @@ def models(model):
 
 def unused_settings(file_model, source):
     """Return the names of the settings in ``file_model`` that do not occur in ``source``."""
-    unused = set()
+    unused_names = set()
     for model in models(file_model):
         for name in model.model_fields:
             if not re.search(rf"\.{name}\b", source):
-                unused.add(name)
-    return unused
+                unused_names.add(name)
+    return unused_names
 
 
 def source_of(*paths):
@@ -133,11 +133,11 @@ def pages_of_docs():
 def test_commands_in_the_documentation_exist(page):
     command = typer.main.get_command(app)
 
-    unknown = set()
+    unknown_names = set()
     for words in commands_in((CHECKOUT / page).read_text()):
         if unknown_word(words, command):
-            unknown.add(" ".join(words))
-    assert unknown == set()
+            unknown_names.add(" ".join(words))
+    assert unknown_names == set()
 
 
 def test_make_targets_in_the_readme_exist():

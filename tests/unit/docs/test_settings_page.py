@@ -130,9 +130,9 @@ def test_service_loads_the_complete_example(tmp_path, service):
 
 @pytest.mark.parametrize("service", sorted(MODELS))
 def test_complete_example_sets_every_key(service):
-    loaded = MODELS[service].model_validate(example_document(service))
+    loaded_settings = MODELS[service].model_validate(example_document(service))
 
-    assert loaded.model_dump() == loaded.model_dump(exclude_unset=True)
+    assert loaded_settings.model_dump() == loaded_settings.model_dump(exclude_unset=True)
 
 
 @pytest.mark.parametrize("service", sorted(MODELS))
@@ -154,9 +154,9 @@ def test_example_of_a_key_is_accepted(row):
 
 @pytest.mark.parametrize("row", rows(), ids=row_id)
 def test_only_keys_that_the_page_calls_required_are_required(row):
-    reported = problems(MODELS[row.service], example_without(row))
+    reported_problems = problems(MODELS[row.service], example_without(row))
 
-    messages = [problem.what for problem in reported]
+    messages = [problem.what for problem in reported_problems]
     if row.default.startswith("required"):
         assert "missing" in messages
     elif row.key.rpartition(".")[2] != "quota_command":  # The example's quota_gib requires it.

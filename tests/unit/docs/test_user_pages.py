@@ -35,9 +35,9 @@ def test_page_has_blocks_of_each_language():
 
 @pytest.mark.parametrize("text", blocks("yaml"))
 def test_workflow_of_the_page_is_valid(text):
-    checked = check_workflow(text, strict=True)
+    checked_workflow = check_workflow(text, strict=True)
 
-    assert checked.warnings == ()
+    assert checked_workflow.warnings == ()
 
 
 @pytest.mark.parametrize("text", blocks("toml"))

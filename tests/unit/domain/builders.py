@@ -132,7 +132,7 @@ def calls_of(actions):
     return [action.call for action in actions if isinstance(action, Put)]
 
 
-def noted_kinds(actions):
+def journal_entry_kinds(actions):
     """Return the kinds of the journal entries that the actions write."""
     return [action.entry.kind for action in actions if isinstance(action, Note)]
 

@@ -95,11 +95,11 @@ def errors() -> Iterator[str]:
     Error classes are defined in many modules, so all modules are imported first.
     """
     _import_all_modules()
-    pending = [importlib.import_module("gridstead.errors").GridsteadError]
-    while pending:
-        error_class = pending.pop()
+    pending_classes = [importlib.import_module("gridstead.errors").GridsteadError]
+    while pending_classes:
+        error_class = pending_classes.pop()
         yield f"error {error_class.code} exit {error_class.exit_code}"
-        pending += error_class.__subclasses__()
+        pending_classes += error_class.__subclasses__()
 
 
 def _import_all_modules() -> None:

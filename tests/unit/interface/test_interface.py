@@ -69,8 +69,8 @@ def test_changed_name_is_in_the_changelog(released, current):
     explained_names = names_in_backticks(newer_sections(changelog))
 
     changed_lines = sorted(released ^ current)
-    unexplained = [line for line in changed_lines if name_of(line) not in explained_names]
-    assert unexplained == []
+    unexplained_lines = [line for line in changed_lines if name_of(line) not in explained_names]
+    assert unexplained_lines == []
 
 
 def wire_fields(lines):

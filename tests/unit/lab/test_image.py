@@ -64,10 +64,10 @@ def test_without_a_lock_file_there_is_no_wheelhouse():
 
 
 def test_a_plain_image_has_a_package_archive_instead_of_packages():
-    plain, prepared = image.layers(INPUTS, plain=True), image.layers(INPUTS)
+    plain_layers, prepared_layers = image.layers(INPUTS, plain=True), image.layers(INPUTS)
 
-    assert [layer.kind for layer in plain] == ["base", "archive", "wheels"]
-    assert (plain[0], plain[2]) == (prepared[0], prepared[2])
+    assert [layer.kind for layer in plain_layers] == ["base", "archive", "wheels"]
+    assert (plain_layers[0], plain_layers[2]) == (prepared_layers[0], prepared_layers[2])
 
 
 def test_package_lists_may_have_comments_and_repetitions():
@@ -85,9 +85,9 @@ def test_both_formats_of_apt_sources_are_read_and_other_suites_are_ignored():
         "deb http://x.example cloud-bookworm main\n"
     )
 
-    translated = sources.translate([DEB822, one_line], "bookworm")
+    translated_sources = sources.translate([DEB822, one_line], "bookworm")
 
-    assert [line.split("] ")[1] for line in translated] == [
+    assert [line.split("] ")[1] for line in translated_sources] == [
         "http://mirror.example/debian trixie main",
         "http://mirror.example/debian trixie-updates main",
         "http://mirror.example/debian-security trixie-security main",

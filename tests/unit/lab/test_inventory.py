@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventory script, with and without a lab."""
+"""Tests of the inventory script, with and without a lab."""
 
 from pathlib import Path
 

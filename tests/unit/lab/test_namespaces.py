@@ -31,5 +31,5 @@ def test_the_program_measures_every_cpu_or_no_cpu():
         [sys.executable, "-I", namespaces.__file__], capture_output=True, text=True, check=True
     )
 
-    measured = {int(line.split()[0]) for line in result.stdout.splitlines()}
-    assert measured in (set(), os.sched_getaffinity(0))
+    measured_cpus = {int(line.split()[0]) for line in result.stdout.splitlines()}
+    assert measured_cpus in (set(), os.sched_getaffinity(0))

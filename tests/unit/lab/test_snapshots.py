@@ -20,9 +20,9 @@ def test_added_removed_and_changed_objects_are_reported():
 
 def test_declared_objects_are_not_reported():
     # "seen" contains, by kind, patterns for the names of objects that may change.
-    declared = [{"seen": {"file": ["/etc/[cd]"]}}, {"seen": {"unit": ["a[.]service"]}}]
+    declared_changes = [{"seen": {"file": ["/etc/[cd]"]}}, {"seen": {"unit": ["a[.]service"]}}]
 
-    assert snapshots.unexpected_differences(BEFORE, AFTER, declared) == DIFFERENCES[:1]
+    assert snapshots.unexpected_differences(BEFORE, AFTER, declared_changes) == DIFFERENCES[:1]
 
 
 def test_a_pattern_matches_only_whole_names_of_objects_of_its_kind():

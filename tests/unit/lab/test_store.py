@@ -61,9 +61,9 @@ def test_the_web_server_serves_files_and_stores_uploads(store):
         urllib.request.Request(f"{store.url}/out", b"done", method="PUT")
     ).close()
     assert store.files == {"/in": b"hello", "/out": b"done"}
-    with pytest.raises(urllib.error.HTTPError, match="404") as missing:
+    with pytest.raises(urllib.error.HTTPError, match="404") as error:
         urllib.request.urlopen(f"{store.url}/nothing")
-    missing.value.close()
+    error.value.close()
 
 
 def names(client):

@@ -43,7 +43,7 @@ class ScriptedRunner:
 
 
 @pytest.fixture(params=VERSIONS)
-def recorded(request):
+def read_recorded(request):
     """Return a function that returns the recorded output of a command in a situation."""
     folder = RECORDED / request.param
 
@@ -54,14 +54,16 @@ def recorded(request):
 
 
 @pytest.fixture
-def make_runner(recorded):
+def make_runner(read_recorded):
     """Return a function that creates a runner with the answers of its arguments.
 
     Unless an argument replaces them, the answers of sdiag and sacct are the recorded ones.
     """
 
     def make(**answers):
-        return ScriptedRunner({"sdiag": recorded("sdiag"), "sacct": recorded("sacct"), **answers})
+        return ScriptedRunner(
+            {"sdiag": read_recorded("sdiag"), "sacct": read_recorded("sacct"), **answers}
+        )
 
     return make
 
@@ -74,25 +76,27 @@ def query_slurmdbd(runner, names=("0x1",)):
     return read.list_records(runner, FakeClock(), names, since=0)
 
 
-def test_queue_to_slurmdbd_is_checked_before_the_database_is_read(make_runner, recorded):
+def test_queue_to_slurmdbd_is_checked_before_the_database_is_read(make_runner, read_recorded):
     """The queue holds records that slurmctld has not yet sent to the database.
 
     If the database were read first, both reads would miss a record that is sent between them.
     """
-    runner = make_runner(sacct_json=recorded("sacct-json"))
+    runner = make_runner(sacct_json=read_recorded("sacct-json"))
 
     assert query_slurmdbd(runner).is_complete
     assert runner.programs == ["sdiag", "sacct", "sacct"]
 
 
-def test_sample_is_incomplete_if_the_queue_to_slurmdbd_is_not_empty(make_runner, recorded):
-    queued = recorded("sdiag").replace("DBD Agent queue size: 0", "DBD Agent queue size: 3")
+def test_sample_is_incomplete_if_the_queue_to_slurmdbd_is_not_empty(make_runner, read_recorded):
+    sdiag_output = read_recorded("sdiag").replace(
+        "DBD Agent queue size: 0", "DBD Agent queue size: 3"
+    )
 
-    assert not query_slurmdbd(make_runner(sdiag=queued, sacct="")).is_complete
+    assert not query_slurmdbd(make_runner(sdiag=sdiag_output, sacct="")).is_complete
 
 
-def test_sample_is_incomplete_if_slurmctld_does_not_answer(make_runner, recorded):
-    runner = make_runner(sdiag=failed_result(), sacct_json=recorded("sacct-json"))
+def test_sample_is_incomplete_if_slurmctld_does_not_answer(make_runner, read_recorded):
+    runner = make_runner(sdiag=failed_result(), sacct_json=read_recorded("sacct-json"))
 
     sample = query_slurmdbd(runner)
 
@@ -114,8 +118,8 @@ def test_error_message_with_exit_status_0_is_an_error(make_runner):
         query_slurmdbd(make_runner(sacct=partial_output))
 
 
-def test_exit_codes_of_failures_are_read_from_the_json_output(make_runner, recorded):
-    sample = query_slurmdbd(make_runner(sacct_json=recorded("sacct-json")))
+def test_exit_codes_of_failures_are_read_from_the_json_output(make_runner, read_recorded):
+    sample = query_slurmdbd(make_runner(sacct_json=read_recorded("sacct-json")))
 
     exit_codes = set()
     for attempt in sample.attempts:
@@ -136,8 +140,8 @@ def test_many_names_are_split_into_several_commands(make_runner):
         assert len(argument) < MAX_ARGUMENT_BYTES
 
 
-def test_job_is_found_by_its_id(make_runner, recorded):
-    runner = make_runner(squeue=recorded("squeue-one"))
+def test_job_is_found_by_its_id(make_runner, read_recorded):
+    runner = make_runner(squeue=read_recorded("squeue-one"))
 
     attempt = read.find(runner, 1)
 
@@ -157,16 +161,18 @@ def test_missing_answer_of_squeue_is_an_error(make_runner):
         read.find(make_runner(squeue=failed_result()), 1)
 
 
-def test_existing_association_is_not_created_again(make_runner, recorded):
-    runner = make_runner(sacctmgr=[recorded("associations")])
+def test_existing_association_is_not_created_again(make_runner, read_recorded):
+    runner = make_runner(sacctmgr=[read_recorded("associations")])
 
     read.associate(runner, USER, account="grid")
 
     assert len(runner.commands) == 1
 
 
-def test_association_that_is_created_concurrently_is_accepted(make_runner, recorded):
-    runner = make_runner(sacctmgr=["", failed_result("already exists"), recorded("associations")])
+def test_association_that_is_created_concurrently_is_accepted(make_runner, read_recorded):
+    runner = make_runner(
+        sacctmgr=["", failed_result("already exists"), read_recorded("associations")]
+    )
 
     read.associate(runner, USER, account="grid")
 

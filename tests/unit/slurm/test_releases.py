@@ -34,11 +34,11 @@ def test_every_release_has_all_data(name):
 
 
 def test_error_for_an_unknown_release_lists_the_supported_releases():
-    with pytest.raises(ConfigError) as raised:
+    with pytest.raises(ConfigError) as error:
         rest_release("19.05.2")
 
-    assert raised.value.message == "Slurm 19.05.2 is not supported"
-    assert raised.value.detail == f"supported releases: {', '.join(known_releases())}"
+    assert error.value.message == "Slurm 19.05.2 is not supported"
+    assert error.value.detail == f"supported releases: {', '.join(known_releases())}"
     with pytest.raises(KeyError, match=r"known releases: 24\.11"):
         read_release("19.05", "rest")
 
@@ -48,8 +48,8 @@ def test_new_release_is_supported_once_a_folder_contains_its_data(tmp_path, monk
     releases = tmp_path / "releases"
     shutil.copytree(slurm_releases.FOLDER, releases)
     shutil.copytree(slurm_releases.FOLDER / "24.11", releases / "25.05")
-    rest = releases / "25.05" / "rest.toml"
-    rest.write_text(rest.read_text().replace("v0.0.42", "v0.0.43"))
+    rest_file = releases / "25.05" / "rest.toml"
+    rest_file.write_text(rest_file.read_text().replace("v0.0.42", "v0.0.43"))
     # The last parameter of these functions is the folder of the releases.
     for function in (known_releases, read_release):
         *other_defaults, _folder = function.__defaults__

@@ -35,7 +35,7 @@ STATES = {
 
 
 @pytest.fixture(params=VERSIONS)
-def recorded(request):
+def read_recorded(request):
     """Return a function that returns the recorded output of a command in a situation."""
     folder = RECORDED / request.param
 
@@ -55,8 +55,8 @@ def by_job_number(attempts):
     return attempts_by_number
 
 
-def test_squeue_lists_every_job_with_its_state_and_user(recorded):
-    jobs = by_job_number(text.parse_squeue(recorded("squeue-while-running")))
+def test_squeue_lists_every_job_with_its_state_and_user(read_recorded):
+    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-while-running")))
 
     assert jobs.keys() == STATES.keys()
     for number, job in jobs.items():
@@ -66,21 +66,21 @@ def test_squeue_lists_every_job_with_its_state_and_user(recorded):
 
 # As in wait(2), exit code 3 is the number 3 << 8, and the end by signal 9 is the number 9.
 @pytest.mark.parametrize(("number", "exit_code"), [(1, 0), (2, 3 << 8), (3, 137 << 8), (4, 9)])
-def test_squeue_lists_the_exit_codes(recorded, number, exit_code):
-    jobs = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))
+def test_squeue_lists_the_exit_codes(read_recorded, number, exit_code):
+    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-after-the-end")))
 
     assert jobs[number].exit_code == exit_code
 
 
 @pytest.mark.parametrize(("number", "minutes"), [(1, None), (5, 1), (6, 2 * 1440 + 184)])
-def test_squeue_lists_time_limits_in_minutes(recorded, number, minutes):
-    jobs = by_job_number(text.parse_squeue(recorded("squeue-while-running")))
+def test_squeue_lists_time_limits_in_minutes(read_recorded, number, minutes):
+    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-while-running")))
 
     assert jobs[number].time_limit_min == minutes
 
 
-def test_estimated_start_and_end_of_squeue_are_ignored(recorded):
-    jobs = by_job_number(text.parse_squeue(recorded("squeue-while-running")))
+def test_estimated_start_and_end_of_squeue_are_ignored(read_recorded):
+    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-while-running")))
 
     assert jobs[9].started_at is None
     assert jobs[9].ended_at is None
@@ -88,17 +88,17 @@ def test_estimated_start_and_end_of_squeue_are_ignored(recorded):
     assert jobs[6].ended_at is None
 
 
-def test_job_that_was_cancelled_in_the_queue_has_not_started(recorded):
-    jobs = by_job_number(text.parse_squeue(recorded("squeue-while-running")))
+def test_job_that_was_cancelled_in_the_queue_has_not_started(read_recorded):
+    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-while-running")))
 
     assert jobs[7].has_started
     assert not jobs[8].has_started
     assert jobs[8].ended_at is not None
 
 
-def test_elapsed_time_of_squeue_and_sacct_excludes_suspensions(recorded):
-    squeue_job = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))[11]
-    sacct_job = by_job_number(text.parse_sacct(recorded("sacct")))[11]
+def test_elapsed_time_of_squeue_and_sacct_excludes_suspensions(read_recorded):
+    squeue_job = by_job_number(text.parse_squeue(read_recorded("squeue-after-the-end")))[11]
+    sacct_job = by_job_number(text.parse_sacct(read_recorded("sacct")))[11]
 
     expected_s = squeue_job.ended_at - squeue_job.started_at - squeue_job.suspended_s
     assert squeue_job.suspended_s > 0
@@ -106,15 +106,15 @@ def test_elapsed_time_of_squeue_and_sacct_excludes_suspensions(recorded):
     assert sacct_job.elapsed_s == expected_s
 
 
-def test_hostile_job_name_does_not_affect_the_other_fields_of_squeue(recorded):
-    jobs = by_job_number(text.parse_squeue(recorded("squeue-while-running")))
+def test_hostile_job_name_does_not_affect_the_other_fields_of_squeue(read_recorded):
+    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-while-running")))
 
     assert jobs[10].name == "a|b\nc  200001 COMPLETED\t'\"$(id)é"
     assert jobs[10].state == "RUNNING"
 
 
-def test_line_in_a_job_name_is_not_parsed_as_a_job(recorded):
-    listing = recorded("squeue-one").rstrip()
+def test_line_in_a_job_name_is_not_parsed_as_a_job(read_recorded):
+    listing = read_recorded("squeue-one").rstrip()
     line_in_the_name = "999  root  RUNNING".ljust(60)
 
     (job,) = text.parse_squeue(f"{listing}\n{line_in_the_name}\n")
@@ -122,16 +122,16 @@ def test_line_in_a_job_name_is_not_parsed_as_a_job(recorded):
     assert job.slurm_job_id == text.parse_squeue(listing)[0].slurm_job_id
 
 
-def test_squeue_of_one_job_lists_that_job(recorded):
-    (job,) = text.parse_squeue(recorded("squeue-one"))
+def test_squeue_of_one_job_lists_that_job(read_recorded):
+    (job,) = text.parse_squeue(read_recorded("squeue-one"))
 
     assert job.job_key.job_id.number == 1
 
 
-def test_sacct_has_the_job_keys_of_ended_jobs_only(recorded):
+def test_sacct_has_the_job_keys_of_ended_jobs_only(read_recorded):
     states_with_key = set()
     states_without_key = set()
-    for attempt in text.parse_sacct(recorded("sacct")):
+    for attempt in text.parse_sacct(read_recorded("sacct")):
         if attempt.job_key is not None:
             states_with_key.add(attempt.state)
         else:
@@ -141,61 +141,61 @@ def test_sacct_has_the_job_keys_of_ended_jobs_only(recorded):
     assert states_without_key == {"RUNNING", "PENDING"}
 
 
-def test_sacct_and_squeue_agree_on_ended_jobs(recorded):
-    squeue_jobs = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))
-    sacct_jobs = by_job_number(text.parse_sacct(recorded("sacct")))
+def test_sacct_and_squeue_agree_on_ended_jobs(read_recorded):
+    squeue_jobs = by_job_number(text.parse_squeue(read_recorded("squeue-after-the-end")))
+    sacct_jobs = by_job_number(text.parse_sacct(read_recorded("sacct")))
 
     for number, attempt in sacct_jobs.items():
         expected = replace(squeue_jobs[number], exit_code=attempt.exit_code, time_limit_min=None)
         assert expected == attempt
 
 
-def test_sacct_json_has_the_correct_exit_code_where_the_text_is_wrong(recorded):
-    attempt = by_job_number(text.parse_sacct(recorded("sacct")))[3]
-    exit_codes = text.parse_sacct_json(recorded("sacct-json"))
+def test_sacct_json_has_the_correct_exit_code_where_the_text_is_wrong(read_recorded):
+    attempt = by_job_number(text.parse_sacct(read_recorded("sacct")))[3]
+    exit_codes = text.parse_sacct_json(read_recorded("sacct-json"))
 
     assert attempt.exit_code == 9 << 8
     assert exit_codes[attempt.slurm_job_id, attempt.submitted_at] == 137 << 8
 
 
-def test_sdiag_has_the_size_of_the_queue_to_slurmdbd(recorded):
-    assert text.parse_dbd_queue(recorded("sdiag")) == 0
+def test_sdiag_has_the_size_of_the_queue_to_slurmdbd(read_recorded):
+    assert text.parse_dbd_queue(read_recorded("sdiag")) == 0
 
 
-def test_nodes_have_the_resources_that_jobs_can_use(recorded):
-    hardware = text.parse_nodes(recorded("nodes"))
+def test_nodes_have_the_resources_that_jobs_can_use(read_recorded):
+    hardware = text.parse_nodes(read_recorded("nodes"))
 
     assert hardware.gpus_per_node == (0,)
     assert hardware.cpus_per_node == (64,)
     assert hardware.memory_per_node_mb == (4000,)
 
 
-def test_nodes_are_sorted_by_name_with_their_gpus(recorded):
-    compute1 = recorded("nodes").strip()
+def test_nodes_are_sorted_by_name_with_their_gpus(read_recorded):
+    compute1 = read_recorded("nodes").strip()
     compute0 = compute1.replace("compute1", "compute0")
     compute0 = compute0.replace("billing=64", "billing=64,gres/gpu=4,gres/gpu:a100=4")
 
     assert text.parse_nodes(f"{compute1}\n{compute0}\n").gpus_per_node == (4, 0)
 
 
-def test_association_matches_only_the_whole_account_name(recorded):
-    listing = recorded("associations")
+def test_association_matches_only_the_whole_account_name(read_recorded):
+    listing = read_recorded("associations")
 
     assert text.parse_associated(listing, USER, account="grid")
     assert not text.parse_associated(listing, USER, account="gri")
     assert not text.parse_associated("", USER, account="grid")
 
 
-def test_every_state_of_squeue_is_in_a_table(recorded):
+def test_every_state_of_squeue_is_in_a_table(read_recorded):
     """An unknown state must never count as a success."""
-    states = set(recorded("helpstate").upper().split())
+    states = set(read_recorded("helpstate").upper().split())
 
     unknown_states = states - ALIVE_STATES - END_STATES.keys()
     assert unknown_states == set()
 
 
-def test_token_is_parsed(recorded):
-    assert text.parse_token(recorded("token")) == "header.claims.signature"
+def test_token_is_parsed(read_recorded):
+    assert text.parse_token(read_recorded("token")) == "header.claims.signature"
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,9 @@ def test_malformed_output_is_an_error(parse, malformed):
         parse(malformed)
 
 
-def test_squeue_with_an_unknown_state_is_an_error(recorded):
+def test_squeue_with_an_unknown_state_is_an_error(read_recorded):
     with pytest.raises(UnexpectedOutput):
-        text.parse_squeue(recorded("squeue-one").replace("COMPLETED", "ASLEEP   "))
+        text.parse_squeue(read_recorded("squeue-one").replace("COMPLETED", "ASLEEP   "))
 
 
 def with_field(row, field, value):
@@ -246,8 +246,8 @@ def row_of(listing, slurm_job_id):
     ("field", "value"),
     [("TimeUsed", "INVALID"), ("State", "ASLEEP"), ("SubmitTime", "N/A"), ("exit_code", "?")],
 )
-def test_malformed_row_of_squeue_without_a_job_key_is_ignored(recorded, field, value):
-    row = recorded("squeue-one").rstrip("\n")
+def test_malformed_row_of_squeue_without_a_job_key_is_ignored(read_recorded, field, value):
+    row = read_recorded("squeue-one").rstrip("\n")
     row_without_key = with_field(row, "admin_comment", "")
     malformed_row = with_field(row_without_key, field, value)
 
@@ -255,19 +255,19 @@ def test_malformed_row_of_squeue_without_a_job_key_is_ignored(recorded, field, v
 
 
 @pytest.mark.parametrize("field", ["State", "SubmitTime", "exit_code", "TimeUsed"])
-def test_malformed_row_of_squeue_with_a_job_key_is_an_error(recorded, field):
-    row = recorded("squeue-one").rstrip("\n")
+def test_malformed_row_of_squeue_with_a_job_key_is_an_error(read_recorded, field):
+    row = read_recorded("squeue-one").rstrip("\n")
 
     with pytest.raises(UnexpectedOutput):
         text.parse_squeue(with_field(row, field, "INVALID"))
 
 
-def test_malformed_used_time_of_a_live_job_is_ignored(recorded):
-    listing = recorded("squeue-while-running")
-    running = by_job_number(text.parse_squeue(listing))[5]
-    row = with_field(row_of(listing, running.slurm_job_id), "TimeUsed", "INVALID")
+def test_malformed_used_time_of_a_live_job_is_ignored(read_recorded):
+    listing = read_recorded("squeue-while-running")
+    running_job = by_job_number(text.parse_squeue(listing))[5]
+    row = with_field(row_of(listing, running_job.slurm_job_id), "TimeUsed", "INVALID")
 
-    assert text.parse_squeue(row) == (running,)
+    assert text.parse_squeue(row) == (running_job,)
 
 
 def test_empty_output_has_no_jobs():

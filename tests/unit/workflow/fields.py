@@ -14,16 +14,16 @@ ROOTS = (Workflow, Module)
 def models():
     """Return the model of each type of mapping in the language. No model is repeated."""
     models = []
-    remaining = list(ROOTS)
-    while remaining:
-        model = remaining.pop()
+    remaining_models = list(ROOTS)
+    while remaining_models:
+        model = remaining_models.pop()
         if model in models:
             continue
         models.append(model)
         for field in model.model_fields.values():
             inner_model = model_in(field.annotation)
             if inner_model:
-                remaining.append(inner_model)
+                remaining_models.append(inner_model)
     return models
 
 

@@ -56,7 +56,7 @@ def inject(mapping, rotation, owned, model=Workflow):
 
     Each text field that accepts hostile texts gets one of them. ``rotation`` selects which one.
     """
-    changed = copy.deepcopy(mapping)
+    changed_mapping = copy.deepcopy(mapping)
     changed_fields = set()
     for number, (path, field) in enumerate(scalars_in(mapping, model)):
         original = value_at(mapping, path)
@@ -70,9 +70,9 @@ def inject(mapping, rotation, owned, model=Workflow):
         if texts:
             offset = 0 if field in LINKED_FIELDS else number
             text = texts[(rotation + offset) % len(texts)]
-            value_at(changed, path[:-1])[path[-1]] = text
+            value_at(changed_mapping, path[:-1])[path[-1]] = text
             changed_fields.add(field)
-    return changed, changed_fields
+    return changed_mapping, changed_fields
 
 
 @cache

@@ -52,7 +52,7 @@ def workflow(*steps_or_commands, texts=None, **fields):
         "steps": steps(*steps_or_commands),
         **fields,
     }
-    return from_graphql(mapping, modules=modules.text)
+    return from_graphql(mapping, fetch_module=modules.text)
 
 
 def workflow_with_module(text, *others, **fields):

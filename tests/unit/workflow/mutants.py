@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants: valid workflows with a few random faults, as mappings and as YAML files."""
+"""Inserts a few random faults into valid workflows. The results are called mutants."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ JUNK_VALUES = [
 def _billion_laughs():
     """Return YAML whose aliases expand to a list with 9**9 items."""
     lines = ["a: &a [x,x,x,x,x,x,x,x,x]\n"]
-    for previous, name in zip("abcdefgh", "bcdefghi", strict=True):
-        aliases = ",".join([f"*{previous}"] * 9)
+    for previous_name, name in zip("abcdefgh", "bcdefghi", strict=True):
+        aliases = ",".join([f"*{previous_name}"] * 9)
         lines.append(f"{name}: &{name} [{aliases}]\n")
     return "".join(lines)
 
@@ -41,13 +41,13 @@ YAML_FRAGMENTS = [
 
 def mutant(random, mapping):
     """Return a copy of a workflow with one to three faults."""
-    changed = copy.deepcopy(mapping)
+    changed_mapping = copy.deepcopy(mapping)
     for _ in range(random.randint(1, 3)):
-        path = random.choice(list(_paths(changed)))
-        _damage(random, value_at(changed, path[:-1]), path[-1])
-        if not changed:
+        path = random.choice(list(_paths(changed_mapping)))
+        _damage(random, value_at(changed_mapping, path[:-1]), path[-1])
+        if not changed_mapping:
             break  # An empty workflow has no path to damage.
-    return changed
+    return changed_mapping
 
 
 def _damage(random, parent, key):

@@ -102,7 +102,11 @@ def calls(node, name):
 def tunnels(node):
     """Return the name and the configuration of each opened tunnel."""
     files = sorted(node.home.glob("tunnel.*"))
-    return [(file.name.split(".")[2], file.read_text()) for file in files]
+    contents = []
+    for file in files:
+        _, _, name = file.name.split(".")  # tunnel.NUMBER.NAME
+        contents.append((name, file.read_text()))
+    return contents
 
 
 def helper_pids(node):

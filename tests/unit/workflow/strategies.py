@@ -70,7 +70,7 @@ mappings = st.fixed_dictionaries(
 workflows = mappings.map(from_graphql)
 
 nested_mappings = st.integers(0, 2**32).map(lambda seed: random_mapping(Random(seed)))
-nested_workflows = nested_mappings.map(partial(from_graphql, modules=fetch_module))
+nested_workflows = nested_mappings.map(partial(from_graphql, fetch_module=fetch_module))
 
 _field_names = st.sampled_from(
     ["resources", "tasks", "steps", "run", "command", "env", "key", "value", "name", "job"]

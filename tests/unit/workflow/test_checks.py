@@ -145,13 +145,13 @@ def test_a_step_that_is_too_large_is_reported_once():
 
 
 def test_a_step_can_wait_for_a_handle_of_the_same_list_or_an_enclosing_list():
-    launched = launch("x", handle="A")
+    launch_step = launch("x", handle="A")
     wait = {"dependsOn": ["a"]}
-    nested = {"steps": steps(wait)}
+    nested_step = {"steps": steps(wait)}
     loop_of_wait = {"for": {"parallel": False, "items": [], "steps": [wait]}}
 
-    assert problems(launched, wait, nested, loop_of_wait) == []
-    assert problems({"steps": steps(launched)}, wait) == [
+    assert problems(launch_step, wait, nested_step, loop_of_wait) == []
+    assert problems({"steps": steps(launch_step)}, wait) == [
         "steps[1].dependsOn[0]: is not the handle of an earlier launched step"
     ]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps in containers, with simulated Apptainer and Enroot."""
+"""Tests of steps in containers, with simulated Apptainer and Enroot."""
 
 from __future__ import annotations
 

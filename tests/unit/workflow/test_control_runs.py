@@ -143,7 +143,7 @@ class TestLoop:
 
         assert node.run(workflow(loop, "echo never")) == (1, "1\n")
 
-    def test_the_iterations_of_a_parallel_loop_run_at_the_same_time(self, node):
+    def test_the_iterations_of_a_parallel_loop_run_at_once(self, node):
         """Each of the two iterations waits for a file that the other one creates."""
         body = (
             'touch "$item"; other=$([ "$item" = a ] && echo b || echo a);'
@@ -310,7 +310,7 @@ class TestHandlers:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_script_of_a_random_workflow_executes_none_of_its_texts(node, seed):
     node.add_program("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDING_SRUN}")
-    workflow = from_graphql(random_mapping(Random(seed), host_only=True), modules=fetch_module)
+    workflow = from_graphql(random_mapping(Random(seed), host_only=True), fetch_module=fetch_module)
 
     code, output = node.run(workflow)
 

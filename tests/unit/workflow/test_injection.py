@@ -81,7 +81,7 @@ def new_node(root, *, enroot=False):
 
 
 def parse(mapping, module=MODULE):
-    return from_graphql(mapping, modules=lambda _: module_text(module))
+    return from_graphql(mapping, fetch_module=lambda _: module_text(module))
 
 
 def test_the_workflows_contain_every_text_field_of_the_language():
@@ -113,9 +113,9 @@ def test_the_workflow_with_all_fields_runs(tmp_path, mapping, enroot):
 @pytest.mark.parametrize("enroot", [False, True], ids=["apptainer", "enroot"])
 @pytest.mark.parametrize("mapping", [HTTP_WORKFLOW, S3_WORKFLOW], ids=["http", "s3"])
 def test_hostile_text_in_every_field_is_never_executed(tmp_path, mapping, enroot, rotation):
-    owned = tmp_path / "owned"
-    job, job_fields = inject(mapping, rotation, owned)
-    module, module_fields = inject(MODULE, rotation, owned, Module)
+    owned_file = tmp_path / "owned"
+    job, job_fields = inject(mapping, rotation, owned_file)
+    module, module_fields = inject(MODULE, rotation, owned_file, Module)
     node = new_node(tmp_path, enroot=enroot)
 
     node.run(parse(job, module))

@@ -52,9 +52,9 @@ def with_value_at(value, path, new_value):
     """Return a copy with another value at the path."""
     if not path:
         return new_value
-    changed = copy.deepcopy(value)
-    value_at(changed, path[:-1])[path[-1]] = new_value
-    return changed
+    changed_value = copy.deepcopy(value)
+    value_at(changed_value, path[:-1])[path[-1]] = new_value
+    return changed_value
 
 
 def concerns_several_fields(problems):

@@ -68,8 +68,8 @@ def cancel(node, branch, sender):
 
 def end_nested_launch(node, signal_number):
     """End a launch by signal ``signal_number``. The launch contains another launch."""
-    nested = launch(launch(ENDLESS), "sleep 20", signal_number=signal_number)
-    code, output = node.run(workflow(nested, WAIT_AND_FAIL))
+    nested_launch = launch(launch(ENDLESS), "sleep 20", signal_number=signal_number)
+    code, output = node.run(workflow(nested_launch, WAIT_AND_FAIL))
     return code, output, node.leftover_files
 
 
@@ -101,11 +101,12 @@ def signal_branch_late(node):
     branch = launch(marking, signal_number=0)
     running_job = node.start(workflow(branch, "while [ ! -e ~/signalled ]; do sleep 0.1; done"))
     wait_for((node.home / "marked").exists)
-    with pytest.raises(subprocess.TimeoutExpired):  # longer than every timeout of the script
-        running_job.wait(timeout=8)
+    with pytest.raises(subprocess.TimeoutExpired):
+        running_job.wait(timeout=8)  # every timeout of the script is shorter
     ran_early = (node.home / "last").exists()
     for mark in node.root.glob("cache/shared/*/*/.branch-*.end"):
-        os.kill(int(mark.name.split("-")[1]), signal.SIGINT)
+        _, pid, _ = mark.name.split("-")  # .branch-PID-TIME.end
+        os.kill(int(pid), signal.SIGINT)
     (node.home / "signalled").touch()
     output, _ = running_job.communicate(timeout=30)
     return running_job.returncode, output.decode(), ran_early

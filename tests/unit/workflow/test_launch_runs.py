@@ -106,9 +106,9 @@ class TestLaunch:
 
     def test_srun_quits_on_the_first_interrupt_in_a_launch_that_sigint_ends(self):
         loop = {"for": {"parallel": False, "items": ["a"], "steps": steps("true")}}
-        interrupted = {"launch": {"signalOnParentStepExit": 2, "steps": steps(loop, "true")}}
+        interrupted_launch = {"launch": {"signalOnParentStepExit": 2, "steps": steps(loop, "true")}}
 
-        text = render(workflow(interrupted, {"launch": {"steps": steps("true")}}, "true"))
+        text = render(workflow(interrupted_launch, {"launch": {"steps": steps("true")}}, "true"))
 
         # Two of the four steps are in the launch that SIGINT ends.
         assert text.count("\n  start --job-name=") == 4
@@ -144,14 +144,14 @@ class TestLaunch:
             "launch": {"handleName": "a", "steps": steps("exit 5")},
             "catch": steps("echo $DEEPSQUARE_ERROR_CODE"),
         }
-        signalled = {
+        signalled_launch = {
             "launch": {"steps": steps("touch on; sleep 20")},
             "finally": steps("echo last"),
         }
         job = workflow(
             failing,
             {"dependsOn": ["a"]},
-            signalled,
+            signalled_launch,
             "while [ ! -e on ]; do sleep 0.02; done; echo here",
         )
 

@@ -96,10 +96,10 @@ MISPLACED = {
 def test_a_misplaced_field_is_a_warning_with_its_line_and_its_valid_places(case):
     text, location, expected_paths = MISPLACED[case]
 
-    checked = check_workflow(text)
+    checked_workflow = check_workflow(text)
 
-    assert checked.workflow == parse_workflow(VALID)
-    (warning,) = checked.warnings
+    assert checked_workflow.workflow == parse_workflow(VALID)
+    (warning,) = checked_workflow.warnings
     assert str(warning) == f"{location}: is in a wrong place and has no effect"
     assert warning.hint == f"It belongs in {expected_paths}."
 
@@ -125,23 +125,23 @@ def with_all_misplaced_fields(mapping):
     """Return a copy of a workflow. One mapping of each model gets all fields that are misplaced in
     it.
     """
-    changed = copy.deepcopy(mapping)
+    changed_mapping = copy.deepcopy(mapping)
     changed_models = set()
     for path, model, _ in mappings_in(mapping):
         if model not in changed_models:
             changed_models.add(model)
             misplaced_names = NAMES - set(fields_of(model))
-            value_at(changed, path).update(dict.fromkeys(misplaced_names, 5))
-    return changed
+            value_at(changed_mapping, path).update(dict.fromkeys(misplaced_names, 5))
+    return changed_mapping
 
 
 @pytest.mark.parametrize("mapping", [HTTP_WORKFLOW, S3_WORKFLOW], ids=["http", "s3"])
 def test_each_misplaced_field_in_each_mapping_is_reported(mapping):
     text = to_yaml(with_all_misplaced_fields(mapping))
 
-    checked = check_workflow(text, modules=fetch_module)
+    checked = check_workflow(text, fetch_module=fetch_module)
 
-    assert checked.workflow == check_workflow(to_yaml(mapping), modules=fetch_module).workflow
+    assert checked.workflow == check_workflow(to_yaml(mapping), fetch_module=fetch_module).workflow
     names = {warning.path.rpartition(".")[2] for warning in checked.warnings}
     assert names == NAMES
     for warning in checked.warnings:

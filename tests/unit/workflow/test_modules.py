@@ -33,11 +33,11 @@ class TestTemplate:
             "steps: [{run: {command: 'echo {{ .Job.Resources.Tasks }} {{ .Step.Name }}', "
             "resources: {tasks: {{ .Job.Resources.Tasks }}}}}]\n"
         )
-        named = workflow(
+        named_workflow = workflow(
             {**use("git.x/a/m"), "name": "mine"}, texts={"git.x/a/m": MODULE_HEADER + text}
         )
 
-        run = named.steps[0].use.module.steps[0].run
+        run = named_workflow.steps[0].use.module.steps[0].run
         assert (run.command, run.resources.tasks) == ("echo 4 mine", 4)
 
     def test_a_template_does_not_read_secrets_of_the_job(self):
@@ -45,19 +45,19 @@ class TestTemplate:
             "region": "r", "bucketUrl": "s3://b", "path": "/p", "accessKeyId": "hush1",
             "secretAccessKey": "hush2", "endpointUrl": "https://s",
         }  # fmt: skip
-        private = {"image": "a", "registry": "r", "username": "hush3", "password": "hush4"}
+        private_image = {"image": "a", "registry": "r", "username": "hush3", "password": "hush4"}
         text = "steps:\n- run:\n    command: {{ toYaml .Job | quote }}\n"
 
         job = workflow_with_module(
             text,
-            {"run": {"command": "x", "container": private}},
+            {"run": {"command": "x", "container": private_image}},
             input={"http": {"url": "https://hush5/"}},
             output={"s3": store},
         )
 
-        expanded = job.steps[0].use.module.steps[0].run.command
-        assert "bucketUrl" in expanded
-        assert "hush" not in expanded
+        expanded_command = job.steps[0].use.module.steps[0].run.command
+        assert "bucketUrl" in expanded_command
+        assert "hush" not in expanded_command
 
     def test_a_template_does_not_read_the_environment_of_the_service(self, monkeypatch):
         monkeypatch.setenv("SECRET", "hush")
@@ -96,7 +96,7 @@ steps:
         modules = MemoryModules({"git.x/a/m": MODULE_HEADER + "steps:\n- run:\n    comand: x\n"})
 
         prefix = "line 5: steps[0].steps[0].use.source: is an invalid module:"
-        assert problems(lambda: check_workflow(text, modules=modules.text)) == [
+        assert problems(lambda: check_workflow(text, fetch_module=modules.text)) == [
             f"{prefix} line 5: steps[0].run.command: is required",
             f"{prefix} line 6: steps[0].run.comand: is not a known field",
         ]
@@ -126,7 +126,7 @@ steps:
         mapping = {"resources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1}, "steps": [use()]}
 
         with pytest.raises(ModuleUnavailable):
-            from_graphql(mapping, modules=modules.text)
+            from_graphql(mapping, fetch_module=modules.text)
 
     def test_an_unknown_argument_is_refused_with_the_known_inputs(self):
         assert problems(lambda: workflow(use(args=args(WOH="x")))) == [
@@ -179,9 +179,9 @@ steps:
             "steps": [use("git.x/a/m")],
         }
 
-        reported = problems(lambda: from_graphql(mapping, modules=modules.text))
+        reported_problems = problems(lambda: from_graphql(mapping, fetch_module=modules.text))
 
-        assert f"exceeds the limit of {MAX_MODULES} modules" in " ".join(reported)
+        assert f"exceeds the limit of {MAX_MODULES} modules" in " ".join(reported_problems)
         assert len(modules.requested) <= MAX_MODULES
 
     def test_a_workflow_cannot_contain_the_text_of_a_module(self):

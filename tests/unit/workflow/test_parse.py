@@ -179,13 +179,15 @@ def test_a_condition_must_not_be_blank(blank, shown):
 
 def test_messages_quote_the_value_unless_it_is_a_secret():
     container = "{image: A, registry: 'a b', username: 'u s', password: 'a secret'}"
-    reported = problems_in_run(f"    command: x\n    mpi: pmix\n    container: {container}\n")
+    reported_problems = problems_in_run(
+        f"    command: x\n    mpi: pmix\n    container: {container}\n"
+    )
 
-    quoted = []
-    for problem in reported:
+    quoted_values = []
+    for problem in reported_problems:
         _, path, reason = problem.split(": ", 2)
-        quoted.append((path, reason.partition("; it is ")[2]))
-    assert quoted == [
+        quoted_values.append((path, reason.partition("; it is ")[2]))
+    assert quoted_values == [
         ("steps[0].run.mpi", "'pmix'"),
         ("steps[0].run.container.image", "'A'"),
         ("steps[0].run.container.registry", "'a b'"),

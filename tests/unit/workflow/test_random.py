@@ -86,7 +86,7 @@ def test_scripts_have_no_errors(mappings, modules, tmp_path):
     scripts = [tmp_path / f"{seed}.sh" for seed in range(COUNT)]
     for seed, script in enumerate(scripts):
         text = module_text(modules[seed])
-        workflow = from_graphql(mappings[seed], modules=lambda _, text=text: text)
+        workflow = from_graphql(mappings[seed], fetch_module=lambda _, text=text: text)
         # Without secrets, half of the workflows are rendered with secrets_beside=False.
         with_secrets = bool(secrets_of(workflow)) or seed % 2 == 0
         script.write_text(render(workflow, secrets_beside=with_secrets))
@@ -102,7 +102,7 @@ def test_scripts_with_many_steps_have_no_errors(tmp_path):
     for first_seed in range(0, COUNT, STEPS_PER_SCRIPT):
         seeds = range(first_seed, first_seed + STEPS_PER_SCRIPT)
         steps = [random_step(Random(seed)) for seed in seeds]
-        workflow = from_graphql({"resources": resources, "steps": steps}, modules=fetch_module)
+        workflow = from_graphql({"resources": resources, "steps": steps}, fetch_module=fetch_module)
         script = tmp_path / f"{first_seed}.sh"
         script.write_text(render(workflow))
         scripts.append(script)

@@ -63,7 +63,7 @@ def test_slurm_reads_no_directive_from_a_script(workflow):
 @given(nested_workflows)
 @settings(max_examples=50)
 def test_the_same_workflow_renders_to_the_same_script(workflow):
-    same_workflow = from_graphql(workflow.to_graphql(), modules=fetch_module)
+    same_workflow = from_graphql(workflow.to_graphql(), fetch_module=fetch_module)
 
     assert render(workflow) == render(same_workflow)
 

@@ -231,10 +231,12 @@ class TestSignals:
         node.add_program("sleep", LONG_SLEEP)
         make_srun_fail(node, 1)
         launch = {"launch": {"steps": steps("echo never")}}
-        free = {"name": "free", "run": {"command": "while [ ! -e ~/paused ]; do :; done"}}
+        free_step = {"name": "free", "run": {"command": "while [ ! -e ~/paused ]; do :; done"}}
 
         code, output = node.run(
-            workflow({"steps": steps(launch, free)}, {"name": "free", "run": {"command": "true"}})
+            workflow(
+                {"steps": steps(launch, free_step)}, {"name": "free", "run": {"command": "true"}}
+            )
         )
 
         assert code == 0

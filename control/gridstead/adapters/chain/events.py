@@ -108,8 +108,8 @@ class EventReader:
         if event_type is None:
             return None
         event, kind, field_names = event_type
-        decoded = event.decode(log)
-        values = {field: decoded[name] for name, field in field_names.items()}
+        arguments = event.decode(log)
+        values = {field: arguments[name] for name, field in field_names.items()}
         number = values.get("job")
         return ChainEvent(
             kind=kind,

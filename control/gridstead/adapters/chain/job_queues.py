@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ProviderJobQueues: the jobs that wait for a provider."""
+"""The contract ProviderJobQueues, which lists the jobs on which each provider must act."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gridstead.adapters.chain.contract import Contract, ViewCall
 
 
 class ProviderJobQueues(Contract):
-    """Three queues per provider. A size may include stale entries."""
+    """The contract has three queues per provider. The size of a queue may include stale entries."""
 
     __slots__ = ()
 
@@ -27,5 +27,5 @@ class ProviderJobQueues(Contract):
         return self.view(int, "getTopUpJobQueueSize", provider)
 
     def has_claimable(self, provider: str) -> ViewCall[int]:
-        """Return a call for whether a claim would find a job: 1 or 0."""
+        """Return a call whose result is 1 if a claim would find a job, and otherwise 0."""
         return self.view(int, "hasNextClaimableJob", provider)

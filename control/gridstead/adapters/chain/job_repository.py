@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JobRepository: the job records."""
+"""The contract JobRepository, which stores the records of all jobs."""
 
 from __future__ import annotations
 

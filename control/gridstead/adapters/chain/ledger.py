@@ -58,17 +58,17 @@ class ChainLedger:
 
         The jobs at a block never change, so the jobs of the last block are cached.
         """
-        requested = sorted(set(filter(self._is_possible, job_ids)))
+        requested_ids = sorted(set(filter(self._is_possible, job_ids)))
         cached_hash, cached_jobs = self._cache
         jobs = dict(cached_jobs) if cached_hash == at_block.hash else {}
-        missing = [job_id.number for job_id in requested if job_id not in jobs]
-        if missing:
+        missing_numbers = [job_id.number for job_id in requested_ids if job_id not in jobs]
+        if missing_numbers:
             has_batches = self._contracts.has_batches
             read_jobs = self._jobs_by_page if has_batches else self._jobs_one_by_one
-            for job in read_jobs(missing, at_block):
+            for job in read_jobs(missing_numbers, at_block):
                 jobs[job.id] = job
             self._cache = at_block.hash, jobs
-        return {job_id: jobs[job_id] for job_id in requested if job_id in jobs}
+        return {job_id: jobs[job_id] for job_id in requested_ids if job_id in jobs}
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         """Return the grid's events."""
@@ -93,19 +93,21 @@ class ChainLedger:
 
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> dict[str, Provider]:
         """Return providers by address: each approved record, or else the waiting record."""
-        requested = sorted(set(addresses))
-        records = self._provider_records(requested, at_block)
+        requested_addresses = sorted(set(addresses))
+        records = self._provider_records(requested_addresses, at_block)
         providers: dict[str, Provider] = {}
-        for address, (active, waiting) in zip(requested, records, strict=True):
-            provider = active or waiting
+        for address, (active_provider, waiting_provider) in zip(
+            requested_addresses, records, strict=True
+        ):
+            provider = active_provider or waiting_provider
             if provider is not None:
                 providers[address] = provider
         return providers
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
         """Return the record of a provider that waits for approval."""
-        ((_, waiting),) = self._provider_records([address], at_block)
-        return waiting
+        ((_, waiting_record),) = self._provider_records([address], at_block)
+        return waiting_record
 
     def timeouts(self, *, at_block: Block) -> Timeouts:
         """Return how long the grid waits for a provider's steps.
@@ -142,16 +144,16 @@ class ChainLedger:
         # every ``count``-th result belongs to the same address.
         for index in range(count):
             is_joined, is_waiting, is_banned = flags[index::count]
-            active, waiting = records[index::count]
-            approved = active.to_provider(
+            active_record, waiting_record = records[index::count]
+            approved_provider = active_record.to_provider(
                 is_joined=is_joined, is_waiting=is_waiting, is_banned=is_banned
             )
-            unapproved = None
+            unapproved_provider = None
             if is_waiting:
-                unapproved = waiting.to_provider(
+                unapproved_provider = waiting_record.to_provider(
                     is_joined=False, is_waiting=True, is_banned=is_banned
                 )
-            providers.append((approved, unapproved))
+            providers.append((approved_provider, unapproved_provider))
         return providers
 
     def _jobs_by_page(self, numbers: Sequence[int], at_block: Block) -> list[Job]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MetaScheduler: the contract that customers and services send their transactions to."""
+"""The contract MetaScheduler, to which customers and services send their transactions."""
 
 from __future__ import annotations
 

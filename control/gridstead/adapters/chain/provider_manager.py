@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ProviderManager: the providers, with their hardware and prices."""
+"""The contract ProviderManager, which stores the providers with their hardware and prices."""
 
 from __future__ import annotations
 

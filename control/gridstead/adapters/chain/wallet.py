@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wallets: sign transactions and texts with a key, and recover the signer of a signature."""
+"""Signs transactions and texts with the key of a wallet, and recovers a signature's signer."""
 
 from __future__ import annotations
 
@@ -66,9 +66,10 @@ class Wallet:
 
     def sign_transaction(self, fields: dict[str, Any]) -> SignedTransaction:
         """Return a signed EIP-1559 transaction (type 2)."""
-        signed = self._open_account().sign_transaction(fields)
+        signed_transaction = self._open_account().sign_transaction(fields)
         return SignedTransaction(
-            hash="0x" + bytes(signed.hash).hex(), raw="0x" + bytes(signed.raw_transaction).hex()
+            hash="0x" + bytes(signed_transaction.hash).hex(),
+            raw="0x" + bytes(signed_transaction.raw_transaction).hex(),
         )
 
     def sign_text(self, text: str | bytes) -> bytes:
@@ -82,8 +83,8 @@ class Wallet:
         Args:
             document: A mapping with ``types``, ``domain`` and ``message``.
         """
-        signed = self._open_account().sign_message(encode_typed_data(full_message=document))
-        return signed.v, signed.r.to_bytes(32), signed.s.to_bytes(32)
+        signed_message = self._open_account().sign_message(encode_typed_data(full_message=document))
+        return signed_message.v, signed_message.r.to_bytes(32), signed_message.s.to_bytes(32)
 
 
 def wallet_of(key: bytes) -> Wallet:
@@ -228,11 +229,11 @@ def recover(text: str | bytes, signature: bytes) -> str:
         )
     if v < _RECOVERY_BASE:
         v += _RECOVERY_BASE
-    normalized = signature[:-1] + bytes([v])
+    normalized_signature = signature[:-1] + bytes([v])
     data = text.encode() if isinstance(text, str) else text
     try:
         return str(
-            Keys.recover_message(encode_defunct(primitive=data), signature=normalized)
+            Keys.recover_message(encode_defunct(primitive=data), signature=normalized_signature)
         ).lower()
     except (ValueError, ValidationError, BadSignature) as err:
         raise InvalidInput("invalid signature", detail=str(err)) from err

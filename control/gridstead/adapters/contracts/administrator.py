@@ -153,10 +153,10 @@ class Administrator:
             if after.block < block:
                 time.sleep(POLL_S)
                 continue
-            remaining = plan(after)
-            if remaining:
+            remaining_changes = plan(after)
+            if remaining_changes:
                 raise ChainUnavailable(
-                    f"could not confirm that {remaining[0].title}",
+                    f"could not confirm that {remaining_changes[0].title}",
                     detail="another account reverted the change",
                 )
             return after

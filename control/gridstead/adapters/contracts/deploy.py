@@ -256,10 +256,10 @@ class Deployment:
             if not isinstance(answer, dict) or not answer.get("blockNumber"):
                 continue
             # The supply is the only argument of the constructor: the last 32 bytes of the data.
-            minted = int(answer["input"][-64:], 16)
-            if minted != supply:
+            minted_supply = int(answer["input"][-64:], 16)
+            if minted_supply != supply:
                 self._report(
-                    f"Credit was created with {minted} wei by an earlier run,"
+                    f"Credit was created with {minted_supply} wei by an earlier run,"
                     f" so the supply of {supply} wei is not used"
                 )
 

@@ -169,9 +169,9 @@ class _Planner:
         )
         if history is None or not history.is_whole_of(SEALABLE):
             return False
-        expected = {(Role.ADMIN, self._admin), (Role.CONTRACT, addresses["MetaScheduler"])}
-        granted = {(grant.role, grant.account) for grant in history.grants}
-        return granted.issubset(expected)
+        expected_grants = {(Role.ADMIN, self._admin), (Role.CONTRACT, addresses["MetaScheduler"])}
+        actual_grants = {(grant.role, grant.account) for grant in history.grants}
+        return actual_grants.issubset(expected_grants)
 
     def _read(self, contract: Contract, function: str, *arguments: Any) -> Any:  # noqa: ANN401
         call = contract.read(function, *arguments)

@@ -120,17 +120,17 @@ class Inspector:
         code = str(self._node.ask("eth_getCode", address, pin))
         if len(code) <= len("0x"):
             return DeployedContract(contract=name, address=address, code=Code.MISSING)
-        expected = code_of_release(self._node, name, addresses, at_block=head)
-        if expected is None:
+        expected_code = code_of_release(self._node, name, addresses, at_block=head)
+        if expected_code is None:
             return DeployedContract(
                 contract=name, address=address, code=Code.UNKNOWN, code_hash=_hash(code)
             )
         return DeployedContract(
             contract=name,
             address=address,
-            code=Code.OURS if code == expected else Code.FOREIGN,
+            code=Code.OURS if code == expected_code else Code.FOREIGN,
             code_hash=_hash(code),
-            expected_hash=_hash(expected),
+            expected_hash=_hash(expected_code),
         )
 
     def _holders(
@@ -167,11 +167,11 @@ class Inspector:
     def _ownership(self, name: str, head: Block) -> Ownership:
         contract = self._contracts_by_name[name]
         calls = [(contract, "owner", ()), (contract, "pendingOwner", ())]
-        owner, offered = self._values(calls, head)
+        owner, pending_owner = self._values(calls, head)
         offered_to: str | None = None
-        if offered is not None:
+        if pending_owner is not None:
             # The zero address means that there is no offer.
-            offered_to = str(offered).lower().replace(NOBODY, "")
+            offered_to = str(pending_owner).lower().replace(NOBODY, "")
         return Ownership(
             contract=name,
             owner=str(owner or NOBODY).lower(),

@@ -59,10 +59,10 @@ def survey(node: Node, record: Record) -> Survey:
         if is_certain or code == code_of_release(node, name, known, at_block=head):
             known[name] = address
     record.contracts = dict(known)
-    pending = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
+    pending_count = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
     recorded_nonces = [intent.nonce for intent in record.intents if intent.nonce >= used]
-    free = max([used, pending, *(nonce + 1 for nonce in recorded_nonces)])
-    open_nonces = range(max(used, pending), free)
+    free = max([used, pending_count, *(nonce + 1 for nonce in recorded_nonces)])
+    open_nonces = range(max(used, pending_count), free)
     gaps = tuple(nonce for nonce in open_nonces if not _is_pending(node, record, nonce))
     return Survey(head=head, known=known, used=used, free=free, gaps=gaps)
 
@@ -75,8 +75,8 @@ def check_release(node: Node, state: Survey) -> None:
     """
     pin = {"blockHash": state.head.hash, "requireCanonical": True}
     for name, address in state.known.items():
-        expected = code_of_release(node, name, state.known, at_block=state.head)
-        if expected is not None and node.ask("eth_getCode", address, pin) != expected:
+        expected_code = code_of_release(node, name, state.known, at_block=state.head)
+        if expected_code is not None and node.ask("eth_getCode", address, pin) != expected_code:
             hint = (
                 "Complete the set with the release that started it,"
                 " or use another file to deploy a new set."

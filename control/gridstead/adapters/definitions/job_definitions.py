@@ -102,7 +102,7 @@ class JobDefinitionClient:
         except grpc.RpcError as err:
             if err.code() is not grpc.StatusCode.UNAUTHENTICATED:
                 raise
-        # After a change of its key, the service refuses older challenges. So try once more.
+        # The service refuses older challenges after a change of its key, so try once more.
         return self._sign_and_fetch(job)
 
     def _sign_and_fetch(self, job: Job) -> GetSBatchResponse:

@@ -104,10 +104,10 @@ class GitModules:
     def text(self, source: ModuleSource) -> str:
         """Return the module's text, as ``ports.Modules`` describes."""
         if source.host not in self._hosts:
-            allowed = ", ".join(self._hosts) or "none"
+            allowed_hosts = ", ".join(self._hosts) or "none"
             raise InvalidInput(
                 f"host {source.host} is not allowed for modules",
-                detail=f"allowed hosts: {allowed}",
+                detail=f"allowed hosts: {allowed_hosts}",
             )
         entry = self._cached(source)
         if entry is None:
@@ -226,13 +226,13 @@ class _Repository:
     def _resolve(self) -> str:
         """Return the commit id of the source's tag, or of the default branch."""
         name = f"refs/tags/{self._source.tag}" if self._source.tag else "HEAD"
-        peeled = f"{name}^{{}}"  # git's syntax for the commit of an annotated tag
-        listing = self._git("ls-remote", "--exit-code", "origin", name, peeled)
+        peeled_name = f"{name}^{{}}"  # git's syntax for the commit of an annotated tag
+        listing = self._git("ls-remote", "--exit-code", "origin", name, peeled_name)
         commits: dict[str, str] = {}
         for line in listing.decode("utf-8", "replace").splitlines():
             commit, _, ref = line.partition("\t")
             commits[ref] = commit
-        commit = commits.get(peeled) or commits.get(name, "")
+        commit = commits.get(peeled_name) or commits.get(name, "")
         if not re.fullmatch("[0-9a-f]{40}", commit):
             raise ModuleUnavailable(
                 f"could not fetch {self._source}", detail="the host is not a git server"

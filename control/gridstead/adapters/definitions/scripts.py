@@ -64,12 +64,16 @@ class Scripts:
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
         """Seal a script's record and store it under the script's id."""
-        sealed = self._seal.close(record, script_id=batch_location_hash)
+        sealed_record = self._seal.close(record, script_id=batch_location_hash)
         statement = text(
             "INSERT INTO definitions (id, key_name, sealed, owner, ends_at)"
             " VALUES (:id, :key_name, :sealed, :owner, :ends_at) ON CONFLICT (id) DO NOTHING"
         )
-        row = {"id": batch_location_hash, "key_name": sealed.key_name, "sealed": sealed.data}
+        row = {
+            "id": batch_location_hash,
+            "key_name": sealed_record.key_name,
+            "sealed": sealed_record.data,
+        }
         with self._database.begin() as connection:
             connection.execute(statement, row | {"owner": owner, "ends_at": ends_at})
 
@@ -176,10 +180,14 @@ class Scripts:
         return ScriptUse(job_id=job_id, batch_location_hash=row.id, customer=row.customer)
 
     def _reseal(self, connection: Connection, batch_location_hash: str, record: str) -> None:
-        sealed = self._seal.close(record, script_id=batch_location_hash)
+        sealed_record = self._seal.close(record, script_id=batch_location_hash)
         connection.execute(
             text("UPDATE definitions SET key_name = :key_name, sealed = :sealed WHERE id = :id"),
-            {"id": batch_location_hash, "key_name": sealed.key_name, "sealed": sealed.data},
+            {
+                "id": batch_location_hash,
+                "key_name": sealed_record.key_name,
+                "sealed": sealed_record.data,
+            },
         )
 
 

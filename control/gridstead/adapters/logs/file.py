@@ -110,9 +110,9 @@ class LogSeal:
         """
         head = bytes(record[:CHUNK_HEAD_BYTES])
         _, _, first_line, timestamp_ns, writer, sequence, stream, nonce = _CHUNK_HEAD.unpack(head)
-        associated = self._context + _POSITION.pack(position) + head
+        associated_data = self._context + _POSITION.pack(position) + head
         try:
-            data = self._cipher.decrypt(nonce, record[CHUNK_HEAD_BYTES:], associated)
+            data = self._cipher.decrypt(nonce, record[CHUNK_HEAD_BYTES:], associated_data)
         except InvalidTag as err:
             raise LogDamaged(
                 f"cannot read log {self._name}", detail=f"the chunk at {position} was altered"

@@ -162,7 +162,7 @@ class FileLogs:
 
     def _sweep(self, folder: Path, now: int) -> int:
         files = [(path.stat(), path) for path in folder.glob(f"*/*{_SUFFIX}")]
-        total_bytes = removed = 0
+        total_bytes = removed_count = 0
         for stat, path in sorted(files, key=lambda file: file[0].st_mtime, reverse=True):
             total_bytes += stat.st_size
             is_too_old = now - stat.st_mtime > self._limits.age_s
@@ -172,10 +172,10 @@ class FileLogs:
             log = LogId(owner=folder.name, name=path.parent.name, log_identity=path.stem)
             self._tails.pop(log, None)
             total_bytes -= stat.st_size
-            removed += 1
+            removed_count += 1
             with suppress(OSError):  # the folder still has logs of other identities
                 path.parent.rmdir()
-        return removed
+        return removed_count
 
     def _tail(self, log: LogId, fd: int) -> Tail:
         """Return the tail of a log. Write the header of a new file, and repair a damaged file."""

@@ -55,7 +55,7 @@ class Spool:
         self._lines = 0  # lines in the segments that the logger has not confirmed
         self._segments: deque[Path] = deque()
         self._taken: deque[Chunk] = deque()
-        self._read_offset = 0  # in the first segment, after the chunks that were taken
+        self._read_offset = 0  # position in the first segment, after the chunks that were taken
         for path in sorted(folder.glob(_SEGMENT)):
             self._recover(path)
         self._fd = self._open_segment()

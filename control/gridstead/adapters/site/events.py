@@ -130,9 +130,9 @@ def message(task_result: Result, results: Iterable[Result]) -> str:
     """Return the reason of a failure, and the stderr of the command, for each failed item."""
     if "censored" in task_result:
         return "the output is hidden because of no_log"
-    failed = [result for result in results if result.get("failed")] or [task_result]
+    failed_results = [result for result in results if result.get("failed")] or [task_result]
     parts: list[str] = []
-    for result in failed:
+    for result in failed_results:
         parts += [str(result[key]).strip() for key in ("msg", "stderr") if result.get(key)]
     return "\n".join(dict.fromkeys(parts))[:MAX_MESSAGE_LENGTH]
 
@@ -169,9 +169,9 @@ def difference(
     after = _lines(diff.get("after"))
     headers = (f"{name} before", f"{name} after")
     lines = list(difflib.unified_diff(before, after, *headers, lineterm=""))
-    omitted = len(lines) - MAX_DIFF_LINES
-    if omitted > 0:
-        lines = [*lines[:MAX_DIFF_LINES], f"... and {omitted} more lines"]
+    omitted_count = len(lines) - MAX_DIFF_LINES
+    if omitted_count > 0:
+        lines = [*lines[:MAX_DIFF_LINES], f"... and {omitted_count} more lines"]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -38,10 +38,10 @@ from gridstead.domain.site.playbook import (
 from gridstead.ports.site import Stop
 
 CALLBACKS = Path(__file__).with_name("callbacks")
-STOP_VARIABLE = "GRIDSTEAD_STOP"  # in the environment of every process of a run
+STOP_VARIABLE = "GRIDSTEAD_STOP"  # every process of a run has this variable
 POLL_S = 0.2  # the interval at which requests to stop are checked
 ANSIBLE_TIMEOUT_S = 10.0  # for Ansible to end its workers after SIGINT
-KILL_TIMEOUT_S = 10.0  # for killing the processes that outlive Ansible
+KILL_TIMEOUT_S = 10.0  # time to kill the processes that outlive Ansible
 
 
 class AnsiblePlaybooks:
@@ -78,10 +78,10 @@ class _RunInProgress:
         self._folder = folder
         self._notify = notify
         self._stop = stop
-        self._events: list[tuple[str, PlaybookEvent]] = []  # with the id of the task
+        self._events: list[tuple[str, PlaybookEvent]] = []  # each event with the id of its task
         self._handler_ids: set[str] = set()
         self._ansible_pid: int | None = None
-        self._kill_at: float | None = None  # on the monotonic clock
+        self._kill_at: float | None = None  # a time of the monotonic clock
 
     def run(self) -> PlaybookRun:
         """Run the playbook and return its outcome."""

@@ -44,11 +44,11 @@ def rest_release(version: str) -> RestRelease:
         ConfigError: If the release is not supported. The detail lists the supported releases.
     """
     release = release_of(version)
-    supported = known_releases()
-    if release not in supported:
+    supported_releases = known_releases()
+    if release not in supported_releases:
         raise ConfigError(
             f"Slurm {version} is not supported",
-            detail=f"supported releases: {', '.join(supported)}",
+            detail=f"supported releases: {', '.join(supported_releases)}",
             hint="Install a supported release of Slurm, or update Gridstead.",
         )
     data = read_release(release, "rest")

@@ -172,10 +172,10 @@ class SshScheduler:
             return Gate(user=user, missing=(reason,))
         paths = self._storage.directories_of(user)
         listing = self._runner.run(wrapper.directories(paths))
-        missing = wrapper.parse_missing(listing, paths, uid=user.uid)
-        if not missing and address not in self._associated_addresses:
+        missing_directories = wrapper.parse_missing(listing, paths, uid=user.uid)
+        if not missing_directories and address not in self._associated_addresses:
             self._associate(address)
-        return Gate(user=user, missing=missing)
+        return Gate(user=user, missing=missing_directories)
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster."""

@@ -125,8 +125,8 @@ def directories(paths: tuple[Path, ...]) -> Command:
 def parse_missing(result: CommandResult, paths: tuple[Path, ...], *, uid: int) -> tuple[str, ...]:
     """Return a message for each directory that does not exist or does not belong to the user."""
     lines = set(result.stdout.splitlines())
-    missing = [path for path in paths if f"{uid} directory {path}" not in lines]
-    return tuple(f"directory {path} does not exist for uid {uid}" for path in missing)
+    missing_paths = [path for path in paths if f"{uid} directory {path}" not in lines]
+    return tuple(f"directory {path} does not exist for uid {uid}" for path in missing_paths)
 
 
 def _program(subcommand: str, options: Mapping[str, object], stdin: str = "") -> Command:

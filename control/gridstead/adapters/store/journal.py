@@ -31,12 +31,12 @@ class SqlJournal:
     def open_entries(self) -> tuple[JournalEntry, ...]:
         """Return the entries after the last CLOSED entry of their job, in the order of storage."""
         closing = JOURNAL.alias("closing")
-        closed = exists().where(
+        is_closed = exists().where(
             closing.c.job_key == JOURNAL.c.job_key,
             closing.c.kind == EntryKind.CLOSED.value,
             closing.c.id >= JOURNAL.c.id,
         )
-        return self._entries(~closed)
+        return self._entries(~is_closed)
 
     def cancelled_entries(self) -> tuple[JournalEntry, ...]:
         """Return the CANCELLED_BY_US entries of all jobs."""

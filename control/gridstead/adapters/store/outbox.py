@@ -39,7 +39,7 @@ _OPEN = OUTBOX.c.state.in_(
     bindparam("open", [state.value for state in _OPEN_STATES], expanding=True, literal_execute=True)
 )
 _NOT_CLOSED = TRANSACTIONS.c.closed == literal_column("0")
-RETENTION_S = 30 * 86_400  # since the creation of an entry, or the sending of a transaction
+RETENTION_S = 30 * 86_400  # counted from the creation of an entry or the sending of a transaction
 _ROWS_PER_SWEEP = 100
 _INSERT: dict[str, Callable[..., Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 

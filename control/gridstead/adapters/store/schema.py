@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables as SQLAlchemy objects, for queries. migrations.py creates them in the database."""
+"""The tables of the store as SQLAlchemy objects. migrations.py creates the tables."""
 
 from __future__ import annotations
 

@@ -104,12 +104,12 @@ class ChainAccount:
 
     def receipts(self, hashes: Iterable[str]) -> dict[str, Receipt]:
         """Return the receipt of each transaction that is in a block, by the transaction's hash."""
-        requested = list(hashes)
+        requested_hashes = list(hashes)
         answers = self._node.batch(
-            [("eth_getTransactionReceipt", [tx_hash]) for tx_hash in requested]
+            [("eth_getTransactionReceipt", [tx_hash]) for tx_hash in requested_hashes]
         )
         receipts: dict[str, Receipt] = {}
-        for tx_hash, answer in zip(requested, answers, strict=True):
+        for tx_hash, answer in zip(requested_hashes, answers, strict=True):
             if isinstance(answer, RpcError):
                 raise unavailable(answer, "eth_getTransactionReceipt")
             if answer is not None and answer.get("blockNumber"):
@@ -154,9 +154,13 @@ class ChainAccount:
         fields = to_fields(
             payload, chain_id=self._contracts.chain_id, nonce=nonce, gas=gas, fees=fees
         )
-        signed = self._wallet.sign_transaction(fields)
+        signed_transaction = self._wallet.sign_transaction(fields)
         return Transaction(
-            hash=signed.hash, nonce=nonce, raw=signed.raw, entry_ids=entry_ids, fees=fees
+            hash=signed_transaction.hash,
+            nonce=nonce,
+            raw=signed_transaction.raw,
+            entry_ids=entry_ids,
+            fees=fees,
         )
 
     def gas_limit(self, *, at_block: Block) -> int:
@@ -191,7 +195,7 @@ class ChainAccount:
         return (*replies, *_send_raw_all(self._node, page))
 
     def _receipt(self, answer: dict[str, Any]) -> Receipt:
-        skipped: dict[JobId, str] = {}
+        skipped_jobs: dict[JobId, str] = {}
         for log in answer["logs"]:
             if self._skip_event is None or log["topics"][:1] != [self._skip_event.topic]:
                 continue
@@ -199,12 +203,12 @@ class ChainAccount:
                 fields = self._skip_event.decode(log)
                 name, arguments = reason(fields["reason"])
                 job_id = self._contracts.job_id(int.from_bytes(fields["jobId"]))
-                skipped[job_id] = f"{name}({', '.join(arguments)})"
+                skipped_jobs[job_id] = f"{name}({', '.join(arguments)})"
         return Receipt(
             block=int(answer["blockNumber"], 16),
             block_hash=answer["blockHash"],
             succeeded=int(answer["status"], 16) == 1,
-            skipped=skipped,
+            skipped=skipped_jobs,
         )
 
 

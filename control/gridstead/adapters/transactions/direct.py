@@ -206,8 +206,14 @@ class DirectSender:
 
     def _sign(self, payload: Payload, gas: int, fees: Fees, nonce: int) -> Draft:
         fields = to_fields(payload, chain_id=self._chain(), nonce=nonce, gas=gas, fees=fees)
-        signed = self._wallet.sign_transaction(fields)
-        return Draft(nonce=nonce, gas=gas, fees=fees, hash=signed.hash, raw=signed.raw)
+        signed_transaction = self._wallet.sign_transaction(fields)
+        return Draft(
+            nonce=nonce,
+            gas=gas,
+            fees=fees,
+            hash=signed_transaction.hash,
+            raw=signed_transaction.raw,
+        )
 
     def _receipt(self, draft: Draft, name: str) -> dict[str, Any]:
         receipt = self.wait([draft.hash], draft.nonce, name=name)
@@ -248,8 +254,8 @@ def _replacement_fees(old: Fees, current: Fees) -> Fees:
     twice the base fee plus the tip. So the mean of the current max fee and tip is the base fee plus
     the tip, which the next block requires.
     """
-    required = (current.max_fee + current.tip) // 2
-    if old.max_fee >= required:
+    required_fee = (current.max_fee + current.tip) // 2
+    if old.max_fee >= required_fee:
         return old
     return Fees(
         max_fee=max(current.max_fee, old.max_fee * 9 // 8 + 1),

@@ -58,12 +58,12 @@ def nonce_end(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
     Returns None if none of the keys created the nonce for this address or for any address.
     """
     try:
-        decoded = base64.b64decode(nonce, validate=True)
+        decoded_nonce = base64.b64decode(nonce, validate=True)
     except ValueError:
         return None
-    if len(decoded) != _NONCE_BYTES or base64.b64encode(decoded).decode() != nonce:
+    if len(decoded_nonce) != _NONCE_BYTES or base64.b64encode(decoded_nonce).decode() != nonce:
         return None
-    content, tag = decoded[:-_TAG_BYTES], decoded[-_TAG_BYTES:]
+    content, tag = decoded_nonce[:-_TAG_BYTES], decoded_nonce[-_TAG_BYTES:]
     # The nonce may have been created for this address or for any address.
     for key, wallet in product(keys, (address, "")):
         if hmac.compare_digest(tag, _tag(key, content, wallet)):

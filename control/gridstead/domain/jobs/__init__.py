@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs: their identity, their states on the chain, and their cost."""
+"""The identity of jobs, their states on the chain, and their cost."""

@@ -163,9 +163,9 @@ class ReturnHistory:
         excluded for ``claim_blocks`` blocks, after the third for twice as many, and so on. So
         a provider that is down for a long time causes few transactions.
         """
-        excluded = set()
+        excluded_addresses = set()
         for address, claim_timeouts in self.claim_timeouts.items():
             excluded_blocks = (claim_timeouts.count - 1) * timeouts.claim_blocks
             if head.number < claim_timeouts.last_block + excluded_blocks:
-                excluded.add(address)
-        return frozenset(excluded)
+                excluded_addresses.add(address)
+        return frozenset(excluded_addresses)

@@ -138,8 +138,8 @@ class RateLimit:
         if self._tokens < 0:
             self._tokens = self.burst
         else:
-            added = max(0.0, now - self._refilled_at) * self.per_second
-            self._tokens = min(self.burst, self._tokens + added)
+            added_tokens = max(0.0, now - self._refilled_at) * self.per_second
+            self._tokens = min(self.burst, self._tokens + added_tokens)
         self._refilled_at = now
         if self._tokens < 1:
             return False

@@ -129,9 +129,9 @@ class _Packer:
         self, candidates: list[_Batch], job_key: JobKey, max_size: int, gas: int
     ) -> _Batch | None:
         """Return the newest batch that accepts a call and follows the job's previous call."""
-        previous = self.last_position.get(job_key, -1)
+        previous_position = self.last_position.get(job_key, -1)
         for batch in reversed(candidates):
-            if batch.position <= previous:
+            if batch.position <= previous_position:
                 return None
             if batch.accepts(max_size, gas):
                 return batch

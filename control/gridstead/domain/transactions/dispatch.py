@@ -73,19 +73,24 @@ class _TransactionPlanner:
 
         next_nonce = self._next_nonce()
         first_free = self.view.first_free_nonce
-        pending = [
+        pending_transactions = [
             transaction
             for transaction in live_transactions.values()
             if transaction.nonce >= first_free
         ]
-        stuck_transactions = set(filter(self._is_stuck, pending[: self.policy.max_replacements]))
+        stuck_transactions = set(
+            filter(self._is_stuck, pending_transactions[: self.policy.max_replacements])
+        )
         gap_fillers = self._gap_fillers(live_transactions, next_nonce)
         return TransactionPlan(
             changes=tuple(self._new_states(changes)),
             withdrawn=withdrawn,
             closed=tuple(filter(self._is_closed, sorted(self.by_nonce))),
-            replacements=(*gap_fillers, *self._replacements(pending, stuck_transactions)),
-            resend=tuple(self._resend(pending, stuck_transactions)),
+            replacements=(
+                *gap_fillers,
+                *self._replacements(pending_transactions, stuck_transactions),
+            ),
+            resend=tuple(self._resend(pending_transactions, stuck_transactions)),
             batches=tuple(
                 self._batches(changes, live_transactions.values(), next_nonce - self.view.nonce)
             ),
@@ -163,9 +168,9 @@ class _TransactionPlanner:
         """
         live_transactions = {}
         for nonce in sorted(self.by_nonce):
-            pending = self._pending_transactions(nonce)
-            if pending and nonce not in withdrawn:
-                live_transactions[nonce] = pending[-1]
+            pending_transactions = self._pending_transactions(nonce)
+            if pending_transactions and nonce not in withdrawn:
+                live_transactions[nonce] = pending_transactions[-1]
         return live_transactions
 
     def _next_nonce(self) -> int:
@@ -273,16 +278,16 @@ class _TransactionPlanner:
         return waiting is None or self.view.now - waiting.last_sent_at >= self.policy.resend_after_s
 
     def _is_too_expensive(self, fees: Fees) -> bool:
-        factor, current = self.policy.max_fee_factor, self.view.fees
-        return fees.max_fee > factor * current.max_fee or fees.tip > factor * current.tip
+        factor, current_fees = self.policy.max_fee_factor, self.view.fees
+        return fees.max_fee > factor * current_fees.max_fee or fees.tip > factor * current_fees.tip
 
     def _fees_for(self, nonce: int) -> Fees:
         """Return the fees that the next transaction of a nonce must offer."""
         max_fee, tip = self.view.fees.max_fee, self.view.fees.tip
         for transaction in self.by_nonce.get(nonce, []):
-            required = raised_fees(transaction.fees)
-            max_fee = max(max_fee, required.max_fee)
-            tip = max(tip, required.tip)
+            required_fees = raised_fees(transaction.fees)
+            max_fee = max(max_fee, required_fees.max_fee)
+            tip = max(tip, required_fees.tip)
         return Fees(max_fee=max_fee, tip=tip)
 
     # New transactions

@@ -129,8 +129,8 @@ class Requests:
 
     def _parse(self, _context: object, data: Mapping[str, Any]) -> DocumentNode:
         with self._lock:
-            cached = self._valid_documents.get(data["query"])
-        return cached or _parse(data["query"])
+            cached_document = self._valid_documents.get(data["query"])
+        return cached_document or _parse(data["query"])
 
     def _validate(
         self,

@@ -139,12 +139,12 @@ class LogReader:
             while True:
                 new_lines.clear()
                 log = log or self._service.find(*log_key, request.log_identity)
-                stored = self._service.read(log, position) if log else ()
-                for chunk in stored:
+                stored_chunks = self._service.read(log, position) if log else ()
+                for chunk in stored_chunks:
                     for response in to_responses(chunk):
                         yield response
                     position = chunk.end
-                if stored:
+                if stored_chunks:
                     await asyncio.sleep(0)  # a long log must not block the event loop
                 elif request.until_now:
                     return

@@ -55,7 +55,7 @@ from gridstead.workflow.schema import ModuleSource, Workflow
 Charge = Callable[[int], None]
 """Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
 
-MODULES_TIMEOUT_S = 60  # for all modules of a workflow, because clients do not wait longer
+MODULES_TIMEOUT_S = 60  # all modules of a workflow together; clients do not wait longer
 SALT_BYTES = 16
 # How often the service reads a job that is not matched yet, and the seconds between two reads. Old
 # supervisors wait for 10 s.
@@ -165,7 +165,7 @@ class JobDefinitions:
             ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
-        workflow = from_graphql(mapping, modules=self._module_reader())
+        workflow = from_graphql(mapping, fetch_module=self._module_reader())
         record = json.dumps(self._new_record(workflow))
         charge(len(record))
         batch_location_hash = script_id(record)
@@ -272,16 +272,16 @@ class JobDefinitions:
         return self._answer(json.loads(record), job, secrets_beside=request.secrets_beside)
 
     def _stored_record(self, job: Job, request: ScriptRequest) -> str:
-        stored = None
+        stored_script = None
         if is_open(job, request):
-            stored = self._keeper.find(request.batch_location_hash)
-        if stored is None:
+            stored_script = self._keeper.find(request.batch_location_hash)
+        if stored_script is None:
             raise ScriptUnavailable(
                 f"no script for job {job.id}", detail=f"the job is {job.state.name}"
             )
-        if not stored.owner:
+        if not stored_script.owner:
             raise ChainUnavailable(f"could not find the owner of the script of job {job.id}")
-        if stored.owner != job.customer:
+        if stored_script.owner != job.customer:
             log.warning(
                 "script_refused",
                 job_id=job.id,
@@ -291,7 +291,7 @@ class JobDefinitions:
             raise ScriptUnavailable(
                 f"no script for job {job.id}", detail="the script belongs to another customer"
             )
-        return stored.record
+        return stored_script.record
 
     def _authenticate(self, request: ScriptRequest) -> None:
         nonce = nonce_of(request.challenge)

@@ -100,9 +100,9 @@ class ScriptKeeper:
             ConfigError: If the operator removed the key that encrypted the script.
             ScriptDamaged: If the script was altered.
         """
-        stored = self._store.get(batch_location_hash)
-        if stored is None or stored.owner:
-            return stored
+        stored_script = self._store.get(batch_location_hash)
+        if stored_script is None or stored_script.owner:
+            return stored_script
         self.read_chain()
         return self._store.get(batch_location_hash)
 
@@ -116,9 +116,9 @@ class ScriptKeeper:
         self.read_chain()  # a job may have named a script since the last read
         now = self._clock.now()
         self._release_ended(now)
-        removed = self._store.sweep(now)
-        if removed:
-            log.info("scripts_removed", count=removed)
+        removed_count = self._store.sweep(now)
+        if removed_count:
+            log.info("scripts_removed", count=removed_count)
         self._unused_bytes = self._store.holdings().unused_bytes
         self._reseal()
 
@@ -150,11 +150,11 @@ class ScriptKeeper:
     def _reseal(self) -> None:
         count = 0
         unreadable_ids: set[str] = set()
-        resealed = self._store.reseal(after="")
-        while resealed.last is not None:
-            count += resealed.count
-            unreadable_ids.update(resealed.unreadable)
-            resealed = self._store.reseal(after=resealed.last)
+        resealed_batch = self._store.reseal(after="")
+        while resealed_batch.last is not None:
+            count += resealed_batch.count
+            unreadable_ids.update(resealed_batch.unreadable)
+            resealed_batch = self._store.reseal(after=resealed_batch.last)
         for batch_location_hash in sorted(unreadable_ids - self._unreadable_ids):
             log.error("script_unreadable", batch_location_hash=batch_location_hash)
         self._unreadable_ids = unreadable_ids

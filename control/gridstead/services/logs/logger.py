@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The logger service, which stores the output of jobs and returns it to the jobs' owners.
 
-A writer needs the job's write token. A reader needs the owner's signature.
+A writer needs the job's write token. A reader needs the owner's signature. Several logs of an owner
+can have the same name. The log identity distinguishes these logs.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Logger:
         return owner, log_name
 
     def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
-        """Return the owner whose logs a signed request may list.
+        """Return the owner whose list of logs a signed request may watch.
 
         Raises:
             InvalidInput: If the address is malformed.
@@ -97,10 +98,10 @@ class Logger:
         return owner
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
-        """Return the log with a log identity.
+        """Return the id of the owner's log with this name and log identity, which may not exist.
 
-        If the identity is empty, return the newest log of the name. Returns None if no such log
-        exists.
+        If the identity is empty, return the id of the newest log with this name, or None if there
+        is no such log.
 
         Raises:
             InvalidInput: If the log identity is malformed.
@@ -124,9 +125,9 @@ class Logger:
 
     def sweep(self) -> None:
         """Delete logs that are too old or exceed the space limit."""
-        removed = self._sink.sweep(self._clock.now())
-        if removed:
-            log.info("logs_removed", count=removed)
+        removed_count = self._sink.sweep(self._clock.now())
+        if removed_count:
+            log.info("logs_removed", count=removed_count)
 
     def _check_time(self, permit: WritePermit) -> None:
         if self._clock.now() > permit.expires_at:

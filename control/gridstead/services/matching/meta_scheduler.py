@@ -74,8 +74,8 @@ class MetaScheduler:
                 self._forget(job)
         timeouts = self._ledger.timeouts(at_block=head)
         self._expire(jobs.values(), head, timeouts)
-        pending = [job for job in jobs.values() if job.state is JobState.PENDING]
-        reasons = self._match(pending, head, timeouts)
+        pending_jobs = [job for job in jobs.values() if job.state is JobState.PENDING]
+        reasons = self._match(pending_jobs, head, timeouts)
         hot_states = {job_id: job.state for job_id, job in jobs.items() if job.state not in COLD}
         self._update_view(hot_states, reasons)
 

@@ -38,7 +38,7 @@ from gridstead.ports.site import DriftMetrics, Playbooks, RunRecords, Stop
 APPLY = "playbooks/site.yml"
 VERIFY = "playbooks/verify.yml"
 PLAN = "playbooks/plan.yml"
-MAX_QUOTED_LINES = 20  # of the output of a run that failed before its first task
+MAX_QUOTED_LINES = 20  # the last lines of a run that failed before its first task
 FIELDS_PER_JOB = 4
 
 
@@ -195,13 +195,17 @@ def raise_if_failed(run: PlaybookRun, record: RunRecord) -> None:
     """
     if run.outcome is not RunOutcome.FAILED:
         return
-    failed = failures(run.events)
-    if not failed:
+    failed_tasks = failures(run.events)
+    if not failed_tasks:
         raise ConfigError("Ansible could not start", detail=_last_printed_lines(run))
-    detail = "\n".join(f"{failure.host}: {failure.task}: {failure.message}" for failure in failed)
-    if all(failure.outcome is TaskOutcome.UNREACHABLE for failure in failed):
+    detail = "\n".join(
+        f"{failure.host}: {failure.task}: {failure.message}" for failure in failed_tasks
+    )
+    if all(failure.outcome is TaskOutcome.UNREACHABLE for failure in failed_tasks):
         hint = "Check that the hosts are on and that `ssh HOST` works from here, then run it again."
-        raise SiteUnreachable(f"could not reach {_host_names(failed)}", detail=detail, hint=hint)
+        raise SiteUnreachable(
+            f"could not reach {_host_names(failed_tasks)}", detail=detail, hint=hint
+        )
     hint = "Fix the cause and run it again: completed tasks stay in effect."
     if record.waiting:
         handlers = [f"{host}: {', '.join(names)}" for host, names in record.waiting.items()]
@@ -209,7 +213,7 @@ def raise_if_failed(run: PlaybookRun, record: RunRecord) -> None:
             f" These handlers did not run, although their settings changed: {'; '.join(handlers)}."
         )
     raise ConfigError(
-        f"could not apply the inventory to {_host_names(failed)}", detail=detail, hint=hint
+        f"could not apply the inventory to {_host_names(failed_tasks)}", detail=detail, hint=hint
     )
 
 

@@ -147,10 +147,10 @@ class Agent:
         if not self._wallets.holds(user):
             reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
             return Gate(user=user, missing=(reason,))
-        missing = self._accounts.missing_directories(user)
-        if not missing:
+        missing_directories = self._accounts.missing_directories(user)
+        if not missing_directories:
             self._accounts.associate(address)
-        return Gate(user=user, missing=missing)
+        return Gate(user=user, missing=missing_directories)
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster (port Scheduler)."""
@@ -169,9 +169,9 @@ class Agent:
         """
         with self._lock:
             now = self._clock.now()
-            previous = self._reassociated_at
+            previous_at = self._reassociated_at
             # The age is negative after the clock was set back.
-            if previous is not None and 0 <= now - previous < REASSOCIATION_INTERVAL_S:
+            if previous_at is not None and 0 <= now - previous_at < REASSOCIATION_INTERVAL_S:
                 return
             self._reassociated_at = now
         log.warning(

@@ -97,16 +97,16 @@ class ReportIntake:
         if not lines:
             return
         hints: list[Hint] = []
-        rejected: list[str] = []
+        rejected_lines: list[str] = []
         for line in lines:
             try:
                 hint = parse_completion(line)
             except UnexpectedOutput:
-                rejected.append(line)
+                rejected_lines.append(line)
                 continue
             if hint is not None:
                 hints.append(hint)
         self._reports.add(hints)
-        spool.remove_lines(rejected=rejected)
-        if rejected:
-            log.warning("completion_records_rejected", count=len(rejected))
+        spool.remove_lines(rejected=rejected_lines)
+        if rejected_lines:
+            log.warning("completion_records_rejected", count=len(rejected_lines))

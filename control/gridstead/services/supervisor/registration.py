@@ -34,8 +34,10 @@ class Registration:
         """
         current_offer = offer(self._scheduler.hardware(), self._terms)
         head = self._ledger.head()
-        active = self._ledger.providers([self._provider], at_block=head).get(self._provider)
-        waiting = self._ledger.waiting_provider(self._provider, at_block=head)
-        if must_register(current_offer, active, waiting):
+        active_provider = self._ledger.providers([self._provider], at_block=head).get(
+            self._provider
+        )
+        waiting_provider = self._ledger.waiting_provider(self._provider, at_block=head)
+        if must_register(current_offer, active_provider, waiting_provider):
             self._outbox.put(key_of(current_offer), current_offer)
             log.info("registration_requested", nodes=current_offer.hardware.node_count)

@@ -74,13 +74,15 @@ class Submitter:
         for job_key in self._last_failures.keys() - job_keys:
             del self._last_failures[job_key]
         ordered_actions = sorted(actions, key=self._last_failure)
-        admitted = self._admit(ordered_actions)
+        admitted_actions = self._admit(ordered_actions)
         stop = threading.Event()
         if self._pool is None:
-            for action, user in admitted:
+            for action, user in admitted_actions:
                 self._submit(action, user, stop)
             return
-        futures = [self._pool.submit(self._submit, action, user, stop) for action, user in admitted]
+        futures = [
+            self._pool.submit(self._submit, action, user, stop) for action, user in admitted_actions
+        ]
         for future in futures:
             future.result()
 
@@ -94,7 +96,7 @@ class Submitter:
         If Slurm does not answer a check, the remaining customers are not checked.
         """
         users: dict[str, GridUser | None] = {}
-        admitted = []
+        admitted_actions = []
         for action in actions:
             address = action.job.customer
             if address not in users:
@@ -106,8 +108,8 @@ class Submitter:
                     break
             user = users[address]
             if user is not None:
-                admitted.append((action, user))
-        return admitted
+                admitted_actions.append((action, user))
+        return admitted_actions
 
     def _defer(self, actions: Iterable[Submit]) -> None:
         """Let these failed jobs wait until all other jobs were tried, so no job starves another.

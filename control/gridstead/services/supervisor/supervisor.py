@@ -206,13 +206,13 @@ class Supervisor:
 
         A restart of this process starts the count again.
         """
-        previous = self._memory.unclaimed_since
+        previous_blocks = self._memory.unclaimed_since
         unclaimed_since: dict[JobKey, int] = {}
         for job_key, record in self._memory.records.by_job_key.items():
             job = jobs.get(job_key.job_id)
             is_ours = job is not None and is_claimed(job, job_key, self._rules.provider)
             if knows_claim(record, head) and not is_ours:
-                since = previous.get(job_key, head.number)
+                since = previous_blocks.get(job_key, head.number)
                 unclaimed_since[job_key] = min(since, head.number)
         self._memory.unclaimed_since = unclaimed_since
         return unclaimed_since

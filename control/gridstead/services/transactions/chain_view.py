@@ -92,7 +92,7 @@ class ChainViewReader:
         self._is_reorganised = True
         if last_read is not None:
             self._is_reorganised = not self._is_canonical(last_read[0], head, parent)
-        self._last_read = None  # until this read is complete
+        self._last_read = None  # it stays None until this read is complete
         nonce_at_head = account.nonce(at_block=head)
         receipts = self._read_receipts(snapshot.transactions, head, nonce_at_head)
         final_block = parent

@@ -126,12 +126,12 @@ class Sender:
         view = self._chain_view.check(view, plan_transactions(view, self._policy))
         plan = plan_transactions(view, self._policy)
         self._store(account_name, plan)
-        signed = self._sign(account_name, plan, view)
-        if signed:
-            ports.transactions.add(account_name, *signed)
+        signed_transactions = self._sign(account_name, plan, view)
+        if signed_transactions:
+            ports.transactions.add(account_name, *signed_transactions)
             self._failpoint("transaction_stored")
         transactions_to_send = sorted(
-            [*signed, *plan.resend], key=lambda transaction: transaction.nonce
+            [*signed_transactions, *plan.resend], key=lambda transaction: transaction.nonce
         )
         self._send(account_name, transactions_to_send, view)
 
@@ -212,11 +212,11 @@ class Sender:
         """Sign the plan's replacements and batches. Reject batches that the contract refuses."""
         calls = {entry.id: entry.call for entry in view.entries}
         gas_limit = view.gas_limit
-        signed = [
+        signed_transactions = [
             self._sign_replacement(slot, calls, available_gas=gas_limit)
             for slot in plan.replacements
         ]
-        return signed + self._sign_batches(account_name, plan, view, calls)
+        return signed_transactions + self._sign_batches(account_name, plan, view, calls)
 
     def _sign_replacement(
         self, slot: Slot, calls: Mapping[int, Call], *, available_gas: int
@@ -276,16 +276,16 @@ class Sender:
         now = self._ports.clock.now()
         replies = self._ports.account.send(transactions)
         self._failpoint("transaction_sent")
-        accepted: list[Transaction] = []
-        refused: list[tuple[Transaction, Reply]] = []
+        accepted_transactions: list[Transaction] = []
+        refused_transactions: list[tuple[Transaction, Reply]] = []
         for transaction, reply in zip(transactions, replies, strict=True):
             self._note_waiting(transaction, reply, now)
             if reply.result is SendResult.ACCEPTED:
-                accepted.append(transaction)
+                accepted_transactions.append(transaction)
             elif reply.result is SendResult.REFUSED:
-                refused.append((transaction, reply))
-        self._mark_sent(account_name, accepted, now)
-        self._withdraw_refused(account_name, refused, view)
+                refused_transactions.append((transaction, reply))
+        self._mark_sent(account_name, accepted_transactions, now)
+        self._withdraw_refused(account_name, refused_transactions, view)
         for transaction, reply in zip(transactions, replies, strict=True):
             self._check_reply(transaction, reply, first_nonce=view.first_free_nonce)
 

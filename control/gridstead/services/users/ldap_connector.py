@@ -53,12 +53,12 @@ class LdapConnector:
         head = self._ledger.head()
         for first in range(self._start, head.number + 1, BLOCKS_PER_READ):
             last = first + BLOCKS_PER_READ - 1
-            end = self._ledger.block(last) if last < head.number else head
-            if end is None:
+            last_block = head if last >= head.number else self._ledger.block(last)
+            if last_block is None:
                 raise ChainUnavailable(
                     f"could not read block {last}", detail="the chain has become shorter"
                 )
-            required_addresses |= customers(self._ledger.events(first=first, end=end))
+            required_addresses |= customers(self._ledger.events(first=first, end=last_block))
         self._ensure(missing(required_addresses, self._directory.users()))
         log.info("directory_reconciled", block=head.number, users=len(required_addresses))
 

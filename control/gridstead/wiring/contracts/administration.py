@@ -146,14 +146,16 @@ def parse_recipient(text: str) -> str:
             wrong (EIP-55).
     """
     address = parse_address(text)
-    given = text.strip()
+    given_address = text.strip()
     # The case of the digits a to f encodes the checksum. An address whose digits are all in lower
     # case or all in upper case has no checksum.
-    is_lower_case = given == address
-    is_upper_case = given == "0x" + given[2:].upper()
+    is_lower_case = given_address == address
+    is_upper_case = given_address == "0x" + given_address[2:].upper()
     has_checksum = not is_lower_case and not is_upper_case
-    if has_checksum and not is_checksum_address(given):
+    if has_checksum and not is_checksum_address(given_address):
         correct = to_checksum_address(address)
         hint = f"Check the address. With correct capitals it is {correct}."
-        raise InvalidInput(f"invalid address {given}", detail="its checksum is wrong", hint=hint)
+        raise InvalidInput(
+            f"invalid address {given_address}", detail="its checksum is wrong", hint=hint
+        )
     return address

@@ -25,7 +25,7 @@ from gridstead.services.definitions.job_definitions import JobDefinitions, Logge
 from gridstead.services.definitions.script_keeper import Retention, ScriptKeeper
 from gridstead.wiring import loop
 from gridstead.wiring.chain import open_chain
-from gridstead.wiring.credentials import read_key, read_keys, to_files
+from gridstead.wiring.credentials import read_key, read_keys, tls_files
 
 MIB = 1024 * 1024
 HOUR_S = 3600
@@ -117,7 +117,7 @@ def _servers(
     check: Check,
     to_job_id: ToJobId,
 ) -> tuple[WebServer, SBatchServer]:
-    files = to_files(settings.tls)
+    files = tls_files(settings.tls)
     host, _, port = settings.graphql_listen.rpartition(":")
     limits = settings.limits
     graphql_service = GraphqlService(

@@ -121,10 +121,10 @@ class _Expansion:
             self.nodes(block.body, item, [*scopes, variables])
 
     def _pipe(self, pipe: Pipe, dot: Value, scopes: list[_Scope]) -> Value:
-        piped: tuple[Value, ...] = ()
+        piped_values: tuple[Value, ...] = ()
         for command in pipe.commands:
-            piped = (self._command(command, piped, dot, scopes, pipe.line),)
-        return piped[0]
+            piped_values = (self._command(command, piped_values, dot, scopes, pipe.line),)
+        return piped_values[0]
 
     def _command(
         self,
@@ -228,18 +228,18 @@ def _weight(value: Value) -> int:
     the value is nested too deep.
     """
     weight = 0
-    remaining = [(value, 0)]
-    while remaining and weight <= MAX_WORK:
-        item, depth = remaining.pop()
+    remaining_values = [(value, 0)]
+    while remaining_values and weight <= MAX_WORK:
+        item, depth = remaining_values.pop()
         if depth > MAX_NESTED:
             return MAX_WORK + 1
         weight += 1
         if isinstance(item, str):
             weight += len(item) // CHARS_PER_WORK
         elif isinstance(item, Mapping):
-            remaining += [(inner, depth + 1) for inner in item.values()]
+            remaining_values += [(inner, depth + 1) for inner in item.values()]
         elif isinstance(item, list | tuple):
-            remaining += [(inner, depth + 1) for inner in item]
+            remaining_values += [(inner, depth + 1) for inner in item]
     return weight
 
 

@@ -141,7 +141,7 @@ def _size_limited(function: Callable[..., str]) -> Callable[..., str]:
 
 
 def _printf(format_text: str, *values: Value) -> str:
-    remaining = iter(values)
+    remaining_values = iter(values)
 
     def formatted(match: re.Match[str]) -> str:
         verb = match[1]
@@ -149,7 +149,7 @@ def _printf(format_text: str, *values: Value) -> str:
             raise ValueError("has a format that is not available; use %s, %v, %d, %q or %t")
         if verb == "%":
             return "%"
-        value = next(remaining, None)
+        value = next(remaining_values, None)
         return _quoted(value) if verb == "q" else to_text(value)
 
     return _VERB.sub(formatted, format_text)

@@ -158,8 +158,8 @@ class _Parser:
             position = match.end()
         if position >= len(self.source):
             raise template_error(line, "has an action that does not end")
-        unexpected = shorten(self.source[position : position + 10])
-        raise template_error(line, f"has {unexpected!r} in an action, where it is not allowed")
+        unexpected_text = shorten(self.source[position : position + 10])
+        raise template_error(line, f"has {unexpected_text!r} in an action, where it is not allowed")
 
     def _comment(self, position: int, line: int) -> tuple[_Action, int, bool]:
         end = self.source.find("*/", position)

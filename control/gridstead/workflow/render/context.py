@@ -77,9 +77,9 @@ class RenderContext:
 def children(step: Step) -> tuple[Step, ...]:
     """Return the steps in all lists of a step."""
     loop = step.for_.steps if step.for_ else ()
-    launched = step.launch.steps if step.launch else ()
+    launched_steps = step.launch.steps if step.launch else ()
     module = step.use.module.steps if isinstance(step.use, ResolvedUse) else ()
-    return (*step.steps, *loop, *launched, *module, *step.catch, *step.finally_)
+    return (*step.steps, *loop, *launched_steps, *module, *step.catch, *step.finally_)
 
 
 def all_steps(steps: Iterable[Step]) -> Iterator[Step]:

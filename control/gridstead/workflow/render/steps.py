@@ -79,23 +79,23 @@ def render_steps(workflow: Workflow, *, cache: str) -> RenderedSteps:
 
 def helpers(workflow: Workflow, *, bore: str) -> str:
     """Return the shell functions that the steps of this workflow need."""
-    needed = _needed_templates(workflow)
+    needed_templates = _needed_templates(workflow)
     text = ""
     for name in HELPERS:
-        if name in needed:
+        if name in needed_templates:
             text += fill(name, bore=quote(bore), **RETRY_S)
     return text
 
 
 def _needed_templates(workflow: Workflow) -> set[str]:
-    needed = {"control.sh"}
+    needed_templates = {"control.sh"}
     for step in all_steps(workflow.steps):
-        needed |= _needed_by_step(step)
+        needed_templates |= _needed_by_step(step)
     if workflow.continuous_output_sync or has_virtual_networks(workflow):
-        needed.add("branch.sh")
+        needed_templates.add("branch.sh")
     if has_namespaces(workflow):
-        needed |= {"forward_signals.sh", "network.sh"}
-    return needed
+        needed_templates |= {"forward_signals.sh", "network.sh"}
+    return needed_templates
 
 
 def _needed_by_step(step: Step) -> set[str]:
@@ -206,10 +206,10 @@ def _handled(step: Step, function: str, context: RenderContext) -> str:
         finally_steps = _list(step.finally_, handler_context, "finally")
         text += finally_steps.functions
         finally_part = fill("finally.sh", call=finally_steps.call)
-    handled = fill(
+    handled_part = fill(
         "handled.sh", function=function, body=body, catch=catch_part, finally_=finally_part
     )
-    return f"{text}\n{handled}"
+    return f"{text}\n{handled_part}"
 
 
 def _body(step: Step, function: str, context: RenderContext) -> str:

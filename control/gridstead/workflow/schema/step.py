@@ -213,9 +213,9 @@ class Step(Model):
     @model_validator(mode="after")
     def _check_one_type(self) -> Self:
         values = (self.steps, self.run, self.for_, self.launch, self.use)
-        present = [name for name, value in zip(STEP_TYPES, values, strict=True) if value]
-        if len(present) > 1:
-            raise ValueError(f"has both {' and '.join(present)}; only one of them is allowed")
+        present_types = [name for name, value in zip(STEP_TYPES, values, strict=True) if value]
+        if len(present_types) > 1:
+            raise ValueError(f"has both {' and '.join(present_types)}; only one of them is allowed")
         return self
 
 

@@ -38,7 +38,7 @@ def test_cold_state_has_no_transitions(state):
 
 
 @pytest.mark.parametrize("state", list(JobState))
-def test_transition_to_the_same_state_is_illegal(state):
+def test_transition_from_a_state_to_itself_is_illegal(state):
     assert not is_legal(state, state)
 
 

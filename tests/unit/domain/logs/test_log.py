@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs: their names and identities, their lines, and the tokens and signatures for access."""
+"""Tests of the names, identities and lines of logs, and of tokens and signatures for access."""
 
 from dataclasses import replace
 

@@ -43,10 +43,10 @@ def test_credential_of_a_user_other_than_root_is_refused(uid):
 
 @pytest.mark.parametrize("life_s", [-1, 0, 61])
 def test_credential_with_too_short_or_too_long_a_lifetime_is_refused(life_s):
-    with pytest.raises(NotAllowed, match="valid for too long") as raised:
+    with pytest.raises(NotAllowed, match="valid for too long") as error:
         admit(MungeCredential(payload=END_REPORT.encode(), uid=0, life_s=life_s))
 
-    assert raised.value.detail.startswith(f"{life_s} s")
+    assert error.value.detail.startswith(f"{life_s} s")
 
 
 @pytest.mark.parametrize("life_s", [1, 60])

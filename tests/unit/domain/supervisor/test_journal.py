@@ -13,7 +13,7 @@ def test_claim_time_is_the_time_of_the_first_claim():
     assert record.claimed_at == T0
 
 
-def test_entry_with_the_same_slurm_job_id_is_not_a_new_attempt():
+def test_second_entry_with_a_slurm_job_id_is_not_a_new_attempt():
     record = journal_record(job(), (EntryKind.SUBMITTED, T0, 42), (EntryKind.SEEN, T0 + 6, 42))
 
     assert record.attempt_count == 1
@@ -21,7 +21,7 @@ def test_entry_with_the_same_slurm_job_id_is_not_a_new_attempt():
     assert record.is_durable
 
 
-def test_entry_with_another_slurm_job_id_is_a_new_attempt():
+def test_second_entry_with_a_new_slurm_job_id_is_a_new_attempt():
     record = journal_record(job(), (EntryKind.SUBMITTED, T0, 42), (EntryKind.SEEN, T0 + 6, 43))
 
     assert record.attempt_count == 2
@@ -37,10 +37,10 @@ def test_rejection_has_a_reason_until_the_next_submission(reason, recorded_reaso
     assert rejected_record.rejected_at == T0 + 1
     assert rejected_record.rejection_count == 1
 
-    intended = JournalEntry(
+    intended_entry = JournalEntry(
         job_key=rejected_record.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=T0 + 61
     )
-    resubmitted_record = apply(rejected_record, intended)
+    resubmitted_record = apply(rejected_record, intended_entry)
     assert resubmitted_record.rejection_reason == ""
     assert resubmitted_record.rejection_count == 1
 
@@ -71,18 +71,20 @@ def test_absence_ends_when_the_job_is_present():
 
 def test_impostor_does_not_change_the_record():
     """An impostor is a Slurm job that has the job's key but does not belong to the job."""
-    submitted = (EntryKind.SUBMITTED, T0, 42)
+    submitted_entry = (EntryKind.SUBMITTED, T0, 42)
     impostor = (EntryKind.IMPOSTOR, T0 + 1, None, "uid 0")
 
-    assert journal_record(job(), submitted, impostor) == journal_record(job(), submitted)
+    assert journal_record(job(), submitted_entry, impostor) == journal_record(
+        job(), submitted_entry
+    )
 
 
 def test_closed_job_has_no_record():
     job_key = job().job_key
-    claimed = JournalEntry(job_key=job_key, kind=EntryKind.CLAIMED, occurred_at=T0)
-    closed = JournalEntry(job_key=job_key, kind=EntryKind.CLOSED, occurred_at=T0 + 99)
+    claimed_entry = JournalEntry(job_key=job_key, kind=EntryKind.CLAIMED, occurred_at=T0)
+    closed_entry = JournalEntry(job_key=job_key, kind=EntryKind.CLOSED, occurred_at=T0 + 99)
     records = JournalRecords()
 
-    records.extend([claimed, closed])
+    records.extend([claimed_entry, closed_entry])
 
     assert records.by_job_key == {}

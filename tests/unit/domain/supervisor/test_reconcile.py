@@ -21,9 +21,9 @@ from tests.unit.domain.builders import (
     calls_of,
     cancelled_ids,
     job,
+    journal_entry_kinds,
     journal_record,
     live_sample,
-    noted_kinds,
     planned_actions,
     submitted_record,
 )
@@ -89,7 +89,7 @@ def test_first_absence_is_noted_without_another_action():
 
     actions = planned_actions([our_job], [submitted_record(our_job)])
 
-    assert noted_kinds(actions) == [EntryKind.ABSENT]
+    assert journal_entry_kinds(actions) == [EntryKind.ABSENT]
 
 
 def test_job_is_not_submitted_again_if_the_second_absence_is_too_early():
@@ -165,7 +165,7 @@ def test_job_that_is_listed_again_is_noted_as_present():
         [our_job], [absent_record], live_sample=live_sample(attempt(our_job, "PENDING"))
     )
 
-    assert EntryKind.PRESENT in noted_kinds(actions)
+    assert EntryKind.PRESENT in journal_entry_kinds(actions)
     assert Submit not in types_of(actions)
 
 
@@ -186,7 +186,7 @@ def test_attempt_that_is_missing_in_the_journal_is_noted():
         [our_job], [crashed_record], live_sample=live_sample(attempt(our_job, "PENDING"))
     )
 
-    assert noted_kinds(actions) == [EntryKind.SEEN]
+    assert journal_entry_kinds(actions) == [EntryKind.SEEN]
     assert Submit not in types_of(actions)
 
 
@@ -199,7 +199,7 @@ def test_submission_is_noted_as_seen_when_it_is_durable(now, kinds):
         [our_job], [submitted_record(our_job)], live_sample=pending_sample, now=now
     )
 
-    assert noted_kinds(actions) == kinds
+    assert journal_entry_kinds(actions) == kinds
     assert len(actions) == len(kinds)
 
 
@@ -210,7 +210,7 @@ def test_adopted_attempt_is_noted_as_submitted_until_it_is_durable():
 
     actions = planned_actions([our_job], [crashed_record], live_sample=pending_sample, now=T0 + 3)
 
-    assert noted_kinds(actions) == [EntryKind.SUBMITTED]
+    assert journal_entry_kinds(actions) == [EntryKind.SUBMITTED]
 
 
 def test_attempt_with_the_job_number_of_an_older_chain_is_cancelled():
@@ -237,7 +237,7 @@ def test_attempt_of_another_user_is_cancelled():
         [our_job], [submitted_record(our_job)], live_sample=live_sample(impostor)
     )
 
-    assert EntryKind.IMPOSTOR in noted_kinds(actions)
+    assert EntryKind.IMPOSTOR in journal_entry_kinds(actions)
     assert cancelled_ids(actions) == [42]
     assert calls_of(actions) == []
 

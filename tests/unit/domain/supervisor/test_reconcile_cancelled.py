@@ -19,9 +19,9 @@ from tests.unit.domain.builders import (
     calls_of,
     cancelled_ids,
     job,
+    journal_entry_kinds,
     journal_record,
     live_sample,
-    noted_kinds,
     planned_actions,
     snapshot,
     submitted_record,
@@ -71,7 +71,7 @@ def test_ended_job_without_attempts_is_closed_after_the_confirmations(unclaimed_
         unclaimed_since={our_job.job_key: unclaimed_since},
     )
 
-    assert noted_kinds(actions) == kinds
+    assert journal_entry_kinds(actions) == kinds
     assert len(actions) == len(kinds)
 
 
@@ -87,7 +87,7 @@ def test_job_is_not_closed_while_its_submission_may_still_reach_slurm(now, kinds
         now=now,
     )
 
-    assert noted_kinds(actions) == kinds
+    assert journal_entry_kinds(actions) == kinds
     assert len(actions) == len(kinds)
 
 
@@ -142,7 +142,7 @@ def test_attempt_is_cancelled_when_its_claim_is_missing_for_enough_blocks(job_on
         unclaimed_since={our_job.job_key: CLAIM_BLOCK},
     )
 
-    assert noted_kinds(actions) == [EntryKind.CANCELLED_BY_US]
+    assert journal_entry_kinds(actions) == [EntryKind.CANCELLED_BY_US]
     assert cancelled_ids(actions) == [42]
     assert calls_of(actions) == []
 
@@ -236,14 +236,14 @@ def test_attempt_for_a_job_of_other_contracts_is_not_cancelled():
 def test_cancelled_attempts_are_retained_after_a_job_is_closed():
     job_key = job().job_key
     records = JournalRecords()
-    cancelled = JournalEntry(
+    cancelled_entry = JournalEntry(
         job_key=job_key, kind=EntryKind.CANCELLED_BY_US, occurred_at=T0, slurm_job_id=42
     )
-    claimed = JournalEntry(job_key=job_key, kind=EntryKind.CLAIMED, occurred_at=T0)
-    closed = JournalEntry(job_key=job_key, kind=EntryKind.CLOSED, occurred_at=T0)
+    claimed_entry = JournalEntry(job_key=job_key, kind=EntryKind.CLAIMED, occurred_at=T0)
+    closed_entry = JournalEntry(job_key=job_key, kind=EntryKind.CLOSED, occurred_at=T0)
 
-    records.extend([cancelled])
+    records.extend([cancelled_entry])
     assert records.by_job_key == {}
-    records.extend([claimed, closed, claimed])
+    records.extend([claimed_entry, closed_entry, claimed_entry])
 
     assert records.by_job_key[job_key].cancelled_by_us == {(42, T0)}

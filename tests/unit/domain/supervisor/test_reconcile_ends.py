@@ -17,9 +17,9 @@ from tests.unit.domain.builders import (
     calls_of,
     cancelled_ids,
     job,
+    journal_entry_kinds,
     journal_record,
     live_sample,
-    noted_kinds,
     planned_actions,
     snapshot,
     submitted_record,
@@ -123,7 +123,7 @@ def test_running_state_in_slurmdbd_is_ignored():
         [our_job], [submitted_record(our_job)], accounting_sample=runaway_sample
     )
 
-    assert noted_kinds(actions) == [EntryKind.ABSENT]
+    assert journal_entry_kinds(actions) == [EntryKind.ABSENT]
 
 
 def test_job_that_its_user_cancelled_in_the_queue_is_refunded():
@@ -186,10 +186,10 @@ def test_report_that_does_not_match_the_attempt_is_ignored(unrelated_report):
 
 def rejected_record(of_job, *, rejection_count, occurred_at=T0 + 1):
     """Return the record of an absent job whose submissions Slurm rejected."""
-    intended = (EntryKind.SUBMIT_INTENDED, occurred_at)
-    rejected = (EntryKind.SUBMIT_REJECTED, occurred_at, None, "no such partition")
-    absent = (EntryKind.ABSENT, occurred_at + 1)
-    return journal_record(of_job, *[intended, rejected] * rejection_count, absent)
+    intended_entry = (EntryKind.SUBMIT_INTENDED, occurred_at)
+    rejected_entry = (EntryKind.SUBMIT_REJECTED, occurred_at, None, "no such partition")
+    absent_entry = (EntryKind.ABSENT, occurred_at + 1)
+    return journal_record(of_job, *[intended_entry, rejected_entry] * rejection_count, absent_entry)
 
 
 def test_job_that_slurm_rejected_too_often_is_refused():

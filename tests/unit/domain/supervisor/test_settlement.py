@@ -37,9 +37,9 @@ def test_minutes_are_rounded_down(seconds, minutes):
     ("price", "seconds"), [(0, 30), (10**18, 30), (300 * 10**18, 20), (10**40, 0)]
 )
 def test_billed_time_is_at_most_the_time_that_the_escrow_pays_for(price, seconds):
-    running = job(JobState.RUNNING, price_per_min=price)
+    running_job = job(JobState.RUNNING, price_per_min=price)
 
-    assert billed_seconds(running, attempt(running, "COMPLETED"), ()) == seconds
+    assert billed_seconds(running_job, attempt(running_job, "COMPLETED"), ()) == seconds
 
 
 def test_no_minutes_are_reported_for_a_panic():

@@ -36,13 +36,15 @@ def test_wallet_range_includes_both_ends(uid):
 
 
 def test_customers_are_the_wallets_that_requested_a_job():
-    requested = ChainEvent(
+    requested_event = ChainEvent(
         kind=ChainEventKind.JOB_REQUESTED, block=1, index=0, job_id=job_id(1), customer=CUSTOMER
     )
-    claimed = replace(requested, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER_ADDRESS)
-    malformed = replace(requested, customer="0x1")
+    claimed_event = replace(
+        requested_event, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER_ADDRESS
+    )
+    malformed_event = replace(requested_event, customer="0x1")
 
-    assert customers([requested, claimed, malformed]) == {CUSTOMER}
+    assert customers([requested_event, claimed_event, malformed_event]) == {CUSTOMER}
 
 
 def test_missing_accounts_are_unique_and_sorted():
