@@ -73,7 +73,8 @@ class Role:
         path = CHECKOUT / "roles" / self.name / part
         if not path.exists():
             return {}
-        return self.loader.load_from_file(str(path), trusted_as_template=True) or {}
+        # With unsafe=True the loader returns its cached object and not a copy.
+        return self.loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}
 
     @functools.cached_property
     def options(self) -> dict[str, dict[str, Any]]:
