@@ -138,15 +138,16 @@ class Sender:
     def _without_backoff(self, entries: Iterable[OutboxEntry]) -> tuple[OutboxEntry, ...]:
         """Return the entries, except queued ones that back off after a refusal.
 
-        Each refusal costs an empty transaction for the unused nonce, and services put a refused
-        call into the outbox again at once.
+        Services put a refused call into the outbox again at once, and each refusal costs an empty
+        transaction, which uses the nonce of the refused one. The backoff limits this cost.
         """
         now = self._ports.clock.now()
         active_keys: set[str] = set()
         for key, backoff in list(self._backoffs.items()):
             # Setting the clock back must not extend a backoff.
             until = min(backoff.until, now + backoff.length_s)
-            # The length is remembered for some time, so that a further refusal doubles it.
+            # An ended backoff is remembered for its own length, so that a further refusal in this
+            # time doubles the length.
             if now >= until + backoff.length_s:
                 del self._backoffs[key]
                 continue
@@ -171,7 +172,8 @@ class Sender:
             del self._refusals[entry_id]
         if view.receipts.keys() & self._waiting.keys():
             self._failpoint("receipt_seen")
-        # If a reorg removes a mined transaction from the chain, it is sent again at once.
+        # The waiting time of a mined transaction is forgotten. So if a reorg removes the
+        # transaction from the chain, it is sent again at once.
         open_hashes = {transaction.hash for transaction in view.transactions}
         unmined_hashes = open_hashes - view.receipts.keys()
         for tx_hash in self._waiting.keys() - unmined_hashes:
@@ -181,8 +183,8 @@ class Sender:
     def _adjust_waiting_times(self, now: int, head: int) -> None:
         """Exclude the time without a new block from the waiting times.
 
-        While the chain has no new blocks, a transaction with higher fees is not mined either. If
-        the clock was set back, times in the future are set to now.
+        Higher fees do not help while the chain has no new blocks. If the clock was set back, times
+        in the future are set to now.
         """
         time_without_block_s = 0
         if self._last_head is not None:
@@ -227,7 +229,7 @@ class Sender:
         batch = _calls_of(entry_ids, calls)
         (gas,) = account.gas([batch], available_gas=available_gas)
         if isinstance(gas, TransactionReverted):
-            # The nonce must be used all the same. The entries return to the queue.
+            # An empty transaction uses the nonce. The entries return to the queue.
             empty_slot = replace(slot, entry_ids=())
             return self._sign_replacement(empty_slot, calls, available_gas=available_gas)
         return account.sign(batch, entry_ids=entry_ids, nonce=slot.nonce, gas=gas, fees=slot.fees)
@@ -242,6 +244,7 @@ class Sender:
         signed: list[Transaction] = []
         account = self._ports.account
         batches = [_calls_of(entry_ids, calls) for entry_ids in plan.batches]
+        # The gas limit of each batch, or the revert of a batch that the contract would refuse.
         limits = account.gas(batches, available_gas=view.gas_limit)
         for entry_ids, batch, gas in zip(plan.batches, batches, limits, strict=True):
             nonce = plan.next_nonce + len(signed)
@@ -250,7 +253,8 @@ class Sender:
                     account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees)
                 )
             elif nonce == view.nonce:
-                # No transaction is pending. After a pending transaction the calls might succeed.
+                # The nonces are equal only if no transaction is pending. Only then are the calls
+                # rejected: after a pending transaction they may succeed.
                 self._reject(account_name, entry_ids, str(gas))
         return signed
 
@@ -306,8 +310,8 @@ class Sender:
     def _check_reply(self, transaction: Transaction, reply: Reply, *, first_nonce: int) -> None:
         """Raise an error if a transaction must be sent later or the wallet cannot pay for it.
 
-        If the node says that the wallet cannot pay for a transaction behind another pending one,
-        this may be wrong: the node counts the max fees of all transactions, and the actual costs
+        If a transaction follows another pending one, the node may wrongly answer that the wallet
+        cannot pay: the node adds up the max fees of all pending transactions, and the actual costs
         are lower. Such a transaction is sent again later.
         """
         is_behind_another = transaction.nonce > first_nonce
@@ -342,13 +346,13 @@ class Sender:
     ) -> None:
         """Withdraw the transactions that the node refused.
 
-        The next tick fills their nonces and sends their calls in smaller batches. A call that is
-        refused in a batch of its own is rejected and backs off.
+        The next tick uses their nonces for empty transactions, and sends their calls in smaller
+        batches. A call that is refused in a batch of its own is rejected and backs off.
 
         A refused transaction is not withdrawn in two cases: if it has no calls, or if the node has
-        accepted a transaction of its nonce, which may still be mined. The refused transaction is
-        then sent again. If the node continues to refuse it, an empty transaction replaces it after
-        a while.
+        accepted a transaction with this nonce before, which may still be mined. In these cases the
+        refused transaction is sent again. If the node continues to refuse it, an empty transaction
+        replaces it after a while.
         """
         entries = {entry.id: entry for entry in view.entries}
         sent_nonces: set[int] = set()
@@ -391,8 +395,8 @@ def _calls_of(entry_ids: Iterable[int], calls: Mapping[int, Call]) -> tuple[Call
 def _backoff_key(entry: OutboxEntry) -> str:
     """Return the key under which a refused call backs off.
 
-    This is the key of the entry. The keys of claims contain the block, so claims of one type share
-    the name of the call instead.
+    For a call about a job, this is the key of the entry. For any other call, this is the name of
+    the call, because each claim has a new key, which contains the block.
     """
     return entry.key if job_key_of(entry.call) else name_of(entry.call)
 
