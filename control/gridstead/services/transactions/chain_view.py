@@ -10,9 +10,10 @@ to be executed before the transaction of the call is in a block.
 Rule 3: a value that was read stays valid until a reorg. A reorg is detected by the hash of the last
 block that was read.
 
-Rule 4: an endpoint may have several servers, and some of them may lag or be on another fork. So a
-missing receipt proves that another transaction used the nonce only if the nonce was used long ago.
-A receipt is valid only while its block is part of the chain.
+Rule 4: an endpoint may have several servers, and some of them may lag or be on another fork. If a
+nonce was used long ago and there is no receipt, another program's transaction used it. If the nonce
+was used recently, a missing receipt proves nothing. A receipt is valid only while its block is part
+of the chain.
 
 An *objection* is the reason why a call must not be sent any more (``domain/transactions``).
 """
@@ -139,6 +140,8 @@ class ChainViewReader:
         doubtful_calls = {entry_id: calls[entry_id] for entry_id in objections_at_head}
         objections_at_parent = self._objections(doubtful_calls, parent)
         self._check_unchanged(head)
+        # Rule 2: a call is rejected only if there is an objection at both blocks. If there is an
+        # objection only at the newest block, the call is not sent in this tick.
         objections = {entry_id: objections_at_head[entry_id] for entry_id in objections_at_parent}
         cleared = frozenset(entry_ids - objections_at_head.keys())
         return replace(view, objections=objections, cleared=cleared)
@@ -149,6 +152,7 @@ class ChainViewReader:
         """Return the receipts of mined transactions. Cached receipts are not requested again."""
         cached_receipts = {} if self._is_reorganised else self._receipts
         receipts: dict[str, Receipt] = {}
+        # Receipts whose blocks must be compared with the chain.
         to_check: dict[str, Receipt] = {}
         to_request: list[str] = []
         for transaction in transactions:
@@ -168,7 +172,7 @@ class ChainViewReader:
         return receipts
 
     def _receipts_of_other_forks(self, receipts: Mapping[str, Receipt], head: Block) -> list[str]:
-        """Return the hashes of the transactions whose receipt has a block that is not canonical."""
+        """Return the hashes of transactions whose receipt is of a block that is not canonical."""
         block_hashes: dict[int, str] = {}
         for number in {receipt.block for receipt in receipts.values()}:
             if number <= head.number:
@@ -234,9 +238,9 @@ def _certain_nonce(
     Args:
         final_nonce: The wallet's next nonce at a final block.
         transactions: Transactions of open nonces.
-        receipts: Receipts by hash of the transaction. A receipt proves that the nonce of its
-            transaction is used. It does not prove that our transaction used a lower nonce: a server
-            that lags may hide the receipt for the lower nonce.
+        receipts: Receipts by hash of the transaction. A receipt proves that our transaction used
+            its nonce. It does not show which transaction used a lower nonce that has no receipt: a
+            server that lags may omit the receipt for the lower nonce.
     """
     mined_nonces: set[int] = set()
     sent_nonces: set[int] = set()
@@ -246,6 +250,7 @@ def _certain_nonce(
         if transaction.nonce >= final_nonce:
             sent_nonces.add(transaction.nonce)
     certain_nonce = final_nonce
+    # The first sent nonce without a receipt, and all higher nonces, are not certain.
     for nonce in sorted(sent_nonces):
         if nonce not in mined_nonces:
             break
