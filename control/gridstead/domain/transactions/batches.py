@@ -106,6 +106,7 @@ class _Packer:
     def add(self, entry: OutboxEntry, max_size: int, gas: int) -> None:
         job_key = job_key_of(entry.call)
         if job_key is None:
+            # A call that is not about one job gets a batch of its own.
             self._new_batch(max_size).add(entry.id, max_size, gas)
             return
         candidates = self.open_batches[type(entry.call)]
@@ -128,7 +129,7 @@ class _Packer:
     def _newest_that_accepts(
         self, candidates: list[_Batch], job_key: JobKey, max_size: int, gas: int
     ) -> _Batch | None:
-        """Return the newest batch that accepts a call and follows the job's previous call."""
+        """Return the newest batch that accepts a call and comes after the job's previous call."""
         previous_position = self.last_position.get(job_key, -1)
         for batch in reversed(candidates):
             if batch.position <= previous_position:

@@ -3,13 +3,14 @@
 
 An entry of the outbox is one call to the contracts. The state of an entry follows from the
 transactions that carry its call. The entry is mined or final if one of these transactions
-succeeded. It is sent if one of them may still be mined. Otherwise it is queued, or rejected if
-there is an *objection*: a reason why the call must not be sent any more (``objection.py``).
+succeeded. It is sent if one of them may still be mined, and queued if none of them may. An
+*objection* is a reason why a call must not be sent any more (``objection.py``). A sent or queued
+entry with an objection becomes rejected.
 
 A nonce is *open* until one of its transactions has enough confirmations. A *nonce gap* is an open
-nonce without a transaction that may be mined, below a nonce that has one. A gap blocks all
-transactions with higher nonces, so the sender fills the gap with an empty transaction. A withdrawn
-transaction does not fill a gap.
+nonce without a transaction that may be mined, below a nonce that has such a transaction. A gap
+blocks all transactions with higher nonces, so the sender fills the gap with an empty transaction. A
+withdrawn transaction does not fill a gap.
 
 Two limits bound the pending transactions: the number of their nonces, and their gas. The limits are
 high enough to fill the next block, and low enough that no transaction stays in the node's pool for
@@ -135,7 +136,7 @@ class _TransactionPlanner:
     def _requeue(
         self, changes: dict[int, EntryChange], live_transactions: Iterable[Transaction]
     ) -> None:
-        """Queue each sent entry again whose transaction this plan withdraws."""
+        """Queue again each sent entry whose transaction this plan withdraws."""
         live_entry_ids: set[int] = set()
         for transaction in live_transactions:
             live_entry_ids.update(transaction.entry_ids)
@@ -215,8 +216,8 @@ class _TransactionPlanner:
     ) -> Iterator[Slot]:
         """Yield a slot without entries for each nonce gap.
 
-        A nonce below the first free one is no gap, although it may have no receipt yet: a mined
-        transaction has used it.
+        Mined transactions have used the nonces below the first free one. So these nonces are no
+        gaps, even if their receipts are missing.
         """
         for nonce in range(self.view.first_free_nonce, next_nonce):
             if nonce not in live_transactions:
@@ -254,8 +255,8 @@ class _TransactionPlanner:
     def _sendable_version(self, newest: Transaction) -> Transaction:
         """Return the newest transaction of a nonce that the node did not refuse.
 
-        If the node refused all of them, returns the newest one. A node may refuse a replacement
-        permanently after it has dropped the replaced transaction.
+        If the node refused all of them, returns the newest one. If a node has dropped a transaction
+        and then refuses its replacement permanently, only the older transaction can be mined.
         """
         for transaction in reversed(self._pending_transactions(newest.nonce)):
             if not self._is_refused(transaction):
@@ -267,7 +268,7 @@ class _TransactionPlanner:
         return waiting is not None and waiting.refused
 
     def _is_stuck(self, transaction: Transaction) -> bool:
-        """Return whether a transaction needs higher fees that are within the limit."""
+        """Return whether a transaction needs higher fees that do not exceed the limit."""
         waiting = self.view.waiting.get(transaction.hash)
         if waiting is None or self._is_too_expensive(self._fees_for(transaction.nonce)):
             return False

@@ -31,7 +31,7 @@ class OutboxEntry:
     """A call that the sender must make.
 
     Attributes:
-        id: A later entry has a higher id.
+        id: The id. Ids increase in the order in which entries are stored.
         key: The purpose of the call. At most one open entry has this key.
         call: The call.
         state: The progress of the call. An entry is open while it is QUEUED, SENT or MINED.
@@ -88,10 +88,12 @@ class Receipt:
     """The receipt of a mined transaction.
 
     Attributes:
-        block: The height of its block.
-        block_hash: The hash of its block. After a reorg another block has this height.
-        succeeded: Whether the transaction as a whole was not reverted.
-        skipped: Why the contract skipped elements of the batch, by job.
+        block: The height of the transaction's block.
+        block_hash: The hash of the transaction's block. After a reorg, another block may have the
+            same height.
+        succeeded: False if the whole transaction was reverted. True even if the contract skipped
+            calls.
+        skipped: Why the contract skipped calls of the batch, by job id.
     """
 
     block: int
@@ -103,7 +105,7 @@ class Receipt:
 class SendResult(Enum):
     """How a node answers a signed transaction."""
 
-    ACCEPTED = "accepted"  # the node has the transaction, from now or from before
+    ACCEPTED = "accepted"  # the node has the transaction, which may be new or known to it
     UNDERPRICED = "underpriced"  # fees too low, or the pool has another transaction of this nonce
     NONCE_USED = "nonce used"  # a mined transaction has already used the nonce
     RETRY_LATER = "retry later"  # the node is busy or its pool is full
@@ -172,8 +174,8 @@ class ChainView:
     Attributes:
         now: Unix seconds.
         head: Height of the newest block. The values of the chain are as of this block.
-        nonce: The wallet's next nonce by final blocks and by receipts. A transaction with a lower
-            nonce that is in no block will never be mined.
+        nonce: The wallet's next nonce that is certain from final blocks and receipts. If a
+            transaction has a lower nonce and is in no block, it will never be mined.
         nonce_at_head: The wallet's next nonce at the newest block. It is higher than ``nonce`` if
             another program with the same wallet has used nonces in the newest blocks.
         entries: Open outbox entries, oldest first.

@@ -20,15 +20,15 @@ class DispatchPolicy:
         confirmations: A transaction is final when this many blocks follow its block.
         batch: Maximum number of calls in one transaction.
         in_flight: Maximum number of nonces with a pending transaction.
-        blocks_ahead: Maximum gas of all pending transactions. Unit: gas limits of a block.
-        blocks_at_once: Maximum gas of the transactions that one tick adds. Unit: gas limits of a
-            block. With a low value, a tick signs few transactions and sends them soon.
+        blocks_ahead: Maximum gas of all pending transactions. Unit: the gas limit of one block.
+        blocks_at_once: Maximum gas of the transactions that one tick adds. Unit: the gas limit of
+            one block. With a low value, a tick signs few transactions and sends them soon.
         max_queued: Maximum number of queued calls that one tick reads, oldest first.
         resend_after_s: Interval at which a pending transaction is sent to the node again.
         replace_after_s: A transaction that is pending for this long, while blocks are mined, is
             replaced by one with higher fees.
-        max_replacements: Only transactions with this many of the lowest pending nonces are
-            replaced. The others cannot be mined before these.
+        max_replacements: Maximum number of pending transactions that are replaced, those with the
+            lowest nonces. Transactions with higher nonces cannot be mined before these.
         max_fee_factor: A replacement offers at most this multiple of the fees that a new
             transaction should offer.
         gas_share: The calls of a batch may use the gas limit of a block divided by this number.
