@@ -67,8 +67,8 @@ class Submitter:
     def submit(self, actions: Sequence[Submit]) -> None:
         """Submit the jobs of the customers whose gate is open.
 
-        If a submission fails, the failure is logged. The next tick then plans the job again,
-        because the journal has no result of the submission.
+        A failure of a submission is logged. The journal then has no result of the submission, so a
+        later tick plans the job again.
         """
         job_keys = {action.job.job_key for action in actions}
         for job_key in self._last_failures.keys() - job_keys:
@@ -93,7 +93,7 @@ class Submitter:
     def _admit(self, actions: Sequence[Submit]) -> list[tuple[Submit, GridUser]]:
         """Return the jobs of the customers whose gate is open, each with the customer's account.
 
-        If Slurm does not answer a check, the remaining customers are not checked.
+        If Slurm does not answer a check, the remaining jobs are left out.
         """
         users: dict[str, GridUser | None] = {}
         admitted_actions = []
@@ -112,7 +112,7 @@ class Submitter:
         return admitted_actions
 
     def _defer(self, actions: Iterable[Submit]) -> None:
-        """Let these failed jobs wait until all other jobs were tried, so no job starves another.
+        """Let these failed jobs wait until all other jobs were tried. So no job starves another.
 
         Jobs that failed are tried in the order of their last failures, oldest first.
         """

@@ -67,7 +67,7 @@ class SupervisorPorts:
 class _Memory:
     """The state in memory. After a restart, the records and reports are read from the ports again.
 
-    The other values start again.
+    A restart resets the other values.
     """
 
     records: JournalRecords = field(default_factory=JournalRecords)
@@ -138,7 +138,7 @@ class Supervisor:
             )
 
     def _remember_claims(self, events: tuple[ChainEvent, ...], head: Block) -> None:
-        """Write a CLAIMED entry for each new claim of the provider that holds at block ``head``."""
+        """Write a CLAIMED entry for each new claim of the provider that is valid at ``head``."""
         claimed_ids: set[JobId] = set()
         for event in events:
             is_ours = event.provider == self._rules.provider
@@ -160,8 +160,9 @@ class Supervisor:
         block: Block | None = None
         if job.state is JobState.SCHEDULED:
             block = self._ports.ledger.block(job.state_block)
-        # Slurm jobs from before the claim do not belong to the job. If the block of the claim is
-        # unknown, the time of the customer's request is used, which is earlier than the claim.
+        # A Slurm job that was submitted before the claim does not belong to the job. If the block
+        # of the claim is unknown, the time of the customer's request is used, which is earlier than
+        # the claim.
         claimed_at = block.timestamp if block else job.submitted_at
         return JournalEntry(job_key=job.job_key, kind=EntryKind.CLAIMED, occurred_at=claimed_at)
 
@@ -202,9 +203,9 @@ class Supervisor:
         return frozenset(entry.key for entry in entries if entry.state is not SendState.MINED)
 
     def _update_unclaimed(self, jobs: Mapping[JobId, Job], head: Block) -> dict[JobKey, int]:
-        """Return the block since which an open job has not been claimed by us, by job key.
+        """Return the first block at which our claim of an open job was missing, by job key.
 
-        A restart of this process starts the count again.
+        A restart of this process forgets these blocks.
         """
         previous_blocks = self._memory.unclaimed_since
         unclaimed_since: dict[JobKey, int] = {}
@@ -247,11 +248,11 @@ class Supervisor:
             return None
 
     def _keys_for_slurmdbd(self, live_sample: LiveSample | None) -> list[JobKey]:
-        """Return the keys of the open jobs to query slurmdbd for.
+        """Return the keys of the open jobs whose records are requested from slurmdbd.
 
-        Once a minute these are all open jobs, because after a crash slurmctld may list a job as
-        alive that has ended. Otherwise these are the jobs that slurmctld does not list as alive,
-        and the jobs whose end a node has reported.
+        Once a minute these are all open jobs: after a crash, slurmctld may list a job as alive
+        although it has ended. In the other ticks these are the jobs that slurmctld does not list as
+        alive, and the jobs whose end a node has reported.
         """
         memory = self._memory
         now = self._ports.clock.now()
@@ -297,8 +298,8 @@ class Supervisor:
     def _put(self, actions: Sequence[Put]) -> None:
         """Store calls in the outbox in one write, or one by one if that write fails.
 
-        After one write for all calls, the sender (``services/transactions/sender.py``) reads all of
-        them in the same tick.
+        The calls are stored in one write so that the sender (``services/transactions/sender.py``)
+        reads all of them in the same tick.
         """
         for action in actions:
             self._failpoint(f"before_{name_of(action.call)}")
