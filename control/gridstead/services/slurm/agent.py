@@ -5,7 +5,7 @@ The agent has the rights of SlurmUser and accepts requests from a network. So it
 as if the sender were hostile.
 
 Rule 1: a job is submitted only for a wallet user, under that user's Linux account, with a job key.
-Rule 2: a job is cancelled or extended only if it has the job key in the request.
+Rule 2: a job is cancelled or extended only if its job key equals the job key in the request.
 
 The agent implements the ports ``Scheduler`` and ``Reports``. ``rpc/slurm.py`` parses the job keys
 and the Slurm job names in the requests, and refuses malformed keys and names.
@@ -123,7 +123,8 @@ class Agent:
     def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of the Slurm jobs with these names.
 
-        The method differs from that of port Accounting, because a request contains only job names.
+        The parameters differ from those of port Accounting, because a request contains only job
+        names.
 
         Raises:
             InvalidInput: If there are too many names, or the time is negative.

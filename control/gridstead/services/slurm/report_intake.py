@@ -18,8 +18,8 @@ from gridstead.ports import Clock, CompletionSpool, MungeOpener, ReportStore
 RETENTION_S = 86_400
 DELETION_INTERVAL_S = 3_600
 LOG_INTERVAL_S = 60
-# Each node has its own limits. So a job that floods the agent with reports suppresses reports of
-# the job's nodes, but of no other node.
+# Each node has its own limits. If a job floods the agent with reports, only reports from the nodes
+# of this job are dropped.
 MAX_RATE_PER_S = 200.0
 BURST = 1_000.0
 
