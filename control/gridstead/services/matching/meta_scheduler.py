@@ -47,7 +47,7 @@ class MetaScheduler:
         self._outbox = outbox
         self._confirmations = confirmations
         self._hot_ids: set[JobId] = set()
-        # The key has the customer, because a reorg may assign the id to another customer's job.
+        # The key includes the customer: after a reorg, a job of another customer may have the id.
         self._returns: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
         self._last_claim_blocks: dict[str, int] = {}  # by provider
         self._block_times: dict[int, int] = {}  # by block number
@@ -123,6 +123,7 @@ class MetaScheduler:
             if self._is_due(job, head, timeouts) and self._request_expiry(job):
                 requested_expiries.add((job.job_key, job.state_block))
         self._requested_expiries = requested_expiries
+        # Forget the times of blocks in which no job has its last transition.
         state_blocks = {job.state_block for job in jobs}
         for block in self._block_times.keys() - state_blocks:
             del self._block_times[block]
@@ -137,7 +138,7 @@ class MetaScheduler:
         )
 
     def _request_expiry(self, job: Job) -> bool:
-        """Put the call into the outbox. Return whether that succeeded. Log the call only once."""
+        """Put the expiry into the outbox, and return whether this succeeded. Log it only once."""
         state = job.state.name
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
         try:
@@ -152,8 +153,9 @@ class MetaScheduler:
     def _claimed_at(self, job: Job, timeouts: Timeouts) -> int | None:
         """Return the time of the claim of a job that waits for its start, Unix seconds.
 
-        Returns None for any other job, and if the block of the claim is missing. After a reorg the
-        time may be wrong. In this case the contracts reject the expiry.
+        Returns None for any other job, if the contracts have no start timeout, or if the block of
+        the claim is missing. After a reorg the stored time may be wrong. In this case the contracts
+        reject the expiry.
         """
         if job.state is not JobState.SCHEDULED or timeouts.start_s is None:
             return None
