@@ -71,9 +71,10 @@ class Follower:
         Args:
             consume: Called once for each range that has events, with the events and a block. The
                 consumer must read the state of the contracts at this block. It is the last block of
-                the range, or the oldest block whose state every node still has. A newer block would
-                be unsafe: a reorg may revert its state, such as the end of a job, and the follower
-                would not deliver the events of this range again.
+                the range. If a node may no longer have the state of that block, it is the oldest
+                block whose state every node still has. The state of a newer block is unsafe: if a
+                reorg reverts it, for example the end of a job, the follower does not deliver the
+                events of this range again.
 
         Raises:
             ChainUnavailable: If the chain did not answer, or was reorganised. The next tick
@@ -103,7 +104,8 @@ class Follower:
     def _common_ancestor(self, head: Block) -> int:
         """Return the height of the newest block that was delivered and is still on the chain.
 
-        Returns ``start - 1`` if a reorg may be deeper than the confirmations.
+        Returns ``start - 1`` if there is no such block, or if a reorg may be deeper than the
+        confirmations. Then all events are delivered again.
         """
         history = self._cursor.history()
         is_forked = False
