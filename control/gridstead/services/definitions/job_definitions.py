@@ -61,8 +61,8 @@ SALT_BYTES = 16
 # supervisors wait for 10 s.
 MATCH_READS, MATCH_READ_S = 10, 0.5
 MAX_WAITING = 4  # each waiting request occupies a thread
-# Maximum clock difference between instances. An instance whose clock is ahead must remember a used
-# nonce until an instance whose clock is behind no longer accepts it.
+# Maximum clock difference between instances. A used nonce is remembered for this long after it
+# expires, because an instance whose clock is behind still accepts the nonce.
 CLOCK_SKEW_S = 600
 
 log = structlog.get_logger()
@@ -160,8 +160,8 @@ class JobDefinitions:
         Raises:
             InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.
             InvalidInput: If the customer is not an address, or the script would be too large.
-            TooMuch: If too many scripts without an unsettled job are stored, too many modules are
-                being fetched, or the caller has exceeded its limit.
+            TooMuch: If the scripts that no hot (unsettled) job names take too much space, too many
+                modules are being fetched, or the caller has exceeded its limit.
             ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
@@ -183,9 +183,9 @@ class JobDefinitions:
             "logged": workflow.enable_logging,
             "secrets": workflow_secrets,
         }
-        # Old supervisors do not accept secrets, so they get a second script. The second script is
-        # stored if two conditions hold: the workflow is logged (otherwise both scripts are equal),
-        # and the workflow can run without secrets.
+        # Old supervisors cannot receive secrets, so they get a second script, which does not need
+        # the secrets of the logger. Without logging, the second script would equal the first. A
+        # workflow with secrets of its own cannot run on old supervisors.
         if workflow.enable_logging and not workflow_secrets:
             record["script_without_secrets"] = render(
                 workflow, secrets_beside=False, paths=self._script_paths
@@ -310,9 +310,10 @@ class JobDefinitions:
     def _matched_job(self, request: ScriptRequest) -> Job:
         """Return the job of a request, if the job is not PENDING any more.
 
-        An old supervisor sends its request as soon as its own chain node has the match, and fails
-        the job if this service's chain node lags. For an old supervisor, this method therefore
-        waits for the match, unless too many requests are waiting already.
+        An old supervisor sends its request as soon as its own chain node has the match. This
+        service's chain node may not have the match yet, and an old supervisor fails the job if the
+        request is refused. For an old supervisor, this method therefore waits for the match, unless
+        too many requests are waiting already.
         """
         is_old_supervisor = not request.secrets_beside
         can_wait = is_old_supervisor and self._waiting_slots.acquire(blocking=False)

@@ -112,7 +112,7 @@ class ScriptKeeper:
             self._follower.follow(self._store_uses)
 
     def sweep(self) -> None:
-        """Delete expired scripts, and encrypt scripts that have an old key with the newest key."""
+        """Delete expired scripts. Encrypt scripts with an old key again, with the newest key."""
         self.read_chain()  # a job may have named a script since the last read
         now = self._clock.now()
         self._release_ended(now)
@@ -125,8 +125,8 @@ class ScriptKeeper:
     def _release_ended(self, now: int) -> None:
         """Release scripts whose jobs have ended.
 
-        A job that is not on the chain counts as ended after two sweeps in a row: an endpoint may
-        have several servers, and one of the servers may lack the newest blocks.
+        A job counts as ended if it is not on the chain in two sweeps in a row. One sweep is not
+        enough: an endpoint may have several servers, and one of them may lack the newest blocks.
         """
         missing_uses: set[ScriptUse] = set()
         uses = self._store.uses()
