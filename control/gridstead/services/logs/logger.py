@@ -98,7 +98,7 @@ class Logger:
         return owner
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
-        """Return the id of the owner's log with this name and log identity, which may not exist.
+        """Return the id of the owner's log with this name and identity. The log may not exist.
 
         If the identity is empty, return the id of the newest log with this name, or None if there
         is no such log.

@@ -133,6 +133,8 @@ class SiteService:
         raise_if_failed(run, record)
         if run.outcome is RunOutcome.INTERRUPTED:
             return record, None
+        # Only hosts with an effect show their running jobs, so Slurm is not queried without
+        # effects.
         if not effects(run.events):
             return record, plan_site(run.events, ())
         jobs_request = replace(request, playbook=PLAN, limit=None, tags=None)
