@@ -26,8 +26,8 @@ from gridstead.domain.jobs.billing import paid_seconds_ceil
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import JobState
 
-# These margins are added to the limits of the contracts. Without them, a call would fail on a node
-# that lags by a block, or whose clock is slow.
+# These margins are added to the limits of the contracts. With them, a call also succeeds on a node
+# that lags by a block or whose clock is slow.
 MARGIN_BLOCKS = 2
 MARGIN_S = 60
 
@@ -124,10 +124,10 @@ class ClaimTimeouts:
 
 @dataclass(slots=True)
 class ReturnHistory:
-    """The providers that one job was returned from: by a refusal or by a claim timeout.
+    """The providers from which one job came back: by a refusal or by a claim timeout.
 
     The contracts emit the same event when a provider refuses a job and when a match expires. If the
-    provider had claimed the job, the event is a refusal. Otherwise the match expired.
+    provider had claimed the job, the event is a refusal. If it had not, the match expired.
 
     Attributes:
         refused_by: The addresses of the providers that claimed the job and then returned it.
@@ -157,7 +157,7 @@ class ReturnHistory:
         return {address: timeouts.count for address, timeouts in self.claim_timeouts.items()}
 
     def excluded_providers(self, *, head: Block, timeouts: Timeouts) -> frozenset[str]:
-        """Return the addresses of the providers that do not get the job yet after a claim timeout.
+        """Return the addresses of the providers that are excluded now because of claim timeouts.
 
         A provider is not excluded after its first claim timeout. After the second timeout it is
         excluded for ``claim_blocks`` blocks, after the third for twice as many, and so on. So

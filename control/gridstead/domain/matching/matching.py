@@ -75,7 +75,7 @@ def choose(
         refused_by: The addresses of the providers that refused this job.
         claim_timeouts: How often a match of this job was not claimed in time, by the address of the
             provider.
-        excluded: The addresses of the providers that do not get this job yet after a claim timeout.
+        excluded: The addresses of the providers that are excluded now because of claim timeouts.
     """
     candidates: list[tuple[int, int, str]] = []  # (claim timeouts, price, address)
     reason_counts: dict[str, int] = {}
