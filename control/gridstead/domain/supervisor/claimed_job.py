@@ -2,8 +2,8 @@
 """Plans the next actions for one job that this provider has claimed and has not settled.
 
 The plan follows the state of the job in Slurm, see ``evidence.py``: a live job is reported as
-running, an ended job is settled, and an absent job is submitted or given up. ``reconcile.py`` plans
-for all jobs and passes the claimed ones to this module.
+running, an ended job is settled, and a job that Slurm does not have is submitted or given up.
+``reconcile.py`` plans for all jobs and passes the claimed jobs to this module.
 
 In this module "us" means the provider of this supervisor.
 """
@@ -147,8 +147,8 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     """Report the start and then the end of an ended job to the chain.
 
     The contract accepts the end states FINISHED and OUT_OF_CREDITS only for a running job. For
-    these states both calls are put into the outbox at once. If the start is lost, the contract
-    skips the end, and both calls are repeated.
+    these states, the start and the end are put into the outbox together. If the start is lost, the
+    contract skips the end, and the start and the end are sent again.
 
     The contract accepts the other end states also without a start, but then pays nothing. So such
     an end waits until the start is mined. With DeepSquare's contracts every end waits, because each
@@ -260,7 +260,8 @@ def _give_up(
 def _is_claim_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
     """Return whether the claim of a job has enough confirmations.
 
-    The claim of a running job is always confirmed, because a job becomes RUNNING only then.
+    The claim of a running job is always confirmed, because the start of a job is reported only
+    after its claim has been confirmed.
     """
     if job.state is JobState.RUNNING:
         return True

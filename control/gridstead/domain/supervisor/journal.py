@@ -120,6 +120,8 @@ def apply(  # noqa: C901 # one exhaustive match over the kinds
             cancelled_attempt = (entry.slurm_job_id or 0, occurred_at)
             return replace(record, cancelled_by_us=record.cancelled_by_us | {cancelled_attempt})
         case EntryKind.ABSENT:
+            # After the clock was set back, a later entry can have an earlier time. The earlier time
+            # counts.
             absent_since = min(record.absent_since or occurred_at, occurred_at)
             return replace(record, absent_since=absent_since)
         case EntryKind.PRESENT:

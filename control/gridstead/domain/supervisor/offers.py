@@ -35,7 +35,7 @@ class Terms:
 def offer(hardware: Hardware, terms: Terms) -> Register:
     """Return the registration of this hardware on these terms.
 
-    Shape: the labels are sanitised and sorted by key.
+    The labels in the registration are sanitised and sorted by key.
     """
     values = {sanitise(key): sanitise(value) for key, value in terms.labels.items()}
     labels = tuple(Label(key=key, value=value) for key, value in sorted(values.items()))

@@ -5,8 +5,8 @@ The plan depends only on the current state. So a restarted supervisor needs no r
 its first plan contains the actions that a crash interrupted. The supervisor acts on a claim in the
 newest block at once, but irreversible actions wait until the claim has enough confirmations.
 
-This module plans claims, and the jobs and Slurm jobs that are not claimed by us.
-``claimed_job.py`` plans the jobs that are.
+This module plans claims, and the jobs and Slurm jobs that are not claimed by us. ``claimed_job.py``
+plans the jobs that are claimed by us.
 
 In this module "our" and "us" mean the provider of this supervisor. A job is *cold* when it is
 settled, and *hot* until then.
@@ -162,7 +162,7 @@ def _close_if_absent(record: JournalRecord, snapshot: Snapshot, rules: Rules) ->
 
 
 def _cancel_orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """Cancel the live attempts of our contracts that have no record and are not claimed by us."""
+    """Cancel the live attempts with a job key of our contracts that belong to none of our jobs."""
     attempts = () if snapshot.live_sample is None else snapshot.live_sample.attempts
     for attempt in attempts:
         if attempt.is_alive and _is_orphan(attempt, snapshot, rules):

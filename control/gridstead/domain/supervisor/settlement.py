@@ -48,9 +48,9 @@ def slack_seconds(job: Job, *, now: int, slack_min: int) -> int:
     """Return the highest bill in seconds that DeepSquare's contracts, version 1.2, pay in full.
 
     These contracts count the whole minutes since they received the start of the job. The contracts
-    pay a bill in full if the bill exceeds the counted minutes by at most ``slack_min``. Of a higher
-    bill, the contracts pay the counted minutes and nothing of the slack. So the provider must not
-    report more than this maximum.
+    pay a bill in full if the bill exceeds the counted minutes by at most ``slack_min``. If a bill
+    is higher, the contracts pay only the counted minutes. So the provider must not report more than
+    this maximum.
     """
     counted_min = max(0, now - job.started_at) // SECONDS_PER_MINUTE
     return (counted_min + slack_min) * SECONDS_PER_MINUTE

@@ -58,12 +58,12 @@ class Snapshot:
         queues: The sizes of this provider's queues on the chain.
         records: The journal's records of all open jobs, by job key.
         live_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
-        accounting_sample: slurmdbd's records of the jobs that are not alive. None if slurmdbd did
-            not answer.
+        accounting_sample: slurmdbd's records of open jobs, at least of those that slurmctld does
+            not list as alive. None if slurmdbd did not answer.
         reports: The reports of nodes, newest last.
         open_keys: The keys of the outbox entries that are not mined.
-        unclaimed_since: The first block after the provider's claim at which the supervisor saw that
-            the provider has no claim of an open job, by job key.
+        unclaimed_since: The first block at which the supervisor saw that the provider's claim of an
+            open job is missing, by job key. Blocks before the claim do not count.
     """
 
     now: int
