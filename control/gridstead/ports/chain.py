@@ -95,8 +95,8 @@ class Account(Protocol):
     ) -> Transaction:
         """Return a signed transaction with these calls.
 
-        A transaction without calls has no effect but to use the nonce. A transaction that claims
-        jobs claims as many as ``gas`` allows.
+        A transaction without calls only uses the nonce. A transaction that claims jobs claims as
+        many as ``gas`` allows.
         """
         ...
 

@@ -39,8 +39,8 @@ class ScriptStore(Protocol):
         """Store a record under an id. Storing the same record again changes nothing.
 
         Args:
-            batch_location_hash: The id.
-            record: The record.
+            batch_location_hash: The id of the script.
+            record: The record from which the id is computed (``script_id``).
             owner: The customer whose jobs may use the script. If empty, the first customer whose
                 job names the script becomes the owner.
             ends_at: When the script expires if no job names the script. Unit: Unix seconds.
@@ -84,7 +84,7 @@ class ScriptStore(Protocol):
         ...
 
     def reseal(self, *, after: str) -> Resealed:
-        """Encrypt some records that have an old key with the newest key.
+        """Encrypt some of the records that have an old key again, with the newest key.
 
         The records are processed in the order of their ids.
 

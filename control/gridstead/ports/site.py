@@ -13,7 +13,7 @@ from gridstead.domain.site.run_record import RunRecord
 
 @dataclass(slots=True)
 class Stop:
-    """The number of times that the user requested to stop a run. A signal handler counts them.
+    """The requests of the user to stop a run. A signal handler counts them.
 
     Attributes:
         requests: The number of requests. After the first request, the run stops when the current

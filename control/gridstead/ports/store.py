@@ -32,8 +32,9 @@ class Transactions(Protocol):
     """The signed transactions that carry the calls of an outbox, in the same database.
 
     An *account* is a wallet on one chain: the hash of the chain's first block and the wallet's
-    address. The methods return no transactions of other accounts. So a transaction of an old chain
-    is never sent to a new chain, although transactions of both chains may have the same hash.
+    address. A method with the parameter ``account`` uses only the transactions of this account. So
+    a transaction of an old chain is never sent to a new chain, even if both chains have a
+    transaction with the same hash.
     """
 
     def next_entries(self, max_queued: int) -> tuple[OutboxEntry, ...]:
@@ -70,7 +71,7 @@ class Transactions(Protocol):
         """Store new states of entries, and withdrawn and closed nonces. Stores all or none.
 
         Args:
-            account: The account.
+            account: The account whose transactions and nonces are changed.
             changes: The new states of entries.
             withdrawn: The nonces whose transactions are withdrawn.
             closed: The nonces that are closed, because a transaction with the nonce is final.
