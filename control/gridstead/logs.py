@@ -49,7 +49,7 @@ def _with_job_number(_logger: object, _method: str, event: EventDict) -> EventDi
 def _is_not_decode_error(record: logging.LogRecord) -> bool:
     """Return whether a record of gRPC is logged. False if gRPC could not decode a message.
 
-    The client receives the error. If it were logged, any client could fill the log.
+    The client receives the error. The error is not logged, so that clients cannot fill the log.
     """
     exception_class = record.exc_info[0] if record.exc_info else None
     return exception_class is None or exception_class.__name__ != "DecodeError"
