@@ -81,7 +81,7 @@ def grant(state: GridState, sender: str, role: Role, account: str) -> tuple[Chan
     """Return the changes that grant a role to an account, in every contract with that role.
 
     Raises:
-        NotAllowed: If a contract must be changed of which the sender is not admin.
+        NotAllowed: If the sender is not admin of a contract that must be changed.
     """
     changes = tuple(_grant(state, role, account))
     _check_admin(state, sender, changes)
@@ -133,7 +133,7 @@ def set_open(state: GridState, sender: str, *, is_open: bool) -> tuple[Change, .
 def hand_over(state: GridState, sender: str, new_owner: str) -> tuple[Change, ...]:
     """Return the changes that let a new admin take over from the current admin.
 
-    Both admins can act until the new admin takes over.
+    The current admin can still act until the new admin takes over.
 
     Raises:
         InvalidInput: If the new owner is the sender, one of the contracts or the zero address.
@@ -292,9 +292,9 @@ def _accept_offers(
 
 
 def _old_admin(state: GridState, contract: str, new_owner: str) -> str:
-    """Return the account that granted the admin role to the new owner and is still an admin.
+    """Return the account that granted the admin role to the new owner.
 
-    Returns an empty text if there is no such account.
+    Returns an empty text if this account is not known, or if the new owner appointed it.
     """
     grantor = ""
     for holder in state.holders:

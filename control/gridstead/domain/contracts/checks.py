@@ -121,7 +121,7 @@ def _check_writers(state: GridState, contract: str) -> Iterator[Diagnostic]:
 
 
 def _check_role_is_held(state: GridState, contract: str, role: Role) -> Iterator[Diagnostic]:
-    """Check that any account holds a role in a contract. A sealed JobRepository needs no admin."""
+    """Check that an account holds a role in a contract. A sealed JobRepository needs no admin."""
     may_be_empty = (contract, role) == (SEALABLE, Role.ADMIN)
     if may_be_empty or state.first_block is None or state.accounts(contract, role):
         return

@@ -141,8 +141,8 @@ class GridState:
         block: Height of the block.
         version: Version of Gridstead's contracts. Empty for the contracts of DeepSquare 1.2, from
             which Gridstead's contracts are derived.
-        first_block: The first block of the set. None if the events could not be searched from that
-            block on.
+        first_block: The block of the set's first event, which a contract emitted when it was
+            created. None if the events could not be searched from that block on.
         contracts: The contracts, MetaScheduler first.
         holders: The holders of roles, in the order of the grants. Complete only if the events
             could be searched.
@@ -200,7 +200,7 @@ class GridState:
 
 
 def parse_role(text: str, allowed: Iterable[Role] = GRANTABLE) -> Role:
-    """Return the role of a name.
+    """Return the role with this name.
 
     Raises:
         InvalidInput: If the name is not the name of an allowed role.
