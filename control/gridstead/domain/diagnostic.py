@@ -27,7 +27,7 @@ class Diagnostic:
 
     Attributes:
         where: The place as a path: host and role, or a contract, or the keys of a setting.
-        what: What must be true, if ``actual`` is not empty. Otherwise what is wrong.
+        what: What is wrong. If ``actual`` is not empty, what must be true.
         actual: What is true instead. Empty if ``what`` says what is wrong.
         who: Who must act: the ``operator`` of the provider, the operator of the ``grid``, or the
             ``administrator`` of the contracts.
