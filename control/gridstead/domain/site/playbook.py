@@ -116,8 +116,8 @@ class HostFinished:
         task: The task.
         outcome: How the task ended.
         targets: The files, units, packages or other objects in the result of the task. Sorted.
-        unit_state: The state that the task requested of units, for example ``started``. Empty for
-            other tasks.
+        unit_state: The state that the task requested of units, for example ``started``. Empty if
+            the task requested no state.
         diff: The diff of the changed files. Empty if no diff was requested, or if the task has
             ``no_log``.
         message: Why the task failed.
