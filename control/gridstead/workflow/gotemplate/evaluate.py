@@ -213,6 +213,7 @@ class _Expansion:
 def _pairs(value: Value, line: int) -> list[tuple[Value, Value]]:
     """Return the keys and items that a ``range`` iterates over."""
     if isinstance(value, int) and not isinstance(value, bool):
+        # MAX_WORK iterations exceed the limit of work already, so a longer list is not needed.
         return [(number, number) for number in range(min(value, MAX_WORK))]
     if isinstance(value, Mapping):
         return sorted(value.items())
@@ -244,7 +245,10 @@ def _weight(value: Value) -> int:
 
 
 def _member(value: Value, name: str, line: int) -> Value:
-    """Return a field of a value. An exact match precedes a match in another case."""
+    """Return a field of a value.
+
+    If no field has exactly this name, upper and lower case are not distinguished.
+    """
     if value is None:
         raise template_error(line, f"refers to {shorten(name)} of a value that is nil")
     if isinstance(value, Mapping):

@@ -180,7 +180,7 @@ class _Parser:
             self.nodes.append(self._statement(action))
 
     def _begin(self, action: _Action, *, after_else: bool = False) -> None:
-        """Open a block. With ``after_else``, the ``end`` of the enclosing block closes it too."""
+        """Open a block. With ``after_else``, the ``end`` of the enclosing block also closes it."""
         kind = action.text
         action.position += 1
         names: list[str] = []
