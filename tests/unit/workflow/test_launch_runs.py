@@ -85,7 +85,7 @@ class TestLaunch:
     def test_the_signal_of_a_launch_is_sent_to_its_slurm_step(self, node, container):
         """The script sends the signal with scancel, so that the tasks receive it and srun does not.
 
-        A signal makes srun kill the tasks, so that traps in the tasks do not run.
+        Most signals make srun kill its tasks, so that traps in the tasks do not run.
         """
         node.add_program(
             "scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n'
