@@ -50,6 +50,7 @@ class Masks:
                 mapping.
         """
         for name, info in type(model).model_fields.items():
+            # Only fields without repr are secret. No mask is empty.
             origin = None if info.repr else self._origins.get(getattr(model, name) or "")
             if origin is None:
                 continue

@@ -89,6 +89,7 @@ class _Expansion:
     def _assign(self, node: Assign, dot: Value, scopes: list[_Scope]) -> None:
         value = self._pipe(node.pipe, dot, scopes)
         scope: _Scope | None = scopes[-1]
+        # An assignment with "=" changes the innermost variable of this name.
         if not node.is_new:
             scope = next((scope for scope in reversed(scopes) if node.name in scope), None)
         if scope is None:

@@ -191,7 +191,7 @@ class _Parser:
             if not action.accept(","):
                 break
         if not names or not action.accept(":="):
-            # The variables are operands of the pipe.
+            # Without ":=", the variables are operands of the pipe, so they are parsed again.
             names, action.position = [], position_of_pipe
         block = TemplateBlock(kind, self._pipe(action, 0), tuple(names))
         action.end()
