@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead-bore SERVER PORT`: exposes a port of this host on a bore server, for every client.
+"""`gridstead-bore SERVER PORT`: exposes a port of this host on a bore server, to anyone.
 
 The program runs next to a task, in the network namespace of the task. SERVER is ``host:port``. The
 first line of the standard input is the token, or empty if the server needs no token. The token is
@@ -30,7 +30,7 @@ def main() -> None:
     bore = BoreTunnel(
         host=host.strip("[]"), port=int(port), target_port=int(sys.argv[2]), token=token
     )
-    # Without a handler, paramiko would print its errors itself. They are printed below.
+    # The loop below prints the errors of paramiko. The handler stops paramiko from printing them.
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
     while True:
         try:

@@ -124,7 +124,7 @@ class Commands(MutableMapping[str, Any]):
 
     @staticmethod
     def summaries() -> dict[str, str]:
-        """Return the line on each command for the list. Imports no module of a command."""
+        """Return the line for each command in the list. Imports no module of a command."""
         lines = {name: command.help for name, command in OWN_COMMANDS.items()}
         for name, entry_point in installed_entry_points(COMMANDS_GROUP).items():
             lines.setdefault(name, summary(entry_point))

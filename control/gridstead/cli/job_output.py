@@ -30,6 +30,7 @@ class JobStream(StrEnum):
 
 
 _STREAMS_ON_STDERR = frozenset({Stream.STDERR, Stream.GRID})
+# For each value of --stream: the stream whose lines are not printed.
 _HIDDEN_STREAM = {JobStream.STDOUT: Stream.STDERR, JobStream.STDERR: Stream.STDOUT}
 
 IDLE_TIMEOUT_S = 5.0

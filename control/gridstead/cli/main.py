@@ -66,7 +66,8 @@ def main() -> None:
     An expected error is printed without a traceback, and determines the exit code.
     """
     for stream in (sys.stdout, sys.stderr):
-        # The encoding of the terminal may lack characters in names that other users have chosen.
+        # Names that other users have chosen may contain characters that the terminal's encoding
+        # lacks. Such characters are printed as escape sequences.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:

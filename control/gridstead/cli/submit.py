@@ -173,7 +173,8 @@ def _store_and_request(client: GridClient, workflow: Workflow, request: JobReque
 def _job_name(name: str | None, file: Path) -> str:
     """Return the name of the job.
 
-    The default is the start of the file's name without extension. It is empty for standard input.
+    The default is the file's name without extension, cut after ``MAX_NAME_BYTES``. It is empty for
+    standard input.
     """
     if name is not None:
         return name

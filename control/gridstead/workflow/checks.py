@@ -6,7 +6,7 @@ A handle is the name by which a later step waits for a launched step.
 Steps run at the same time in two cases. All iterations of a parallel loop run at the same time. A
 launched step runs at the same time as the later steps of its list, until one of these later steps
 waits for the handle of the launched step. Steps that run at the same time must fit into the
-resources of the job. Otherwise a step could wait for resources that another step does not release.
+resources of the job, so that no step waits for resources that another step does not release.
 """
 
 from __future__ import annotations

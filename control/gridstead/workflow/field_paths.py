@@ -86,6 +86,7 @@ def _models(
     for name, field in model.model_fields.items():
         inner = model_in(field.annotation)
         if inner and inner not in enclosing:
+            # A list of a workflow is a tuple in the model.
             is_list = "tuple" in str(field.annotation)
             brackets = "[]" if is_list else ""
             inner_prefix = f"{prefix}{field.alias or name}{brackets}."

@@ -46,9 +46,11 @@ class Masks:
         """Return a model in which each mask is replaced by its secret.
 
         Raises:
-            InvalidWorkflow: If a mask is in a mapping that does not contain its secret.
+            InvalidWorkflow: If a mask is in a secret field of another mapping, or of a changed
+                mapping.
         """
         for name, info in type(model).model_fields.items():
+            # Only fields without repr are secret. No mask is empty.
             origin = None if info.repr else self._origins.get(getattr(model, name) or "")
             if origin is None:
                 continue
@@ -67,7 +69,10 @@ class Masks:
         return _rebuilt(model, self.unmask, path)
 
     def _new_mask(self, number: int) -> str:
-        """Return a new mask that every secret field accepts, also a field for a WireGuard key."""
+        """Return a new mask that every secret field accepts, also a field for a WireGuard key.
+
+        ``number`` counts the masks of the same mapping that are not in ``_origins`` yet.
+        """
         # A WireGuard key is 32 bytes in base64.
         text = f"secret {len(self._origins) + number} of a step"
         return base64.b64encode(text.ljust(KEY_BYTES).encode()).decode()

@@ -169,7 +169,10 @@ def _value_text(value: object) -> str:
 def _unknown(
     loc: Path, path: Path, document: Document, reason: str, root: type[BaseModel] = Workflow
 ) -> WorkflowProblem:
-    """Return the problem of an unknown key. The hint has the similar name, or all valid names."""
+    """Return the problem of an unknown key.
+
+    The hint has the most similar valid name, or all valid names if none is similar.
+    """
     line = document.line(path)
     model = model_at(loc[:-1], root)
     names = fields_of(model) if model else ()

@@ -144,6 +144,7 @@ def _expanded_module(text: str, workflow: Workflow, step: Step) -> Module:
     masks = Masks()
     values = {
         "Job": _template_value(workflow, secrets=False),
+        # The secret fields of the masked step contain masks.
         "Step": _template_value(masks.mask(step), secrets=True),
     }
     document = load(expand(text, values))

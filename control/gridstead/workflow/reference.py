@@ -207,6 +207,7 @@ def _type(annotation: object) -> str:
         return _TYPES[str]
     if get_origin(annotation) is tuple:
         return f"list of {_type(get_args(annotation)[0])}"
+    # The type of an optional field is a union of its own type and None.
     if not isinstance(annotation, type):
         return _type(next(part for part in get_args(annotation) if part is not NoneType))
     if issubclass(annotation, BaseModel):

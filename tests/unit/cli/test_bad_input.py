@@ -193,6 +193,7 @@ def test_invalid_option_is_refused_locally(gridstead, write_workflow, options, e
     assert expected in result.err
 
 
+# The first job exceeds MAX_CPUS, the second MAX_MEMORY_MB (domain/jobs/billing.py).
 @pytest.mark.parametrize(
     "resources",
     [

@@ -65,7 +65,8 @@ def normalized(name: str) -> str:
 
 def distributions(requirements: Iterable[str]) -> set[str]:
     """Return the distributions that the requirements install, including requested extras."""
-    # Pairs of a distribution and one of its requested extras. The extra "" is the distribution.
+    # Pairs of a distribution and one of its requested extras. The extra "" means the
+    # distribution without extras.
     visited_requirements: set[tuple[str, str]] = set()
     pending_requirements = [(Requirement(text), "") for text in requirements]
     while pending_requirements:

@@ -65,7 +65,9 @@ def test_list_of_commands_imports_no_optional_distribution(gridstead, broken_dis
 @pytest.mark.parametrize(
     "arguments", [("cvmfs", "status"), ("check-config", "cvmfs"), ("check-config", "cvmfs-client")]
 )
-def test_command_of_a_missing_distribution_reports_its_name(gridstead, no_distributions, arguments):
+def test_command_of_a_missing_distribution_names_the_package(
+    gridstead, no_distributions, arguments
+):
     result = gridstead(*arguments)
 
     assert result.code == CONFIG_EXIT

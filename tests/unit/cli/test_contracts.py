@@ -86,6 +86,7 @@ def test_unknown_constant_is_refused(administer, name):
     assert len(result.err) < 700
 
 
+# "٣" is the Arabic digit three.
 @pytest.mark.parametrize("value", ["", "x", "1.5", "1e3", "٣", " 5", "0x5", "9" * 200])
 def test_invalid_value_is_refused_with_the_bounds(administer, value):
     result = administer("set-constant", "deepsquareCut", value)

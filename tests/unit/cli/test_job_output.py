@@ -105,6 +105,7 @@ def test_line_that_both_start_and_drain_read_is_printed_once(connections, monkey
         for number in range(after + 1, 6):
             if number == 3 and not until_now:
                 reached_line_3.set()
+                # Block, as the logger does until the job writes more lines.
                 threading.Event().wait(20)
             yield lines(number, LOG_LINES[number - 1])
 

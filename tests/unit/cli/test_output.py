@@ -23,7 +23,12 @@ SERVICE_COMMANDS = {"run", "fetch", "mount"}  # last words of the commands that 
 
 
 def commands(command, path=()):
-    """Yield the words and the object of each command below a group of commands."""
+    """Yield each command below a group of commands, with its path.
+
+    The path consists of the words that a user types, such as ``("job", "list")``. The command is an
+    object of click.
+    """
+    # A group has the attribute ``commands``. A command without it is yielded itself.
     for name, inner in getattr(command, "commands", {}).items():
         yield from commands(inner, (*path, name))
     if not hasattr(command, "commands"):

@@ -28,6 +28,9 @@ from gridstead.domain.site.verification import Verification
 from gridstead.errors import ConfigError
 from gridstead.ports.site import Stop
 
+# Exit codes in these tests: 65 for invalid input, 78 for findings and wrong settings, 130 after an
+# interruption.
+
 TASK = Task(name="Ensure the settings are there", role="slurm")
 CHANGE = HostFinished(
     host="controller",

@@ -31,7 +31,7 @@ def test_the_values_of_option_template_are_the_names_of_the_template_files():
     assert options == {path.stem for path in folder.glob("*.yaml")}
 
 
-def test_existing_file_is_not_replaced(gridstead, tmp_path):
+def test_init_does_not_replace_an_existing_file(gridstead, tmp_path):
     file = tmp_path / "workflow.yaml"
     file.write_text("existing text")
 

@@ -13,7 +13,9 @@ from tests.unit.workflow.fields import fields, scalars_in, value_at
 
 from gridstead.workflow.schema import Workflow
 
-# Fields whose text bash executes. The keys are (mapping, field), the values are the reasons.
+# Fields whose text bash executes on the node. The keys are (mapping, field), the values are the
+# reasons. A command gets hostile texts only in a step with a container, where the simulated runtime
+# does not run it on the node. A condition gets none.
 CODE_FIELDS = {
     ("StepRun", "command"): "runs on the host; only the command of a container can be tested",
     ("Step", "if"): "is evaluated by bash",
@@ -62,10 +64,12 @@ def inject(mapping, rotation, owned, model=Workflow):
         original = value_at(mapping, path)
         if not isinstance(original, str):
             continue
+        # The mapping of a condition (``Step``) never has the field "container".
         if field in CODE_FIELDS and "container" not in value_at(mapping, path[:-1]):
             continue
         texts = _accepted_texts(field, original, str(owned))
         if field in CODE_FIELDS:
+            # A command with an unclosed quote is refused if its shell is ENTRYPOINT.
             texts = [text for text in texts if _can_be_split(text)]
         if texts:
             offset = 0 if field in LINKED_FIELDS else number

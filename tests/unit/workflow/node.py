@@ -111,9 +111,9 @@ mkdir -p "$to" && cp -r "$from/." "$to"
 """
 
 
-# Held while a program file is written and while a job is forked. Without this lock, a process that
-# another thread forks would keep the file open for writing until its exec. Running the program in
-# this time would fail with ETXTBSY.
+# Held while a program file is written and while a job is forked. A forked process inherits the open
+# files of this process, and keeps them until its exec. Linux refuses to run a program that any
+# process has open for writing (ETXTBSY).
 FORK_LOCK = threading.Lock()
 
 

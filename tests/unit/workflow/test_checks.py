@@ -13,7 +13,10 @@ from tests.unit.workflow.strategies import problems_of
 
 
 def problems(*some_steps, **fields):
-    """Return the problems of a workflow with these steps."""
+    """Return the problems of a workflow with these steps.
+
+    The job has 4 CPU threads, 400 MB and no GPUs, unless ``fields`` contains other resources.
+    """
     return [str(problem) for problem in problems_of(lambda: workflow(*some_steps, **fields))]
 
 

@@ -73,13 +73,13 @@ class TestRuntime:
         assert calls(node, "enroot", "start") == []
 
     @pytest.mark.parametrize("image", [DEBIAN, {"image": "/my.sqsh"}])
-    def test_a_node_without_a_runtime_fails_the_step(self, node, image):
+    def test_a_step_fails_on_a_node_without_a_runtime(self, node, image):
         code, output = node.run(workflow("touch my.sqsh", step(container=image)))
 
         assert (code, output) == (127, "gridstead: this node has no apptainer\n")
         assert node.leftover_files == []
 
-    def test_a_task_on_a_node_without_the_runtime_fails(self, node, runtime):
+    def test_a_task_fails_on_a_node_without_the_selected_runtime(self, node, runtime):
         # This simulated srun removes the runtime before it starts the task.
         node.add_program(
             "srun", SRUN.replace("shift\ndone", f"shift\ndone\nrm {node.bin}/{runtime}")
@@ -165,10 +165,10 @@ class TestImage:
     def test_a_missing_image_file_fails_the_step(self, node, apptainer):
         code, output = node.run(workflow(step(container={"image": "/none.sif"})))
 
-        assert code == 66
+        assert code == 66  # EX_NOINPUT of sysexits.h
         assert f"image {job_directory(node)}/none.sif does not exist" in output
 
-    def test_enroot_reads_the_password_of_the_registry_without_its_port(self, node, apptainer):
+    def test_the_password_file_of_enroot_has_the_registry_without_its_port(self, node, apptainer):
         install(node, "enroot", ENROOT)
         container = {**DEBIAN, "registry": "reg.x:5000", "username": "me", "password": "hush"}
 

@@ -97,14 +97,14 @@ class TestWebInput:
             workflow("echo never", input={"http": {"url": f"{web.url}/nothing"}})
         )
 
-        assert code == 22
+        assert code == 22  # curl received an HTTP error
         assert "never" not in output
         assert "404" in output
         assert node.leftover_files == []
 
     def test_the_input_has_the_permissions_that_the_workflow_requests(self, node, web):
         web.files["/x"] = b"x"
-        # 365 is 0o555.
+        # 365 is 0o555, which stat prints as 555.
         job = workflow(
             "stat -c %a input input/x", input={"http": {"url": f"{web.url}/x"}}, inputMode=365
         )
@@ -196,7 +196,7 @@ class TestWebOutput:
             workflow("echo x >output/x", output={"http": {"url": "http://127.0.0.1:9/"}})
         )
 
-        assert code == 7
+        assert code == 7  # curl could not connect
         assert node.leftover_files == []
 
 
@@ -230,6 +230,7 @@ class TestStore:
         (data / "link").symlink_to(outside)
         (data / "dangling").symlink_to(node.root / "nothing")
 
+        # 365 is 0o555.
         code, output = node.run(workflow("stat -c %a input/x", input={"s3": STORE}, inputMode=365))
 
         assert code == 0

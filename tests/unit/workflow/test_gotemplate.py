@@ -119,7 +119,7 @@ def step_names(module_text):
         ('{{ printf "%99999999d" 1 }}', "a format that is not available"),
     ],
 )  # fmt: skip
-def test_an_invalid_template_is_refused_with_its_line(template, reason):
+def test_an_invalid_template_is_refused_with_a_reason(template, reason):
     (problem,) = problems_of(expand, template, VALUES)
 
     assert reason in str(problem)

@@ -98,7 +98,10 @@ def test_the_workflows_contain_every_text_field_of_the_language():
 @pytest.mark.parametrize("enroot", [False, True], ids=["apptainer", "enroot"])
 @pytest.mark.parametrize("mapping", [HTTP_WORKFLOW, S3_WORKFLOW], ids=["http", "s3"])
 def test_the_workflow_with_all_fields_runs(tmp_path, mapping, enroot):
-    """This test shows that failures of the other tests are caused by the hostile texts."""
+    """The workflows run without hostile texts.
+
+    If this test passes and another test fails, the hostile texts are the cause.
+    """
     node = new_node(tmp_path, enroot=enroot)
 
     code, output = node.run(parse(mapping))
@@ -120,7 +123,7 @@ def test_hostile_text_in_every_field_is_never_executed(tmp_path, mapping, enroot
 
     node.run(parse(job, module))
 
-    # Too few changed fields would mean that most fields were not tested.
+    # Most fields that accept hostile texts must contain one, so that they are really tested.
     min_field_count = 19 if mapping is HTTP_WORKFLOW else 24
     assert len(job_fields | module_fields) >= min_field_count
     assert not list(tmp_path.rglob("owned")), (job, module)

@@ -85,6 +85,7 @@ def test_mutants_are_refused_by_both_schema_and_parser(name):
         else:
             assert problems, mutant
             refused_count += 1
+    # Every example must have enough mutants that the schema refuses.
     assert refused_count > 50
 
 

@@ -31,7 +31,7 @@ class TestLaunch:
 
         assert node.run(job) == (0, "first\nlaunched\nsecond\n")
 
-    def test_a_failed_launched_step_fails_the_step_that_waits_for_it(self, node):
+    def test_a_step_that_waits_for_a_failed_launched_step_fails(self, node):
         job = workflow(
             {"launch": {"handleName": "a", "steps": steps("exit 6")}},
             {
@@ -43,7 +43,7 @@ class TestLaunch:
 
         assert node.run(job) == (2, "6\n")
 
-    def test_a_failed_launched_step_fails_every_step_that_waits_for_it(self, node):
+    def test_every_step_that_waits_for_a_failed_launched_step_fails(self, node):
         wait = {
             "steps": steps({"dependsOn": ["a"], "run": {"command": "echo never"}}),
             "catch": steps("echo $DEEPSQUARE_ERROR_CODE"),
@@ -83,8 +83,9 @@ class TestLaunch:
 
     @pytest.mark.parametrize("container", [False, True])
     def test_the_signal_of_a_launch_is_sent_to_its_slurm_step(self, node, container):
-        """The script calls scancel. If srun got the signal, srun would kill the step's tasks, and
-        the traps in the tasks would not run.
+        """The script sends the signal with scancel, so that the tasks receive it and srun does not.
+
+        Most signals make srun kill its tasks, so that traps in the tasks do not run.
         """
         node.add_program(
             "scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n'
@@ -102,6 +103,7 @@ class TestLaunch:
         code, output = node.run(workflow(group), SLURM_STEP_ID="7")
 
         assert (code, output) == (0, "")
+        # 42.7 is the job id of the simulated node and the step id.
         assert (node.home / "scancel").read_text() == "--signal=15 42.7\n"
 
     def test_srun_quits_on_the_first_interrupt_in_a_launch_that_sigint_ends(self):

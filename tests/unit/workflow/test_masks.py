@@ -133,6 +133,6 @@ def test_a_mask_in_another_field_is_not_replaced():
     )
 
     (variable,) = job.steps[0].use.module.steps[0].run.env
-    # A mask is a text in base64.
+    # A mask is a text in base64. Secret 0 is the user name, and secret 1 the password.
     mask_text = b" ".join(base64.b64decode(variable.value).split())
     assert mask_text == b"secret 1 of a step"

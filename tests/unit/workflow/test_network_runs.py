@@ -261,6 +261,7 @@ class TestVirtualNetworks:
         ]
         assert "Address = 10.9.0.1/24\n" in gateway
         assert gateway.count("[Peer]") == 2
+        # The gateway lists the addresses of the steps in ascending order.
         first_peer, second_peer = "AllowedIPs = 10.9.0.2/32\n", "AllowedIPs = 10.9.0.3/32\n"
         assert gateway.index(first_peer) < gateway.index(second_peer)
         assert "Address = 10.10.0.1/16\n" in other_gateway
@@ -269,6 +270,7 @@ class TestVirtualNetworks:
         assert port in ports
         addresses = [tunnel.split("Address = ")[1].split()[0] for tunnel in step_tunnels]
         assert addresses == ["10.9.0.3/24", "10.9.0.2/24", "10.10.0.9/16"]
+        # The simulated srun reports 192.0.2.1 as the address of the first node.
         endpoint = f"Endpoint = 192.0.2.1:{port}\n"
         first_tunnel = step_tunnels[0]
         assert f"{endpoint}AllowedIPs = 10.9.0.0/24\nPersistentKeepalive = 20\n" in first_tunnel

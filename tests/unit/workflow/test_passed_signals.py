@@ -55,7 +55,7 @@ def test_the_exit_code_of_the_command_is_returned(command, code):
 
 
 def test_no_exit_code_is_lost_when_commands_end_just_before_five_seconds():
-    """Each command ends between 4.9 and 5 seconds after its start.
+    """Fifty commands end at different times between 4.9 and 5 seconds after their start.
 
     An implementation that waits with a timeout of five seconds would lose some of the exit codes.
     """

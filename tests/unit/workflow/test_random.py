@@ -87,7 +87,7 @@ def test_scripts_have_no_errors(mappings, modules, tmp_path):
     for seed, script in enumerate(scripts):
         text = module_text(modules[seed])
         workflow = from_graphql(mappings[seed], fetch_module=lambda _, text=text: text)
-        # Without secrets, half of the workflows are rendered with secrets_beside=False.
+        # Half of the workflows that have no secrets are rendered with secrets_beside=False.
         with_secrets = bool(secrets_of(workflow)) or seed % 2 == 0
         script.write_text(render(workflow, secrets_beside=with_secrets))
 
@@ -96,7 +96,9 @@ def test_scripts_have_no_errors(mappings, modules, tmp_path):
 
 
 def test_scripts_with_many_steps_have_no_errors(tmp_path):
-    """Each script contains the same helper functions. So few long scripts are checked faster."""
+    """Each script contains the helper functions. shellcheck reads them less often in a few long
+    scripts than in many short scripts.
+    """
     resources = {"tasks": HUGE, "cpusPerTask": 4, "memPerCpu": 64}
     scripts = []
     for first_seed in range(0, COUNT, STEPS_PER_SCRIPT):

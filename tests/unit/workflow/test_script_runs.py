@@ -360,6 +360,7 @@ class TestSignals:
     ],
 )
 def test_an_example_prints_the_expected_output(node, example, code, expected):
+    # This simulated sleep shortens the pauses of the examples.
     node.add_program(
         "sleep", "#!/bin/sh\n[ $1 = 1 ] && exec /bin/sleep 0.8\nexec /bin/sleep 0.05\n"
     )

@@ -39,7 +39,10 @@ def make_srun_fail(node, times, *, code=1, first=""):
 
 
 def start_slurmctld(node, *, seconds_ago):
-    """Install a scontrol that reports that slurmctld started ``seconds_ago`` seconds ago."""
+    """Install a scontrol that reports that slurmctld started ``seconds_ago`` seconds ago.
+
+    1 means that slurmctld has just restarted. 3600 means that it has run since before the job.
+    """
     boot_time = f"BOOT_TIME               = $((EPOCHSECONDS - {seconds_ago}))"
     node.add_program("scontrol", f'#!/bin/bash\necho "{boot_time}"\n')
 
@@ -189,6 +192,7 @@ class TestNotRetried:
         code, output = node.run(workflow("touch some.sqsh", {"run": words}))
 
         assert code == 0, output
+        # The whole timeout is RETRY_S["patience"].
         assert node.srun_calls[1][0] == "--immediate=60"
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GraphQL types of ``submit`` and ``validate`` agree with the models.
 
-If they differed, GraphQL would reject valid workflows. GraphQL would also reject some invalid
-workflows itself, and then the workflow checks could not report all broken rules.
+GraphQL rejects a workflow that does not match these types, and reports only its own errors. So a
+difference from the models would reject valid workflows, and hide broken rules that the workflow
+checks report.
 """
 
 from __future__ import annotations

@@ -89,6 +89,7 @@ class _Expansion:
     def _assign(self, node: Assign, dot: Value, scopes: list[_Scope]) -> None:
         value = self._pipe(node.pipe, dot, scopes)
         scope: _Scope | None = scopes[-1]
+        # An assignment with "=" changes the innermost variable of this name.
         if not node.is_new:
             scope = next((scope for scope in reversed(scopes) if node.name in scope), None)
         if scope is None:
@@ -213,6 +214,7 @@ class _Expansion:
 def _pairs(value: Value, line: int) -> list[tuple[Value, Value]]:
     """Return the keys and items that a ``range`` iterates over."""
     if isinstance(value, int) and not isinstance(value, bool):
+        # MAX_WORK iterations exceed the limit of work already, so a longer list is not needed.
         return [(number, number) for number in range(min(value, MAX_WORK))]
     if isinstance(value, Mapping):
         return sorted(value.items())
@@ -244,7 +246,10 @@ def _weight(value: Value) -> int:
 
 
 def _member(value: Value, name: str, line: int) -> Value:
-    """Return a field of a value. An exact match precedes a match in another case."""
+    """Return a field of a value.
+
+    If no field has exactly this name, upper and lower case are not distinguished.
+    """
     if value is None:
         raise template_error(line, f"refers to {shorten(name)} of a value that is nil")
     if isinstance(value, Mapping):

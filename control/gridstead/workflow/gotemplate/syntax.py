@@ -180,7 +180,7 @@ class _Parser:
             self.nodes.append(self._statement(action))
 
     def _begin(self, action: _Action, *, after_else: bool = False) -> None:
-        """Open a block. With ``after_else``, the ``end`` of the enclosing block closes it too."""
+        """Open a block. With ``after_else``, the ``end`` of the enclosing block also closes it."""
         kind = action.text
         action.position += 1
         names: list[str] = []
@@ -191,7 +191,7 @@ class _Parser:
             if not action.accept(","):
                 break
         if not names or not action.accept(":="):
-            # The variables are operands of the pipe.
+            # Without ":=", the variables are operands of the pipe, so they are parsed again.
             names, action.position = [], position_of_pipe
         block = TemplateBlock(kind, self._pipe(action, 0), tuple(names))
         action.end()

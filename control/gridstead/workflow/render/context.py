@@ -24,8 +24,8 @@ class RenderContext:
         tunnel_files: The file in ``$private`` for each tunnel of the workflow.
         parts: The path to the step, outermost step first. It consists of step numbers, from 1, and
             of list names such as ``catch``. Example: ``("3", "catch", "1")``.
-        variables: The name of the script variable with the value of each loop variable, by the name
-            of the loop variable (``item`` or ``index``).
+        variables: For each loop variable (``item`` or ``index``): the name of the script variable
+            that contains its value.
         handles: The ``number`` of each launched step that the step can wait for, by the handle of
             the launched step in lower case. Each list of steps adds a map for its own handles.
         signals: The signals that end the enclosing launches. 0 means no signal.

@@ -93,7 +93,7 @@ def _file_name(url: str) -> str:
     name = unquote(urlsplit(url).path.rpartition("/")[2])
     safe_name = "".join(char if char.isprintable() and char != "/" else "_" for char in name)
     safe_name = safe_name[:128].lstrip(".")
-    # Programs would read a name that starts with "-" as an option.
+    # A leading "-" is replaced, because programs read a name that starts with "-" as an option.
     return re.sub("^-", "_", safe_name) or _DEFAULT_NAME
 
 

@@ -15,7 +15,8 @@ from gridstead.workflow.schema.run import HOST
 SIGINT = 2
 # pmix selects the PMIx version of the node. All versions of PMIx are compatible.
 MPI = {"none": "none", "pmi2": "pmi2", "pmix_v4": "pmix"}
-# The name of the file contains the process id of the shell that starts srun.
+# Writes the Slurm step id to a file before the command of the step runs. The name of the file
+# contains the process id of the shell that starts srun.
 _RECORD_STEP = '  set -- /bin/sh -c "$record_step" "$storage/.step-$BASHPID" "$@"\n'
 # $0 is the directory, and $@ is the command.
 _ENTER_DIRECTORY = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'

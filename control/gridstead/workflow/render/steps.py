@@ -137,7 +137,7 @@ def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Rende
         calls.append(f"step_{step_context.number}")
         if step.launch:
             launched.append(f"{step_context.number}:{step.launch.signal_on_parent_step_exit}")
-            # No step waits for an empty handle.
+            # A step without a handle is stored under the empty handle, for which no step waits.
             handle = (step.launch.handle_name or "").lower()
             list_context.handles[handle] = step_context.number
     order = " ".join(calls)
@@ -156,6 +156,7 @@ def _step(step: Step, context: RenderContext) -> str:
     function = f"step_{context.number}"
     is_handled = bool(step.catch or step.finally_)
     is_guarded = bool(step.depends_on or step.if_ is not None)
+    # The name of the innermost function. It is ``step_NUMBER`` unless other functions enclose it.
     inner = function
     if step.launch:
         inner = f"{function}_launched"

@@ -85,8 +85,8 @@ class ContainerRun(Model):
         schema_rule(pattern=f"^(/.*[^/]|{_IMAGE})$"),
     ] = Field(
         description=(
-            "Name with a tag, or the path of a file, relative to the job's directory and with a"
-            " leading `/`."
+            "Name with a tag, or the path of an image file. The path starts with `/`, and is"
+            " relative to the job's directory."
         )
     )
     registry: (

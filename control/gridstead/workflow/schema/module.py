@@ -18,12 +18,12 @@ class ModuleInput(Model):
     key: EnvName = Field(description="Name of the variable.")
     description: Text = Field(description="Purpose of the variable.")
     default: Text | None = Field(
-        default=None, description="Value without an argument. Default: empty."
+        default=None, description="Value if there is no argument. Default: empty."
     )
 
 
 class ModuleOutput(Model):
-    """A variable that a module's steps write to `DEEPSQUARE_ENV` for the steps after it."""
+    """A variable that a module's steps write to `DEEPSQUARE_ENV` for the steps after the module."""
 
     key: EnvName = Field(description="Name of the variable.")
     description: Text = Field(description="Meaning of the variable.")
@@ -44,12 +44,12 @@ class Module(Model):
 
     name: Name = Field(description="Name of the module.")
     description: Text = Field(description="Purpose of the module.")
-    minimum_resources: JobResources = Field(description="Minimum resources of a job that uses it.")
+    minimum_resources: JobResources = Field(description="Minimum resources of the job.")
     inputs: Annotated[tuple[ModuleInput, ...], Field(strict=False, max_length=MAX_ENV)] = Field(
         default=(), description="Allowed arguments."
     )
     outputs: Annotated[tuple[ModuleOutput, ...], Field(strict=False, max_length=MAX_ENV)] = Field(
-        default=(), description="Variables for the steps after it."
+        default=(), description="Variables for the steps after the module."
     )
     steps: Steps = Field(description="Steps, in order.", min_length=1)
 

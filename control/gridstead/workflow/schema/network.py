@@ -197,6 +197,6 @@ class VirtualNetwork(Model):
     gateway_address: Cidr = Field(description="Address of the gateway, with the prefix length.")
 
     def can_assign(self, address: str) -> bool:
-        """Return whether a step may have this address."""
+        """Return whether a step may have this address. The gateway has its own address."""
         gateway, other = ip_interface(self.gateway_address), ip_interface(address)
         return other.ip in ip_network(self.gateway_address, strict=False) and other.ip != gateway.ip

@@ -86,6 +86,7 @@ Source = Annotated[
     str,
     Field(max_length=MAX_SOURCE),
     AfterValidator(_source),
+    # Named groups such as (?P<host>...) exist only in Python, so JSON Schema gets plain groups.
     schema_rule(
         pattern=f"^{re.sub(r'[?]P<[a-z]+>', '', _SOURCE)}$", **{"not": {"pattern": _FORBIDDEN}}
     ),

@@ -44,6 +44,7 @@ def _signal(value: int) -> int:
 
 
 def _condition(value: str) -> str:
+    # min_length of the field refuses an empty text.
     if value and not value.strip(" \t\n"):
         raise ValueError("must not be blank")
     return value
@@ -53,7 +54,10 @@ Signal = Annotated[int, AfterValidator(_signal), schema_rule(minimum=0, maximum=
 
 
 class ForRange(Model):
-    """A range of numbers that includes both ends. It is empty if the end is before the begin."""
+    """A range of numbers that includes both ends.
+
+    It is empty if the increment leads away from `end`, for example from 3 to 0 with increment 1.
+    """
 
     begin: Integer = Field(description="First number.")
     end: Integer = Field(description="Last number.")
@@ -114,7 +118,10 @@ class StepAsyncLaunch(Model):
     )
     signal_on_parent_step_exit: Signal = Field(
         default=SIGTERM,
-        description="Number of this signal. 0: no signal, and the steps run to their end.",
+        description=(
+            "Number of the signal that the launched steps receive when the list ends. 0: no signal,"
+            " and the steps run to their end."
+        ),
     )
     steps: Steps = Field(description="Launched steps.", min_length=1)
 
@@ -122,15 +129,17 @@ class StepAsyncLaunch(Model):
 class StepUse(Model):
     """Steps of a module, which is the file `module.yaml` of a public git repository.
 
-    The steps of the module read the arguments as variables. Until the module ends, only
-    these steps see the variables that they write to `DEEPSQUARE_ENV`.
+    The steps of the module read the arguments as variables. Inside the module, a step also sees the
+    variables that earlier steps of the module have written to `DEEPSQUARE_ENV`. `exportEnvAs`
+    determines which of these variables the steps after the module see.
     """
 
     source: Source = Field(
         description=(
             "`<host>/<owner>/<repository>[/<directory>][@<tag or commit>]`. A commit is 7 to 40"
-            " hexadecimal digits. Only a commit of 40 digits can never change. Default: the default"
-            " branch. The tag of a module in a directory is `<directory>/<tag>`."
+            " hexadecimal digits. Only the full commit of 40 digits always means the same content."
+            " Default: the default branch. For a module in a directory, `@<tag>` selects the git"
+            " tag `<directory>/<tag>`."
         )
     )
     args: Env = Field(default=(), description="Values of the module's inputs.")
@@ -143,7 +152,11 @@ class StepUse(Model):
         ),
     )
     steps: Steps = Field(
-        default=(), description="Steps that the template of the module can insert."
+        default=(),
+        description=(
+            "Steps of the caller. The file `module.yaml` is a template, and can insert these steps"
+            " among its own steps."
+        ),
     )
 
 
