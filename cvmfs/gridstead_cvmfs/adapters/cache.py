@@ -60,7 +60,8 @@ class DiskCache:
         with write_errors_translated(folder):
             folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             for part in folder.glob(f"*{PART}"):
-                # An older partial file was left by a killed client. A newer one may be in use.
+                # A partial file that is older than STALE_PART_S was left by a killed client. A
+                # newer file may be in use.
                 if part.stat().st_mtime < time.time() - STALE_PART_S:
                     part.unlink(missing_ok=True)
             self._bytes = sum(size for _, size, _ in self._files())

@@ -109,8 +109,8 @@ def _first_nested_path(
 ) -> str | None:
     """Return the path of the first nested catalog on the way to a directory, if there is one.
 
-    ``names`` are the components of the directory's path. The first ``depth`` components are
-    skipped, because they belong to the catalogs above.
+    ``names`` are the components of the directory's path. ``depth`` is the number of components of
+    the current catalog's path. The returned path has more components.
     """
     if not nested:
         return None
