@@ -196,7 +196,7 @@ def test_a_wrong_size_in_a_catalog_is_detected(replica_setup, new_reader):
         new_reader().read("/file")
 
 
-def test_a_tree_with_more_catalogs_than_may_be_open_is_read_completely(replica_setup, new_reader, monkeypatch):
+def test_more_catalogs_than_may_be_open_can_be_read(replica_setup, new_reader, monkeypatch):
     monkeypatch.setattr(cvmfs_tree, "MAX_OPEN_CATALOGS", 3)
     tree = {
         f"n{number}": Nested({"x": b"%d" % number, "link": HardLink(b"y", 1, 1)})

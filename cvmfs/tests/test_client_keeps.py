@@ -98,7 +98,7 @@ class TestTrust:
         with pytest.raises(RepositoryUntrusted, match="master key"):
             new_reader(key=other_publisher.public_key(tmp_path / "other.pub"))
 
-    def test_an_older_revision_is_refused_before_and_after_a_restart(self, replica_setup, new_reader):
+    def test_an_older_revision_is_refused_also_after_a_restart(self, replica_setup, new_reader):
         root = replica_setup.publisher.root
         old_signed_files = replica_setup.publisher.signed_files()
         replica_setup.publisher.publish(NEWER)

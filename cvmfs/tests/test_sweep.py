@@ -78,8 +78,8 @@ def test_a_revision_with_a_tag_is_kept(new_setup):
     replica_setup.publisher.publish(OTHER)
     replica_setup.replica().snapshot()
     replica_setup.clock.seconds += KEEP_S
-    # Each revision has its own history (the list of tags). The sweep may remove that of the first
-    # revision.
+    # Of the published objects, the sweep may remove only the histories (lists of tags) of old
+    # revisions.
     histories = {path for path in replica_setup.objects() if path.endswith("H")}
 
     replica_setup.replica().sweep()
