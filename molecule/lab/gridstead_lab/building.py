@@ -2,8 +2,8 @@
 """Build one layer of the lab's image in a separate folder.
 
 Each build runs in its own mount namespace and pid namespace. Both namespaces end with this process.
-So a killed build leaves no mounts and no processes. The lab's command ``down`` removes the folder of
-the build.
+So a killed build leaves no mounts and no processes. Its folder remains until the lab's command
+``down`` removes it.
 """
 
 import os
