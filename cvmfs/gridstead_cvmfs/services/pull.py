@@ -99,6 +99,7 @@ class Puller:
                     if len(visits) > MAX_DEPTH:
                         raise RepositoryUntrusted(f"catalogs below {root} are nested too deep")
                     continue
+                # Everything below the current catalog has been pulled.
                 self._leave(visits.pop().catalog)
 
     def _is_complete(self, catalog: ObjectName) -> bool:
