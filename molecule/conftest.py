@@ -24,8 +24,8 @@ def get_host(request):
     The commands on one host share an ssh connection.
     """
     ssh_config = request.config.getoption("--ssh-config")
-    # The path of a socket has at most 107 bytes, of which ssh appends 57. A path in the checkout
-    # can be too long, so the sockets are in a temporary folder.
+    # The path of a socket can have at most 107 bytes, and ssh adds 57 bytes to the folder's path. A
+    # folder in the checkout can be too deep, so the sockets are in a temporary folder.
     with tempfile.TemporaryDirectory() as folder:
         sockets = f"{folder}/%%C"  # testinfra formats this text with %
 

@@ -110,7 +110,10 @@ def print_states(owner: User, number: int) -> None:
 
 
 def print_amounts(job: dict, before: dict, after: dict, customer_: str, provider: str) -> bool:
-    """Print cost, fee and payments of the job. Return whether balances and fee rate match."""
+    """Print the cost, the fee and the payments of the job.
+
+    Returns whether the customer paid exactly the cost and whether the fee has the correct rate.
+    """
     cost = job["cost_wei"]
     earned_wei = after[provider] - before[provider]
     spent = before[customer_] - after[customer_]

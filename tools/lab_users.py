@@ -171,8 +171,8 @@ def _user(grid: LabGrid, name: str, keystore: Path, password: Path) -> User:
 def _fund(grid: LabGrid, address: str, credits_wei: int) -> None:
     """Send coins for gas, and credits, to a wallet, as `gridstead devnet fund` does.
 
-    During the call, a file lock keeps other processes from using the administrator's wallet.
-    Without the lock, two processes could sign transactions with the same nonce.
+    A file lock ensures that only one process at a time uses the administrator's wallet. Two
+    transactions therefore never get the same nonce.
     """
     owner = administrator(grid)
     admin = (owner.keystore, owner.password)

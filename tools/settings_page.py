@@ -113,6 +113,7 @@ class File:
         keys = []
         examples = table.get("examples", [{}])[0]
         for name, key_schema in table["properties"].items():
+            # An example of the table takes precedence over the example in the key's own schema.
             schema = (
                 {**key_schema, "examples": [examples[name]]} if name in examples else key_schema
             )
@@ -147,6 +148,7 @@ class File:
             yield from self._document(key.table, f"{key.path}.")
 
     def _table_of(self, schema: Schema) -> Schema | None:
+        """Return the schema of the table in a value: a table, an array of tables or an option."""
         for candidate in (schema, schema.get("items", {}), *schema.get("anyOf", ())):
             if "$ref" in candidate:
                 table = self.schema["$defs"][candidate["$ref"].rpartition("/")[2]]
@@ -187,6 +189,7 @@ def type_of(name: str, schema: Schema) -> str:
     if len(alternatives) > 1:  # A decimal number is a float, or a string for an exact value.
         alternatives = [{**alternatives[0], "type": "float or string"}]
     value = alternatives[0] if alternatives else schema
+    # An integer that is more than n is at least n + 1. _limits() ignores the value None.
     if value.get("type") == "integer" and "exclusiveMinimum" in value:
         value = {**value, "minimum": value["exclusiveMinimum"] + 1, "exclusiveMinimum": None}
     return ", ".join([_kind(value), *_units(name), *_limits(value)])

@@ -84,7 +84,10 @@ class Publisher:
     def write_whitelist(
         self, *, name: str = "", issued: int = NOW, days: int = 30, extra: str = ""
     ) -> None:
-        """Write a signed whitelist."""
+        """Write a signed whitelist that is valid for some days after the time ``issued``.
+
+        The lines ``extra`` are inserted before the line with the fingerprint of the signer.
+        """
         issued_at, expires_at = _timestamp(issued), _timestamp(issued + days * DAY_S)
         lines = f"{issued_at}\nE{expires_at}\nN{name or self.name}\n{extra}"
         fingerprint = bytes.fromhex(self.digest(self.der)).hex(":").upper() + self.suffix

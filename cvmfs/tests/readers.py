@@ -43,12 +43,13 @@ class Reader:
         number, _ = open_result
         try:
             entry = self.client.entry(path)
+            # Request one byte more than the size, to find content after the end.
             return self.client.read(number, entry.size + 1, 0)
         finally:
             self.client.release(number)
 
     def tree(self, path: str = "") -> dict:
-        """Return the files and directories below a directory, as a tree as in trees.py."""
+        """Return the files and directories below a directory in the format of trees.py."""
         return {
             entry.name: self._node(f"{path}/{entry.name}", entry)
             for entry in self.client.entries(path)
@@ -70,7 +71,7 @@ class ReaderFactory:
 
     Attributes:
         first_urls: Servers that a client queries before the Stratum 0.
-        closing: What must be closed at the end of the test.
+        closing: The servers of the clients, which are closed at the end of the test.
     """
 
     replica_setup: object

@@ -79,7 +79,7 @@ def test_any_part_of_a_large_file_can_be_read(new_reader):
     client.release(number)
 
 
-def test_cached_content_is_fetched_again_neither_by_its_client_nor_by_a_new_client(
+def test_cached_content_is_not_fetched_again_by_the_same_client_or_a_new_client(
     replica_setup, new_reader
 ):
     reader = new_reader()
@@ -100,7 +100,8 @@ def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, new_r
 
     reader.client.check_revision()
 
-    # The client returns attributes that the kernel may have cached until this time has passed.
+    # The kernel may have cached the old attributes. The client returns them until this time has
+    # passed.
     reader.seconds[0] += KERNEL_CACHE_MAX_S
     assert reader.tree() == contents_of(NEWER)
     for path in replica_setup.stratum0.fetched():
@@ -182,7 +183,7 @@ def test_an_altered_object_is_neither_returned_nor_cached(replica_setup, new_rea
 
 
 class WrongLength(bytes):
-    """Bytes whose ``len`` is one too large."""
+    """Bytes whose ``len`` is one too large. The publisher writes this length to the catalog."""
 
     def __len__(self):
         return super().__len__() + 1
@@ -195,7 +196,7 @@ def test_a_wrong_size_in_a_catalog_is_detected(replica_setup, new_reader):
         new_reader().read("/file")
 
 
-def test_the_number_of_open_catalogs_is_limited(replica_setup, new_reader, monkeypatch):
+def test_more_catalogs_than_may_be_open_can_be_read(replica_setup, new_reader, monkeypatch):
     monkeypatch.setattr(cvmfs_tree, "MAX_OPEN_CATALOGS", 3)
     tree = {
         f"n{number}": Nested({"x": b"%d" % number, "link": HardLink(b"y", 1, 1)})

@@ -29,7 +29,7 @@ class TestUnavailableServer:
 
         with capture_logs() as logs:
             assert reader.read("/README") == TREE["README"]
-            for _ in range(3):  # The client logs one of these failures.
+            for _ in range(3):  # The client logs at most one failure per second.
                 with pytest.raises(RepositoryUnavailable):
                     reader.read("/bin/tool")
             reader.client.tick()
@@ -58,7 +58,7 @@ class TestUnavailableServer:
         replica_setup.stratum0.close()
 
         with pytest.raises(RepositoryUntrusted, match="expired"):
-            new_reader(clock=ManualClock(NOW + 31 * DAY_S))
+            new_reader(clock=ManualClock(NOW + 31 * DAY_S))  # the whitelist is valid for 30 days
 
     def test_an_unavailable_server_is_not_queried_for_some_seconds(self, replica_setup, new_reader):
         reader = new_reader()
@@ -98,7 +98,7 @@ class TestTrust:
         with pytest.raises(RepositoryUntrusted, match="master key"):
             new_reader(key=other_publisher.public_key(tmp_path / "other.pub"))
 
-    def test_a_client_and_its_successor_refuse_an_older_revision(self, replica_setup, new_reader):
+    def test_an_older_revision_is_refused_also_after_a_restart(self, replica_setup, new_reader):
         root = replica_setup.publisher.root
         old_signed_files = replica_setup.publisher.signed_files()
         replica_setup.publisher.publish(NEWER)
@@ -114,7 +114,7 @@ class TestTrust:
     def test_an_expired_whitelist_stops_updates_but_not_reads(self, replica_setup, new_reader):
         clock = ManualClock()
         reader = new_reader(clock=clock)
-        clock.seconds += 31 * DAY_S
+        clock.seconds += 31 * DAY_S  # the whitelist is valid for 30 days
 
         with pytest.raises(RepositoryUntrusted, match="expired"):
             reader.client.check_revision()
@@ -147,7 +147,7 @@ class TestCache:
         self, replica_setup, new_reader
     ):
         replica_setup.publisher.publish(LARGE_FILES)
-        reader = new_reader(cache_bytes=130_000)
+        reader = new_reader(cache_bytes=130_000)  # too small for the catalog and all three files
         for name in "abc":
             assert reader.read(f"/{name}")
         replica_setup.stratum0.fault_for_all = refuse_with(503)
@@ -159,7 +159,7 @@ class TestCache:
 
     def test_an_open_file_remains_readable_after_its_eviction(self, replica_setup, new_reader):
         replica_setup.publisher.publish(LARGE_FILES)
-        reader = new_reader(cache_bytes=130_000)
+        reader = new_reader(cache_bytes=130_000)  # too small for the catalog and all three files
         number, _ = reader.client.open("/a")
         for name in "bc":
             assert reader.read(f"/{name}")

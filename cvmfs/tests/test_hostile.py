@@ -61,7 +61,7 @@ def test_a_manifest_with_a_wrong_hash_or_number_is_refused(replica_setup, field,
 
 
 def test_a_signed_file_that_is_too_large_is_refused(replica_setup):
-    replica_setup.publisher.write_manifest(Q="x" * 300_000)
+    replica_setup.publisher.write_manifest(Q="x" * 300_000)  # the limit is 256 KiB
 
     check_refusal(replica_setup, "too large")
 

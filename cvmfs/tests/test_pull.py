@@ -194,11 +194,11 @@ class TestInterrupted:
 
         assert replica_setup.is_identical()
 
-    def test_a_pull_leaves_the_configured_space_free(self, replica_setup):
+    def test_a_pull_is_refused_if_less_than_the_configured_space_is_free(self, replica_setup):
         with pytest.raises(StorageFull, match="no room"):
             replica_setup.replica(min_free=2**60).snapshot()
 
-    @pytest.mark.parametrize("object_count", [1, 9, 14])  # pulled before the kill
+    @pytest.mark.parametrize("object_count", [1, 9, 14])  # the pull is killed after as many
     def test_a_killed_pull_leaves_no_partial_object_and_resumes(self, replica_setup, object_count):
         def die(progress):
             if progress.objects == object_count:

@@ -30,7 +30,7 @@ def storage(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def publisher(storage, keys):
-    """Return the publisher of a replica that is served. Also write files that must not be."""
+    """Return the publisher of a served replica. Also write files that must not be served."""
     publisher = Publisher(storage / NAME, master=keys[0], signer=keys[1])
     publisher.publish()
     Publisher(storage / "other.example.org", master=keys[0], signer=keys[1]).publish()
@@ -39,7 +39,7 @@ def publisher(storage, keys):
     folder = storage / NAME / "data/00"
     folder.mkdir(exist_ok=True)
     # A large object, a symbolic link and a directory. Their names have the format of object names.
-    (folder / ("1" * 38)).write_bytes(bytes(range(256)) * (PIECE_BYTES // 100))
+    (folder / ("1" * 38)).write_bytes(bytes(range(256)) * (PIECE_BYTES // 100))  # 2.6 pieces
     (folder / ("2" * 38)).symlink_to("/etc/hostname")
     (folder / ("3" * 38)).mkdir()
     return publisher

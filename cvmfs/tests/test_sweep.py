@@ -67,7 +67,7 @@ def test_an_old_superseded_revision_is_removed_and_the_served_revision_is_kept(t
         (publisher_root / path).stat().st_size for path in removed_paths
     )
     status = json.loads(replica_setup.served_file(".cvmfs_status.json"))
-    assert status["last_gc"] == "Mon Jan 18 08:00:00 UTC 2027"
+    assert status["last_gc"] == "Mon Jan 18 08:00:00 UTC 2027"  # KEEP_S after NOW
     assert replica_setup.replica().snapshot(check=True).fetched == 0
 
 
@@ -78,7 +78,8 @@ def test_a_revision_with_a_tag_is_kept(new_setup):
     replica_setup.publisher.publish(OTHER)
     replica_setup.replica().snapshot()
     replica_setup.clock.seconds += KEEP_S
-    # The list of tags (the history) that the served revision does not use may be removed.
+    # Of the published objects, the sweep may remove only the histories (lists of tags) of old
+    # revisions.
     histories = {path for path in replica_setup.objects() if path.endswith("H")}
 
     replica_setup.replica().sweep()
@@ -223,7 +224,7 @@ def test_a_tick_of_the_service_sweeps_only_when_a_sweep_is_due(two_revisions):
 
     assert not first <= replica_setup.objects()  # some objects were removed
     swept_at = replica.state().last_sweep
-    replica_setup.clock.seconds += DAY_S - 1
+    replica_setup.clock.seconds += DAY_S - 1  # a sweep is due after a day
     replica.tick()
     assert replica.state().last_sweep == swept_at
 

@@ -77,7 +77,7 @@ def test_an_object_with_a_wrong_hash_is_refused_after_a_second_fetch(old_replica
 
 
 @pytest.mark.parametrize("kind", ["", "C"], ids=["file", "catalog"])
-def test_a_truncated_answer_is_fetched_again_and_then_refused(old_replica, kind):
+def test_a_truncated_answer_is_requested_three_times_and_then_refused(old_replica, kind):
     path = new_object(old_replica, kind)
     old_replica.stratum0.faults[path] = answer_truncated
 
@@ -136,7 +136,7 @@ def test_an_invalid_signature_is_refused(old_replica, signature):
 
 
 def test_the_error_for_an_expired_whitelist_has_a_hint_for_the_publisher(old_replica):
-    old_replica.clock.seconds += 31 * DAY_S
+    old_replica.clock.seconds += 31 * DAY_S  # the whitelist is valid for 30 days
 
     failure = check_refusal(old_replica, "has expired")
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from tests.e2e.conftest import CHECKOUT, grid, lab  # noqa: F401 - fixtures
 
-# Molecule enables colours. Their escape sequences would interrupt the words of the output.
+# Settings that disable colours, which molecule enables. Colours add escape sequences to the output.
 PLAIN_OUTPUT = {
     "ANSIBLE_FORCE_COLOR": "false",
     "ANSIBLE_NOCOLOR": "true",

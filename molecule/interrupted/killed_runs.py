@@ -88,8 +88,8 @@ def ssh_processes(host: str) -> list[str]:
 def wait_for_processes(host: str, before: list[str]) -> None:
     """Wait until all processes that a killed run started on a host have ended.
 
-    Otherwise these processes would run at the same time as the next run. ``before`` lists the
-    processes before the killed runs.
+    The next run must not start while these processes still run. ``before`` lists the processes that
+    ran on the host before the first killed run.
     """
     start_s = time.monotonic()
     printed_lines: list[str] = []
@@ -111,7 +111,8 @@ def main() -> None:
     tasks = kill_points.tasks((EPHEMERAL_FOLDER / "ansible.log").read_text())
     duration_s = tasks[-1].start_s + tasks[-1].length_s
     print(f"seed {seed}; {len(tasks)} tasks in {duration_s:.0f} s")
-    # The play that runs this program keeps its connections to the hosts open.
+    # The play that runs this program keeps its connections to the hosts open. Do not wait for the
+    # processes of these connections.
     before = {}
     for host in HOSTS:
         before[host] = ssh_processes(host)

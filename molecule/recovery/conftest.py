@@ -43,9 +43,9 @@ class SiteState:
     def customer(self, name, *, credits_=10_000):
         """Return a customer, after adding credits to the wallet.
 
-        The method copies the wallet to a folder that the loss of the site does not affect. The
-        copy is reused after the loss if the restore brought back the password of the wallet, which
-        is one of the site's secrets.
+        The method copies the wallet to a folder that the loss of the site does not affect. After
+        the loss, it uses this copy if the password of the wallet has been restored. The password is
+        one of the site's secrets.
         """
         wallet, saved_wallet = self.lab.folder / f"{name}.json", SAVED_FOLDER / f"{name}.json"
         if saved_wallet.exists() and (self.lab.secrets / f"wallet-{name}").exists():

@@ -60,7 +60,8 @@ class DiskCache:
         with write_errors_translated(folder):
             folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             for part in folder.glob(f"*{PART}"):
-                # These are the partial files of a killed client.
+                # A partial file that is older than STALE_PART_S was left by a killed client. A
+                # newer file may be in use.
                 if part.stat().st_mtime < time.time() - STALE_PART_S:
                     part.unlink(missing_ok=True)
             self._bytes = sum(size for _, size, _ in self._files())
@@ -119,14 +120,16 @@ class DiskCache:
         with self._lock:
             self._bytes += size
             if self._bytes > self._max_bytes:
-                # The new file is not yet among the cached files, so its size is reserved.
+                # _evict() counts only cached files. The new file is not cached yet, so reserve
+                # its size.
                 target = int(self._max_bytes * FRACTION_AFTER_EVICTION) - size
                 self._evict(down_to=max(0, target), new_bytes=size)
 
     def _evict(self, *, down_to: int, new_bytes: int) -> None:
-        """Remove files until ``down_to`` bytes remain: the least recently used files first.
+        """Remove cached files until at most ``down_to`` bytes remain, and update the total size.
 
-        Catalogs are removed last.
+        The least recently used files are removed first, but catalogs after all other files. The
+        total size includes ``new_bytes``, the size of the file that is added next.
         """
         files = sorted(self._files(), key=_eviction_order)
         remaining_bytes = sum(size for _, size, _ in files)

@@ -99,8 +99,8 @@ class SqliteTreeCatalog:
     def _parse(self, row: tuple[object, ...], path: str) -> TreeEntry:
         """Return the entry of a row. The name of the entry is the last component of ``path``.
 
-        The row itself may lack the name: the name of a nested catalog's root is in the parent
-        catalog.
+        The name in the row is not used, because it may be empty. Only the parent catalog contains
+        the name of a nested catalog's root.
         """
         name = path.rpartition("/")[2]
         return parse_entry(Row(*row)._replace(name=name), parent_of(path))

@@ -134,7 +134,8 @@ def connect(path: Path, name: ObjectName) -> sqlite3.Connection:
 
 def limit_queries(database: sqlite3.Connection) -> None:
     """Set or renew the maximum number of steps for the queries of a connection."""
-    # SQLite stops a query when the handler returns true, which it does after MAX_PROGRESS_CALLS.
+    # SQLite stops a query when the handler returns true. This handler returns true when it has
+    # been called more than MAX_PROGRESS_CALLS times.
     calls = iter(range(MAX_PROGRESS_CALLS))
     database.set_progress_handler(lambda: next(calls, None) is None, STEPS_PER_PROGRESS_CALL)
 

@@ -129,6 +129,7 @@ def _date(timestamp: int) -> str:
 
 def _encode(state: ReplicaState) -> dict[str, Any]:
     record = asdict(state)
+    # asdict() has converted the names of the roots to dicts. Replace these with paths.
     for revision_record, revision in zip(record["revisions"], state.revisions, strict=True):
         revision_record["roots"] = [root.path for root in revision.roots]
     return {"version": STATE_VERSION, **record}

@@ -24,14 +24,15 @@ class DiskObjects:
 
     Args:
         root: The folder of the repository.
-        min_free_bytes: The minimum of free space on the disk after a write.
+        min_free_bytes: An object is written only if at least this space is free on the disk.
     """
 
     def __init__(self, root: Path, *, min_free_bytes: int) -> None:
         self._root = root
         self.txn = root / "data" / "txn"
         self._min_free_bytes = min_free_bytes
-        # Folders to sync. None means all, because an earlier run may have been killed.
+        # The folders to sync. None means all folders, because a killed run may have left some of
+        # them unsynced.
         self._unsynced: set[Path] | None = None
         self._lock = threading.Lock()
 
@@ -82,7 +83,7 @@ class DiskObjects:
             self._unsynced = set()
 
     def content(self, name: ObjectName) -> Path:
-        """Return the file of an object, staged or stored."""
+        """Return the path of an object: the staged file if it exists, else the stored file."""
         staged_path = self._staged(name)
         return staged_path if staged_path.is_file() else self._root / name.path
 

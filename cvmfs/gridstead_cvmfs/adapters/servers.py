@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The servers of one repository. The client queries them in order.
 
-After a server did not answer, the client skips this server for some seconds. Otherwise each request
-would wait for the timeout of this server.
+If a server does not answer, the client skips this server for some seconds. The next requests
+therefore do not wait for a timeout again.
 """
 
 from __future__ import annotations

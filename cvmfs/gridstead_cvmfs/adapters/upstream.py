@@ -21,7 +21,7 @@ from gridstead_cvmfs.domain.signed_files import MAX_SIGNED_FILE_BYTES
 from gridstead_cvmfs.errors import RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
 
 BACKOFF_S = 0.5  # the wait before attempt n + 1 is this time multiplied by 2**n
-MIN_BYTES_PER_S = 1024
+MIN_BYTES_PER_S = 1024  # an answer may take timeout_s plus the time for its bytes at this rate
 NO_CACHE_HEADERS = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
 MISSING_STATUS_CODES = (403, 404, 410)
 

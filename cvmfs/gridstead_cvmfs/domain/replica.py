@@ -115,7 +115,7 @@ def make_current(state: ReplicaState, revision: Revision, *, now: int) -> Replic
         return state
     revisions = []
     for older in state.revisions:
-        if older.roots == revision.roots:
+        if older.roots == revision.roots:  # this content is current again
             continue
         if older.superseded_at is None:
             revisions.append(replace(older, superseded_at=now))

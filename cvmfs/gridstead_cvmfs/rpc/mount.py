@@ -161,6 +161,7 @@ def _directory_attributes(entry: TreeEntry) -> dict[str, int]:
 
 def _attributes(entry: TreeEntry) -> dict[str, int]:
     is_device = not (entry.is_file or entry.is_directory or entry.is_link)
+    # The entry of a device contains the device number instead of a size.
     device = entry.size if is_device else 0
     size = 0 if device else entry.size
     return {

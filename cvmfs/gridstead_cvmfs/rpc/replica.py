@@ -73,7 +73,7 @@ def make_app(options: ReplicaServerOptions) -> Starlette:
 
     def serve_file(request: Request) -> Response:
         name, path = request.path_params["name"], request.path_params["path"]
-        # A route also matches a path that ends with a newline.
+        # The route ignores a newline at the end of a path, so compare the whole path.
         is_exact = request.scope["path"] == f"/cvmfs/{name}/{path}"
         is_changing = path in CHANGING_FILES
         if not is_exact or name not in names or not (is_changing or parse_path(path)):

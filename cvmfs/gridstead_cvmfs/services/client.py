@@ -5,7 +5,7 @@ Rule 1: signed files pass the same checks as in a replica, and a rollback is ref
 Rule 2: an open file does not change until all processes on this host have closed it, because the
 kernel has only one copy of its content and size.
 Rule 3: while the kernel caches the attributes of a file, the client opens the file with these
-attributes. Otherwise the cached size might differ from the size of the content.
+attributes. The cached size is therefore the size of the content.
 Rule 4: while no server answers, cached content is served. Other requests fail and are logged.
 """
 
@@ -225,6 +225,7 @@ class CvmfsClient:
         data = bytearray()
         with self._failures_logged(handle.path), handle.lock:
             for piece in handle.file.pieces:
+                # The position of the next byte to read, relative to the start of the piece.
                 start = offset + len(data) - piece.offset
                 if 0 <= start < piece.size and len(data) < size:
                     length = min(size - len(data), piece.size - start)

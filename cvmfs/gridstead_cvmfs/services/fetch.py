@@ -53,6 +53,7 @@ class Fetcher:
 
     def _open_or_fetch(self, name: ObjectName, *, packed: bool, limit: int) -> Content:
         cache = self._cache
+        # All threads that need an object use the lock with this index.
         with self._locks[hash(name) % LOCK_COUNT]:
             content = cache.open(name)
             if content is not None:

@@ -99,6 +99,7 @@ class Puller:
                     if len(visits) > MAX_DEPTH:
                         raise RepositoryUntrusted(f"catalogs below {root} are nested too deep")
                     continue
+                # Everything below the current catalog has been pulled.
                 self._leave(visits.pop().catalog)
 
     def _is_complete(self, catalog: ObjectName) -> bool:
@@ -164,7 +165,10 @@ class Puller:
 def _wait_for_some(
     running_fetches: dict[ObjectName, Future[None]],
 ) -> dict[ObjectName, Future[None]]:
-    """Wait until a fetch ends, raise its error if it failed, and return the other fetches."""
+    """Wait until a fetch has ended, and return the fetches that are still running.
+
+    If the fetch failed, its error is raised.
+    """
     completed_fetches, _ = wait(running_fetches.values(), return_when=FIRST_COMPLETED)
     for future in completed_fetches:
         future.result()

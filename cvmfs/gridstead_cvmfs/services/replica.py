@@ -169,7 +169,7 @@ class Replica:
         state = replace(state, doubted=False, whitelist_expires_at=expires_at)
         state = make_current(state, to_revision(signed_files.manifest), now=now)
         state = retain(state, now=now, keep_s=self._policy.keep_s)
-        files.save(state)  # before publish(), because the state must contain a served revision
+        files.save(state)  # before publish(), because the state must contain every served revision
         files.publish(signed_files)
         files.save(replace(state, last_snapshot=now, failure=""))
 

@@ -57,6 +57,7 @@ def read_signed_files(
         lambda pieces: unpack(manifest.certificate, pieces, limit=MAX_CERTIFICATE_BYTES),
     )
     signer = signatures.certificate(pem)
+    # The fingerprints of the signer, one for each algorithm that the whitelist uses.
     algorithms = {algorithm for algorithm, _ in whitelist.fingerprints}
     signer_fingerprints = {(algorithm, signer.fingerprint(algorithm)) for algorithm in algorithms}
     if signer_fingerprints.isdisjoint(whitelist.fingerprints):

@@ -63,13 +63,16 @@ class Tree:
                 catalog.close()
 
     def _query(self, folder: str, query: Callable[[TreeCatalog], T]) -> T:
-        """Return the result of a query to the catalog that lists a directory."""
+        """Return the result of a query to the catalog that lists a directory.
+
+        Each repetition fetches one missing catalog on the path to the directory.
+        """
         for _ in range(MAX_DEPTH):
             with self._lock:
                 catalog_or_name = self._find_catalog(folder)
                 if not isinstance(catalog_or_name, ObjectName):
                     return query(catalog_or_name)
-            self._fetch(catalog_or_name)  # The lock is free: a fetch may take long.
+            self._fetch(catalog_or_name)  # without the lock, because a fetch may take long
         raise RepositoryUntrusted(
             f"catalogs below {self.root} are nested too deep, or the cache is too small for them"
         )
@@ -104,7 +107,11 @@ class Tree:
 def _first_nested_path(
     nested: Mapping[str, ObjectName], names: Sequence[str], depth: int
 ) -> str | None:
-    """Return the shortest path with more than ``depth`` names where a nested catalog begins."""
+    """Return the path of the first nested catalog on the way to a directory, if there is one.
+
+    ``names`` are the components of the directory's path. ``depth`` is the number of components of
+    the current catalog's path. The returned path has more components.
+    """
     if not nested:
         return None
     for end in range(depth + 1, len(names) + 1):

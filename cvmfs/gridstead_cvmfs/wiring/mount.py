@@ -123,6 +123,7 @@ def _watch(server: int, mountpoint: Path) -> int:
     while True:
         if signal.sigwait(HANDLED_SIGNALS) != signal.SIGCHLD:
             break
+        # ended_pid is 0 if the signal came from another child, such as the mount command.
         ended_pid, status = os.waitpid(server, os.WNOHANG)
         if ended_pid:
             _unmount(mountpoint)

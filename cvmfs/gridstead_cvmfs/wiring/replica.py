@@ -136,7 +136,7 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
 
 def _metrics(replicas: tuple[Replica, ...]) -> Metrics:
     def read(value: Callable[[ReplicaState], float | None]) -> dict[str, float]:
-        """Return a number by replica. Replicas for which ``value`` returns None are left out."""
+        """Return the ``value`` of each replica, by name. Omit a replica whose value is None."""
         numbers = {}
         for replica in replicas:
             number = value(replica.state())

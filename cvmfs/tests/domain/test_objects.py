@@ -131,7 +131,7 @@ def test_content_that_is_not_compressed_cannot_be_decompressed():
 
 
 def test_an_object_is_decompressed_in_blocks():
-    content = bytes(range(256)) * (BLOCK_BYTES // 200)
+    content = bytes(range(256)) * (BLOCK_BYTES // 200)  # about 1.3 blocks
     packed = zlib.compress(content)
     pieces = [packed[:100], packed[100:], b"bytes after the end are ignored"]
 
@@ -141,7 +141,7 @@ def test_an_object_is_decompressed_in_blocks():
     assert max(len(block) for block in blocks) <= BLOCK_BYTES
 
 
-def test_an_object_larger_than_its_limit_is_refused_early():
+def test_an_object_is_refused_as_soon_as_it_exceeds_its_limit():
     pieces = inflate_pieces(NAME, [zlib.compress(bytes(3 * BLOCK_BYTES))], limit=BLOCK_BYTES)
 
     assert next(pieces) == bytes(BLOCK_BYTES)

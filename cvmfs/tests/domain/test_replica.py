@@ -37,7 +37,7 @@ def test_a_new_revision_supersedes_the_previous_one():
     assert state.current.number == 2
 
 
-def test_the_current_revision_may_be_pulled_again_without_a_change():
+def test_a_pull_of_the_current_revision_does_not_change_the_state():
     state = make_current(ReplicaState(), revision(1), now=10)
 
     assert make_current(state, revision(1), now=20) is state
@@ -55,6 +55,7 @@ def test_an_older_revision_may_become_current_again():
     ("now", "keep_s", "numbers"), [(10**9, 100, [3]), (350, 100, [2, 3]), (350, 1000, [1, 2, 3])]
 )
 def test_superseded_revisions_are_retained_for_a_time(now, keep_s, numbers):
+    # Revision 1 is superseded at time 200, revision 2 at time 300.
     state = ReplicaState()
     for number in (1, 2, 3):
         state = make_current(state, revision(number), now=number * 100)

@@ -66,7 +66,7 @@ def test_an_entry_has_the_attributes_of_its_row():
 
 
 def test_the_size_of_a_symbolic_link_is_the_size_of_its_target():
-    assert entry(mode=0o120777, symlink="gr\u00fcn", size=4096).size == 5
+    assert entry(mode=0o120777, symlink="gr\u00fcn", size=4096).size == 5  # UTF-8 bytes
 
 
 def test_files_of_one_link_group_in_one_directory_have_the_same_inode():

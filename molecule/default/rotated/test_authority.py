@@ -26,7 +26,7 @@ class CaReader:
         return (self._lab.secrets / "pki" / "ca.crt").read_text()
 
     def trusted_cas(self):
-        """Return the set of the texts of all hosts' CA files, one text if the files are equal."""
+        """Return the different texts of the hosts' CA files; one text if all files are equal."""
         texts = set()
         for host in self._lab.hosts:
             texts.add(self._lab.sh(host, "cat /etc/gridstead/pki/ca.crt"))

@@ -69,9 +69,9 @@ def secret(lab, name):
 def workflow(folder, number):
     """Return a workflow of many steps, and the number of lines that it writes to its file.
 
-    Each step needs slurmctld and slurmd. The first step waits until all jobs run. The other steps
-    take STEP_S, or no time after the exchange of the secrets. Every second workflow has a step
-    that waits for the end of the exchange.
+    Each step needs slurmctld and slurmd. The first step waits until all jobs run. Before the end of
+    the exchange of the secrets, each of the middle steps takes STEP_S. After the exchange, it takes
+    no time. In every second workflow, one step waits for the end of the exchange.
     """
     # MIN_STEPS for the first job, MAX_STEPS for the last job
     steps = MIN_STEPS + number * (MAX_STEPS - MIN_STEPS) // (JOBS - 1)
@@ -111,10 +111,10 @@ def evidence(record):
 def billed_record(record, bill):
     """Return the accounting record that a bill is based on.
 
-    After a restart, slurmctld sends the end of each job in its list to slurmdbd again. slurmdbd
-    then overwrites the end in its record. The bill is based on ``record``, or on an older version
-    of ``record`` with an earlier end. The bill contains the hash of the billed record. Returns None
-    if no possible version of the record has this hash.
+    After a restart, slurmctld again reports to slurmdbd the end of each job in its list. slurmdbd
+    then overwrites the end in its record with a later time. The bill is based on ``record`` or on
+    an older version of it, and contains the hash of this version. The function therefore tries all
+    earlier ends. It returns None if no version has the hash.
     """
     start, end, elapsed = start_end_and_duration(record)
     for reduction_s in range(end - start + 1):
@@ -245,7 +245,8 @@ def rotation(lab, customer, connected_customer, site_secrets, run_playbook):
         lambda: states_of(connected_customer, numbers) == ["RUNNING"] * JOBS,
         timeout=START_TIMEOUT_S,
     )
-    # Each job creates a file in its first step. Before that, the folder may not exist.
+    # Each job creates a file in its first step. The first job also creates the folder of the files,
+    # so search from the parent of this folder.
     list_files = f"find {home.removesuffix(name)} -path '{home}/*'"
     wait_until(
         lambda: len(lab.sh(site_secrets.storage, list_files).split()) == JOBS,
@@ -271,6 +272,7 @@ def rotation(lab, customer, connected_customer, site_secrets, run_playbook):
 
 def test_secrets_are_exchanged_while_jobs_run(rotation):
     assert rotation.code == 0, rotation.output
+    # Every second job waits for the end of the exchange.
     assert rotation.still_running >= JOBS // 2
 
 
@@ -300,6 +302,7 @@ def test_every_job_ends_once_and_is_billed_for_its_time(
         assert job.exit_code == 0
         times = times_by_file[str(index)]
         assert len(times) == rotation.writes[number]
+        # the time from the last write of the job to the end of the billed time
         excess_s.append(int(record["start"]) + bill.numbers["billedSeconds"] - times[-1])
     print("seconds billed after each job's last write to its file:", sorted(excess_s))
     assert min(excess_s) >= 0
@@ -323,7 +326,7 @@ def test_every_secret_and_every_certificate_with_its_key_is_new(rotation, site_s
 
 
 @pytest.mark.usefixtures("rotation")
-def test_the_exchange_leaves_no_files(lab):
+def test_the_exchange_leaves_no_files_with_old_or_new_secrets(lab):
     suffixes = {path.suffix for path in lab.secrets.iterdir()}
     assert suffixes.isdisjoint({".old", ".new"})
     for host in lab.hosts:

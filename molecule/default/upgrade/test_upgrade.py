@@ -255,7 +255,7 @@ def test_the_next_run_upgrades_the_excluded_host_while_jobs_run(
         reports = lab.run(
             lab.controller, "python3", "-c", COUNT_END_REPORTS, record["jobid"]
         ).stdout
-        assert int(reports) == 1
+        assert int(reports) == 1  # the agent has one report of the job's end
 
 
 def test_a_run_after_the_upgrade_changes_nothing(cluster, newer_packages, run_upgrade):

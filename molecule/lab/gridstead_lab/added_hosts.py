@@ -59,6 +59,7 @@ def remove(names: Names, name: str) -> None:
 
 
 def _next_octet(lab: state.State) -> int:
+    """Return an octet that is higher than those of all hosts, and at least FIRST_ADDED."""
     used_octets = [entry["octet"] for entry in lab.hosts.values()]
     return max(network.FIRST_ADDED - 1, *used_octets) + 1
 

@@ -2,8 +2,8 @@
 """Build one layer of the lab's image in a separate folder.
 
 Each build runs in its own mount namespace and pid namespace. Both namespaces end with this process.
-So a killed build leaves no mounts and processes. The lab's command ``down`` removes the folder of
-the build.
+So a killed build leaves no mounts and no processes. Its folder remains until the lab's command
+``down`` removes it.
 """
 
 import os
@@ -48,7 +48,8 @@ def build(kind: str, build_folder: Path, *, layers_below: str, inputs: Inputs, l
     Args:
         kind: ``base``, ``packages``, ``archive`` or ``wheels``.
         build_folder: Folder of the build. An existing folder is replaced.
-        layers_below: The layers below, in the form of an overlay's lowerdir.
+        layers_below: The folders of the layers below the new layer, as an overlay's lowerdir
+            option.
         inputs: The inputs of the image.
         log: File for the output of the build.
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and core limits of hosts. Function recipe() plans the cgroups, prepare() creates them.
+"""Memory and core limits of the lab's hosts, which are containers of one machine.
 
-Each host gets a separate cgroup in every hierarchy. Otherwise all containers of the machine would
-share ``/payload`` and could stop each other's services.
+Function recipe() plans the cgroups of a host, and prepare() creates them. Each host gets a separate
+cgroup in every hierarchy, so that a host cannot stop the services of another host. systemd-nspawn
+runs a container in a child of its own cgroup. The name of this child is always ``payload``, so
+hosts that are started in one cgroup would share it.
 
 Hybrid machine (v1 controllers and a cgroup2 tree): each hierarchy gets a folder
 ``<prefix>/<host>``, and the v1 controllers enforce the limits. Hosts with ``job_cgroups`` see their
@@ -88,13 +90,14 @@ def hierarchies(mountinfo: str) -> Hierarchies:
         fields, rest = before.split(), after.split()
         if len(fields) < 5 or len(rest) < 3 or not rest[0].startswith("cgroup"):
             continue
-        mount_point = Path(fields[4])
+        mount_point = Path(fields[4])  # the fifth field of a line
         options = rest[2].split(",")
         if rest[0] == "cgroup2":
             unified = unified or mount_point
         elif "name=systemd" in options:
             systemd = systemd or mount_point
         else:
+            # The options also contain words such as rw. _used_controllers() removes these words.
             for option in options:
                 v1.setdefault(option, mount_point)
     return Hierarchies(v1=_used_controllers(v1), systemd=systemd, unified=unified)
@@ -156,6 +159,7 @@ def _hybrid_writes(
     ``host_folders`` contains the host's folder of each controller.
     """
     writes = []
+    # A new cpuset is empty and may contain only CPUs of its parent, so write to the parent first.
     for folder in (host_folders["cpuset"].parent, host_folders["cpuset"]):
         writes.append((folder / "cpuset.cpus", machine.cpus))
         writes.append((folder / "cpuset.mems", machine.mems))

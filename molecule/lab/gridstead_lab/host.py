@@ -60,13 +60,12 @@ def give_identity(names: Names, placed: PlacedHost, public_key: str) -> str:
     _write(root / "etc/machine-id", uuid.uuid4().hex + "\n", 0o444)
     _write(root / "etc/hostname", placed.name + "\n")
     _write(root / "etc/hosts", f"127.0.0.1 localhost\n{placed.address} {placed.name}\n")
-    # Port 53 of this address refuses connections. A name server that does not answer would delay
-    # each start of slurmctld by 10 s.
+    # Port 53 of this address refuses connections, so look-ups fail at once. With a name server that
+    # does not answer, each start of slurmctld takes 10 s longer.
     _write(root / "etc/resolv.conf", "nameserver 127.0.0.1\n")
     (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
     _write(root / "root/.ssh/authorized_keys", public_key, 0o600)
-    # Create new device nodes. A bind mount of the machine's node would keep the mode of that node,
-    # which is often 0600.
+    # Create new device nodes with mode 0666. The mode of the machine's own nodes is often 0600.
     for device, numbers in DEVICES.items():
         node = names.host(placed.name) / "dev" / device
         node.parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +123,7 @@ def power_off(names: Names, nspawn: int) -> None:
     folder = names.run / "hosts"
     init = processes.init_of(nspawn)
     if init is not None:
+        # While systemd-nspawn runs, the pid of init belongs to its host.
         processes.send(init, POWER_OFF, lambda _: processes.is_nspawn_of(nspawn, folder))
 
 

@@ -90,6 +90,7 @@ def ensure(
         with hold_mutex(
             f"image.{layer.name}", lambda: report("waiting for another build of the image")
         ):
+            # Another process may have built the layer while this process waited for the mutex.
             if not layer.folder.is_dir():
                 report(f"building image layer {layer.name}")
                 _build(layer, image_layers[:index], inputs, names)

@@ -171,7 +171,7 @@ def _is_intact(names: Names, lab: state.State) -> bool:
 
 
 def _create_network(names: Names, topology: Topology) -> str:
-    # Without the mutex, two labs could choose the same free subnet.
+    # The mutex ensures that two labs do not choose the same free subnet.
     with hold_mutex("network"):
         subnet = topology.network or network.choose_subnet(names.prefix, network.in_use())
         network.create_bridge(names, subnet)

@@ -57,10 +57,7 @@ def subnet_of_added_hosts(network: str) -> str:
 
 
 def in_use() -> list[str]:
-    """Return the addresses, the routes' destinations and gateways, and the name servers.
-
-    All of them are those of this machine.
-    """
+    """Return this machine's addresses, route destinations, gateways and name servers."""
     routes = json.loads(commands.run(["ip", "-4", "-j", "route", "show", "table", "all"]))
     links = json.loads(commands.run(["ip", "-4", "-j", "address"]))
     used = []

@@ -37,9 +37,10 @@ def argv(pid: int) -> list[str]:
 
 
 def nspawn_root(pid: int, folder: Path) -> Path | None:
-    """Return the root folder of the lab host that a process runs, if it is under a folder.
+    """Return the root folder of the host that a systemd-nspawn process runs.
 
-    The process is a systemd-nspawn or the shell that executes it. Returns None for another process.
+    The process can also be a shell that will execute systemd-nspawn. Returns None for any other
+    process, and if the root folder is not under ``folder``.
     """
     words = argv(pid)  # read only once, because the process may end between two reads
     if not any(word.endswith("systemd-nspawn") for word in words):
@@ -86,10 +87,11 @@ def nspawns(names: Names) -> dict[str, int]:
 
 
 def init_of(nspawn: int) -> int | None:
-    """Return the pid, on the machine, of a container's PID 1. None before PID 1 has started."""
+    """Return the pid that a container's PID 1 has on the machine. None before it has started."""
     children = _read(nspawn, f"task/{nspawn}/children").split()
     for child in map(int, children):
         for line in _read(child, "status").splitlines():
+            # The line lists a pid for each namespace. The last pid is that in the container.
             if "NSpid:" in line and line.split()[-1] == "1":
                 return child
     return None

@@ -25,7 +25,7 @@ def take(ssh_config: str, host: str) -> Snapshot:
 def unexpected_differences(
     before: Snapshot, after: Snapshot, allowed: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """Return a line for each difference between two snapshots that is not allowed.
+    """Compare two snapshots and return a line for each difference that is not allowed.
 
     Args:
         before: The first snapshot.

@@ -23,7 +23,7 @@ def translate(texts: list[str], codename: str) -> tuple[str, ...]:
     lines = set()
     for text in texts:
         for uri, suite in [*_one_line(text), *_deb822(text)]:
-            name, _, part = suite.partition("-")
+            name, _, part = suite.partition("-")  # for example bookworm-updates
             if name == codename and part in {"", "updates", "security"}:
                 new = f"{SUITE}-{part}" if part else SUITE
                 lines.add(f"deb [signed-by={KEYRING}] {uri} {new} main")

@@ -68,7 +68,10 @@ class Topology:
         return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
     def members(self) -> dict[str, list[str]]:
-        """Return the host names of each group that directly contains hosts, by group name."""
+        """Return the names of the hosts that each group directly contains, by group name.
+
+        A child group is included even if it contains no hosts.
+        """
         members: dict[str, list[str]] = {}
         for _, children in self.groups:
             for child in children:

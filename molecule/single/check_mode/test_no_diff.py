@@ -19,7 +19,7 @@ def test_check_mode_reports_no_changes():
         "--diff",
         str(SCENARIO / "../../site.yml"),
     ]
-    # Molecule enables colours. A coloured line would start with an escape sequence.
+    # Disable colours, which molecule enables. A coloured line starts with an escape sequence.
     environment = os.environ | {"ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_NOCOLOR": "true"}
 
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

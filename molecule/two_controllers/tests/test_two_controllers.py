@@ -24,7 +24,7 @@ class Cluster(Lab):
     def run(self, host, *argv, check=True, **options):
         """Run a command on a host over a new ssh connection.
 
-        A shared connection to a stopped host would hang.
+        A shared connection is not used, because it hangs after its host has stopped.
         """
         config = str(self.folder / "ssh_config")
         ssh = ["ssh", "-F", config, "-o", "ConnectTimeout=5", host, shlex.join(argv)]
@@ -87,7 +87,7 @@ def test_both_controllers_answer_and_share_their_state(cluster):
 def test_a_restart_of_the_second_controller_holds_no_partitions(cluster):
     """The second controller does not create the file stopped_cleanly, which marks a clean stop.
 
-    If the file existed, a later crash of the first controller would look like a clean stop.
+    If this file exists, a later crash of the first controller looks like a clean stop.
     """
     cluster.run(SECOND, "systemctl", "restart", "slurmctld")
     wait_until(lambda: cluster.answering_controllers() == {FIRST, SECOND}, timeout=TIMEOUT_S)
@@ -114,6 +114,7 @@ def running_job(cluster, grid):
 @pytest.mark.usefixtures("stop_first_controller")
 def test_a_running_job_ends_and_a_new_job_runs_without_the_first_controller(cluster, running_job):
     _, number, signal_file = running_job
+    # 65534 is the uid and the gid of user nobody.
     submit = (
         "sbatch --parsable --uid=65534 --gid=65534 --account=grid --chdir=/tmp "
         "--output=/dev/null --time=1 --wrap=true"
