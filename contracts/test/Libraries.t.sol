@@ -156,9 +156,9 @@ contract LibrariesTest is Base {
         assertTrue(!caller.isValid(_definitionWithTexts(22, 2, 1, 65)), "long value of a condition");
     }
 
-    /// @dev A definition with a hash of `hash` bytes, and with `count` labels and conditions in all.
-    /// If `count` is odd, the last label has a key of `key` bytes and a value of `value` bytes. If
-    /// `count` is even, the last condition has them. All other keys and values are empty.
+    /// @dev A definition with a hash of `hash` bytes, and with `count` labels and conditions in
+    /// all. If `count` is odd, the last label has a key of `key` bytes and a value of `value` bytes.
+    /// If `count` is even, the last condition has them. All other keys and values are empty.
     function _definitionWithTexts(uint256 hash, uint256 count, uint256 key, uint256 value)
         private
         pure

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(
 )
 START_TIME_FIELD = 22  # of /proc/PID/stat, see proc_pid_stat(5); the first field has number 1
 ALLOCATE_MEMORY = "python3 -c 'b = bytearray({mb} * 2**20); print(len(b))'"
-# Two calls of fork make four processes, which are busy for 2 s. Two of the processes print their own
-# CPU time plus that of one child, in seconds.
+# Two calls of fork make four processes, which are busy for 2 s. Two of the processes print their
+# own CPU time plus that of one child, in seconds.
 USE_TWO_CORES = """python3 -c '
 import os, time
 for _ in range(2): pid = os.fork()
