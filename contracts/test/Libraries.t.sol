@@ -21,6 +21,7 @@ contract LibrariesTest is Base {
     }
 
     function test_a_cold_state_is_never_left() public {
+        // The states 4 to 8 are cold.
         for (uint8 from = 4; from < 9; ++from) {
             for (uint8 to = 0; to < 9; ++to) {
                 if (from == to) continue;
@@ -128,6 +129,7 @@ contract LibrariesTest is Base {
     }
 
     function test_a_definition_beyond_a_bound_is_invalid() public view {
+        // A job has at most 2^20 GPUs, 2^20 CPUs and 2^39 MB. The largest storage type is 4.
         assertTrue(caller.isValid(_definition(1 << 20, 1, 1, 1, 4)), "most gpus");
         assertTrue(!caller.isValid(_definition((1 << 20) + 1, 1, 1, 1, 4)), "too many gpus");
         assertTrue(caller.isValid(_definition(0, 1, 1 << 10, 1 << 10, 4)), "most cpus");
