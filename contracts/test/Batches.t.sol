@@ -50,6 +50,7 @@ contract BatchesTest is Grid {
         matches[0] = Match(request(ALICE, ESCROW), PROVIDER, PRICE);
         matches[1] = Match(request(BOB, ESCROW), OTHER_PROVIDER, PRICE);
         vm.prank(PROVIDER);
+        // The price of a GPU rises by 1 wei. The job has one GPU, so its price rises by 1 wei too.
         providers.setPrices(ProviderPrices(85e17 + 1, 95e16, 8e13));
 
         _expectSkipped(

@@ -15,7 +15,8 @@ contract BoundariesTest is Grid {
 
     function test_the_legal_transitions_are_those_of_the_table() public pure {
         string[9] memory table = [
-            // Row `from`, column `to`. PENDING: to META_SCHEDULED, CANCELLED, PANICKED.
+            // Row `from`, column `to`, in the order of JobStatus. For example, the first row allows
+            // a PENDING job to become META_SCHEDULED, CANCELLED or PANICKED.
             "010010001",
             "101010001",
             "100110101",
@@ -232,6 +233,7 @@ contract BoundariesTest is Grid {
     }
 
     function test_the_claim_timeout_starts_at_the_block_of_each_match() public {
+        // The claim timeout is 10 blocks.
         JobId jobId = request(ALICE, ESCROW);
         vm.roll(2000);
         vm.prank(MATCHER);
@@ -250,8 +252,9 @@ contract BoundariesTest is Grid {
     }
 
     function test_a_claim_of_another_job_does_not_extend_a_match() public {
+        // Both matches are in block 1000, and the claim timeout is 10 blocks.
         matchedJob(ESCROW);
-        JobId unclaimed = matchedJob(ESCROW); // Both matches are in block 1000.
+        JobId unclaimed = matchedJob(ESCROW);
         vm.roll(1010);
         vm.prank(PROVIDER);
         meta.claimNextJob();
@@ -283,7 +286,7 @@ contract BoundariesTest is Grid {
         // The whole escrow is the fee, so the provider and the customer get nothing.
         constants.setDeepsquareCut(100);
         JobId jobId = runningJob(ESCROW);
-        passTime(1 days);
+        passTime(1 days); // The escrow pays for 71 minutes, rounded up.
         vm.expectCall(address(credit), abi.encodeWithSelector(credit.transfer.selector), 0);
 
         settle(jobId, JobStatus.FINISHED, 1 days);

@@ -184,7 +184,7 @@ contract EndingsTest is Grid {
 
     function test_a_claimed_job_that_does_not_start_expires_with_a_full_refund() public {
         JobId jobId = claimedJob(ESCROW);
-        passTime(7 days);
+        passTime(7 days); // startTimeout
         _expectNotExpired(jobId, JobStatus.SCHEDULED, START_TIME + 7 days);
         passTime(1);
 
@@ -198,6 +198,7 @@ contract EndingsTest is Grid {
 
     function test_an_unsettled_running_job_expires_after_paid_time_and_grace() public {
         JobId jobId = runningJob(ESCROW);
+        // The grace (settleGrace) is 7 days.
         uint256 expiry = START_TIME + Billing.paidSecondsUp(ESCROW, PRICE) + 7 days;
         vm.warp(expiry);
         _expectNotExpired(jobId, JobStatus.RUNNING, expiry);
@@ -235,17 +236,19 @@ contract EndingsTest is Grid {
         passTime(Billing.paidSecondsUp(ESCROW, PRICE) + 1 days);
         _cancel(jobId);
 
+        // settleGrace is 7 days. It starts at the end of the paid time.
         _expectNotExpired(
             jobId, JobStatus.RUNNING, START_TIME + Billing.paidSecondsUp(ESCROW, PRICE) + 7 days
         );
     }
 
     function test_a_provider_that_returns_within_the_grace_is_paid_in_full() public {
-        JobId jobId = runningJob(100e18);
-        passTime(7 days);
+        JobId jobId = runningJob(100e18); // Pays for 422 seconds, rounded up.
+        passTime(7 days); // settleGrace, which starts after the 422 seconds.
 
         settle(jobId, JobStatus.OUT_OF_CREDITS, 600);
 
+        // The bill is the whole escrow, and the provider gets 80 % of it.
         assertEq(credit.balanceOf(PROVIDER), 80e18, "provider");
     }
 

@@ -21,6 +21,7 @@ contract LibrariesTest is Base {
     }
 
     function test_a_cold_state_is_never_left() public {
+        // The states 4 to 8 are cold.
         for (uint8 from = 4; from < 9; ++from) {
             for (uint8 to = 0; to < 9; ++to) {
                 if (from == to) continue;
@@ -128,6 +129,7 @@ contract LibrariesTest is Base {
     }
 
     function test_a_definition_beyond_a_bound_is_invalid() public view {
+        // A job has at most 2^20 GPUs, 2^20 CPUs and 2^39 MB. The largest storage type is 4.
         assertTrue(caller.isValid(_definition(1 << 20, 1, 1, 1, 4)), "most gpus");
         assertTrue(!caller.isValid(_definition((1 << 20) + 1, 1, 1, 1, 4)), "too many gpus");
         assertTrue(caller.isValid(_definition(0, 1, 1 << 10, 1 << 10, 4)), "most cpus");
@@ -156,9 +158,9 @@ contract LibrariesTest is Base {
         assertTrue(!caller.isValid(_definitionWithTexts(22, 2, 1, 65)), "long value of a condition");
     }
 
-    /// @dev A definition with a hash of `hash` bytes. Labels and conditions are together `count`.
-    /// If `count` is odd, the last label has a key of `key` bytes and a value of `value` bytes. If
-    /// `count` is even, the last condition has them. All other keys and values are empty.
+    /// @dev A definition with a hash of `hash` bytes, and with `count` labels and conditions in
+    /// all. If `count` is odd, the last label has a key of `key` bytes and a value of `value` bytes.
+    /// If `count` is even, the last condition has them. All other keys and values are empty.
     function _definitionWithTexts(uint256 hash, uint256 count, uint256 key, uint256 value)
         private
         pure

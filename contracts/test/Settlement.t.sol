@@ -143,12 +143,13 @@ contract SettlementTest is Grid {
     }
 
     function test_a_bill_never_exceeds_the_escrow() public {
-        JobId jobId = runningJob(100e18);
+        JobId jobId = runningJob(100e18); // Pays for 422 seconds, rounded up.
         passTime(540);
 
         settle(jobId, JobStatus.OUT_OF_CREDITS, 540);
 
         assertEq(jobOf(jobId).cost.finalCost, 100e18, "cost");
+        // The provider gets 80 % of the cost.
         assertEq(credit.balanceOf(PROVIDER), 80e18, "provider");
         assertEq(credit.balanceOf(ALICE), FUNDS - 100e18, "customer");
         assertConserved();
@@ -210,6 +211,7 @@ contract SettlementTest is Grid {
 
         settle(jobId, JobStatus.FINISHED, 60);
 
+        // The provider gets 80 % of PRICE.
         assertEq(credit.balanceOf(PROVIDER), 113_984e14, "provider");
     }
 
@@ -220,6 +222,7 @@ contract SettlementTest is Grid {
 
         settle(jobId, JobStatus.FINISHED, 60);
 
+        // The provider gets 80 % of PRICE.
         assertEq(credit.balanceOf(PROVIDER), 113_984e14, "provider");
     }
 

@@ -172,6 +172,7 @@ contract TopUpsTest is Grid {
     function test_a_job_with_time_left_has_no_delegated_top_up() public {
         JobId jobId = _runningJobWithDelegation(ESCROW);
 
+        // A delegated top-up is allowed if at most 30 minutes remain (topUpSliceDurationMin).
         vm.expectRevert(
             abi.encodeWithSelector(
                 IMetaScheduler.RemainingTimeAboveLimit.selector, ESCROW / PRICE, 30
@@ -187,6 +188,7 @@ contract TopUpsTest is Grid {
         vm.prank(MATCHER);
         meta.topUpJobDelegate(jobId);
 
+        // A delegated top-up pays for 30 minutes (topUpSliceDurationMin).
         assertEq(jobOf(jobId).cost.maxCost, 100e18 + 30 * PRICE, "escrow");
         assertEq(credit.balanceOf(ALICE), FUNDS - 100e18 - 30 * PRICE, "customer");
         assertConserved();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action ``inventory_check``: fails with all mistakes of the inventory.
+"""Action ``inventory_check``: fails if the inventory has mistakes, and lists all of them.
 
 With ``exchanges_authority: true`` the check accepts an expired certificate authority, because the
 run replaces the authority.

@@ -149,7 +149,7 @@ def hosts_by_target(releases: Releases, hosts: Iterable[str]) -> dict[str, str]:
 
 
 def missing_version_reason(release: Mapping[str, Any]) -> str:
-    """Return why the version of a host is not known, as a predicate without the host."""
+    """Return why the version of a host is not known. The caller writes the host before the text."""
     if release.get("unreachable") or "problem" not in release:
         return "does not answer; use -e without=HOST to skip a compute or login host"
     return "has no package of Slurm from Debian"

@@ -28,7 +28,14 @@ def lost_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> dict
 
 
 def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
-    """Return the wallets whose address is not recorded, including wallets that do not exist."""
+    """Return the wallets whose present address is not recorded.
+
+    A wallet that the host does not have is returned too.
+
+    Args:
+        notes: Paths of the files that record the addresses, by wallet.
+        addresses: Addresses of the host's wallets, by wallet.
+    """
     recorded_addresses = _read_addresses(notes)
     unrecorded_names = []
     for name in notes:
@@ -41,8 +48,8 @@ def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> l
 def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
     """Return the host's wallets whose passwords are missing on the Ansible controller.
 
-    The folder of a recorded address also contains the password. The password counts as missing if
-    the folder is empty or missing.
+    A password is in the same folder as the file that records the address of the wallet. It counts
+    as missing if this folder is empty or missing.
     """
     locked_names = []
     for name, path in notes.items():

@@ -32,7 +32,7 @@ _raw:
 
 
 class ShallowCopiedVariables(dict[str, Any]):
-    """Variables of which a deep copy is only a shallow copy.
+    """Variables that return a shallow copy when a deep copy is requested.
 
     Lookup `template` makes a deep copy of all variables before it renders a template. A shallow
     copy is faster. It is sufficient, because the lookup adds variables but changes no values.

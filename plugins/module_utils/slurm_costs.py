@@ -118,8 +118,8 @@ class ChangeCost:
     Attributes:
         cost: The highest cost of the differences.
         differences: The settings that differ, sorted.
-        ends: Jobs that the change would end, as lists of options of squeue, sorted. A list without
-            options means all jobs.
+        ends: Jobs that the change would end, sorted. Each entry is a list of squeue options that
+            selects some of these jobs. An empty list selects all jobs.
     """
 
     cost: str

@@ -92,6 +92,7 @@ def tres(text: str) -> tuple[tuple[str, int], ...]:
             raise ValueError(part)
         power = 0
         if match[2]:
+            # K is 1024, and M is 1024**2. For resources in MB, M is 1, and K is 1/1024.
             power = _UNITS.index(match[2].upper()) + 1
             if name.lower().startswith(_RESOURCES_IN_MB):
                 power -= 2
@@ -272,7 +273,7 @@ def _is_same(kind: Kind, new: str, old: str) -> bool:
 
 
 def _reset_resources(new: str, old: str) -> list[str]:
-    """Return the words that reset the resources of the old value that the new value lacks."""
+    """Return the words that reset the resources which only the old value contains."""
     retained_resources = dict(tres(new)) if new else {}
     words = []
     for resource in sorted(old.lower().split(",")):

@@ -70,7 +70,11 @@ def _key_faults_of_table(
 
 
 def _is_group(flags: Mapping[str, Any]) -> bool:
-    """Return whether a key with these flags below it must contain keys of known names."""
+    """Return whether a key must be a table that contains certain keys.
+
+    Args:
+        flags: The part of the tree of `known_flags` below the key.
+    """
     return bool(flags) and set(flags) != {"<name>"}
 
 

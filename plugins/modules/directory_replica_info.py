@@ -85,7 +85,7 @@ ELEMENT = re.compile(r"\{replica (\d+)[^}]*\} \S+ (\S+)")
 KEEP_ALIVE = "cn=repl keep alive"
 MAPPING = "cn=mapping tree,cn=config"
 STATUS = "nsds5replicaLastUpdateStatusJSON"
-# The code in the status of a replication agreement that means: the server could not send a change
+# In the status of a replication agreement, this code means that the server could not send a change
 # and will try again. A server that was killed within 30 s after a change tries forever. Replication
 # must continue from the last change that the other supplier has, but the new changelog of the
 # killed server does not contain that change.

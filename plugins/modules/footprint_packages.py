@@ -61,9 +61,9 @@ SIMULATE = (
 )
 MANUAL = ("apt-mark", "showmanual")
 STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n")
-# If root has no password, the removal of package sudo fails without SUDO_FORCE_REMOVE. Only a sudo
-# that the site installed is removed. The machine was used without sudo before, so there is another
-# way to become root.
+# Package sudo refuses its removal if root has no password, unless SUDO_FORCE_REMOVE is set. The
+# removal is safe: only a sudo that the site installed is removed, so the machine was used without
+# sudo before, and there is another way to become root.
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "SUDO_FORCE_REMOVE": "yes"}
 
 Run = Callable[..., str]
@@ -98,8 +98,9 @@ def packages_to_remove(present: set[str], before: set[str], manual: set[str], ru
     """Return the packages that the site installed and that are not marked as manually installed.
 
     If a remaining package depends on one of these packages, returns only the packages that apt
-    considers unneeded. Otherwise the answer of apt is not used, because apt keeps a package that
-    could replace an earlier package. For example, apt keeps gawk because gawk could replace mawk.
+    considers unneeded. In all other cases ``apt autoremove`` is not asked, because it would keep a
+    package that could replace an earlier package. For example, it would keep gawk, which could
+    replace mawk.
     """
     installed_by_site = present - before - manual
     if not installed_by_site:

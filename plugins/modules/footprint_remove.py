@@ -146,7 +146,7 @@ def stop_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
 
 
 def enable_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
-    """Yield the steps that enable the units again that were enabled before the role."""
+    """Yield the steps that enable those units again which were enabled before the role."""
     enabled_before = [unit for unit in units if full_name(unit) in before.enabled]
     if not enabled_before:
         return
@@ -182,7 +182,7 @@ def drop_tables(tables: list[str], run: Run) -> Iterator[Step]:
 
 
 def drop_users(users: list[str], before: Record, run: Run) -> Iterator[Step]:
-    """Yield the steps that remove each account, and its group, that did not exist before."""
+    """Yield the steps that remove users and their groups, unless they existed before the role."""
     for name in users:
         if name in before.accounts:
             continue

@@ -108,12 +108,13 @@ def test_python_and_solidity_divide_a_bill_in_the_same_way(solidity, numbers):
 def escrows_and_prices(numbers):
     """Yield pairs of escrow and price.
 
-    Some escrows are random. Others pay for nearly the longest time, or for nearly a whole number of
-    minutes. Others are extreme values.
+    Some escrows are random. Others differ by at most 1 wei from the price of the longest time, or
+    from the price of a whole number of minutes. The remaining pairs are extreme values.
     """
     for _ in range(SAMPLES):
         price = draw_number(numbers, 96)
         yield draw_number(numbers, 128), price
+        # With 1 wei more, the escrow must still fit into 128 bits.
         price_of_longest_time = min(MAX_PAID_MINUTES * price, 2**128 - 2)
         for difference in (-1, 0, 1):
             yield max(0, price_of_longest_time + difference), price

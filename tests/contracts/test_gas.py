@@ -39,7 +39,7 @@ def measured_table(figures, contracts_dir):
 
 
 @pytest.mark.parametrize("column", LIMITS)
-def test_job_of_a_known_customer_stays_within_the_limit(figures, column):
+def test_all_steps_of_a_job_together_stay_within_the_gas_limit(figures, column):
     assert sum(figures[column].values()) <= LIMITS[column]
 
 

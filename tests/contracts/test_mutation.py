@@ -51,7 +51,7 @@ def mutate(body, head=""):
         ("g(a, h(b));", {"", "g(h(b), a);"}),
         ("x = a ? g : h;", {"", "x = a ? h : g;"}),
         ('require(a, "b < c");', {"", 'require("b < c", a);'}),
-        # No mutant lacks a declaration, and no mutant has a changed comment.
+        # The operators do not remove declarations and do not change comments.
         ("uint256 x = a;", set()),
         ('emit Stored("x", a); // a < b', {"// a < b", 'emit Stored(a, "x"); // a < b'}),
     ],

@@ -80,7 +80,7 @@ def test_no_function_is_overloaded(read_artifact, name):
     assert len(set(names)) == len(names)
 
 
-def test_event_with_a_published_topic_has_the_published_indexes(read_artifact):
+def test_event_with_a_published_topic_indexes_the_published_parameters(read_artifact):
     # The published marks of indexed parameters, by topic.
     topics = {row[2]: row[4] for row in published_rows() if row[1] == "event"}
 

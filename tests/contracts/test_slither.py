@@ -18,8 +18,9 @@ SERIOUS_IMPACTS = ("High", "Medium")
 def findings(slither, contracts_dir, forge_path, tmp_path_factory):
     """Return the findings of Slither, as pairs of detector and element.
 
-    Slither runs on a copy of the sources, because Slither runs `forge clean`. The copy has no
-    tests, because Slither's path filter would hide more than the tests.
+    Slither runs on a copy of the sources, because Slither runs `forge clean`. The tests are left
+    out of the copy. Slither's path filter is not used for that, because it hides more than the
+    tests.
     """
     copy = tmp_path_factory.mktemp("slither")
     for name in ("src", "bin"):

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(
 )
 START_TIME_FIELD = 22  # of /proc/PID/stat, see proc_pid_stat(5); the first field has number 1
 ALLOCATE_MEMORY = "python3 -c 'b = bytearray({mb} * 2**20); print(len(b))'"
-# Starts four processes that are busy for 2 s. The first number in the output is the CPU time of one
-# process and one of its children, in seconds.
+# Two calls of fork make four processes, which are busy for 2 s. Two of the processes print their
+# own CPU time plus that of one child, in seconds.
 USE_TWO_CORES = """python3 -c '
 import os, time
 for _ in range(2): pid = os.fork()
@@ -63,7 +63,7 @@ def test_up_starts_hosts_with_different_identities(lab):
 def test_a_second_up_changes_nothing(lab):
     lab.up()
     before = json.loads(lab.run("status", "--json").stdout)
-    # The boot id takes position 0 of the output, so the fields have their numbers as positions.
+    # The boot id is word 0 of the output. Field N of /proc/1/stat is therefore word N.
     print_start_time = "cat /proc/sys/kernel/random/boot_id /proc/1/stat"
     start_time = lab.run_on_host("left", print_start_time).stdout.split()[START_TIME_FIELD]
 
@@ -94,7 +94,7 @@ def test_the_kernel_kills_a_process_that_exceeds_the_memory_limit(lab):
     assert lab.run_on_host("left", "systemctl is-system-running --wait").stdout.strip() == "running"
 
 
-def test_cpu_time_is_limited(lab):
+def test_processes_get_no_more_cpu_time_than_the_limit_of_their_host(lab):
     lab.up()
 
     cpu_s = float(lab.run_on_host("left", USE_TWO_CORES).stdout.split()[0])

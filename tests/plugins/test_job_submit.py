@@ -106,13 +106,13 @@ def test_wallet_cannot_submit_even_with_a_job_key(submit, caller):
 
 
 @pytest.mark.parametrize("caller", [1, LOCAL_USER, 61000, 200000, 1000000, 65534])
-def test_other_callers_cannot_submit(submit, caller):
+def test_caller_that_is_not_root_or_slurm_cannot_submit(submit, caller):
     assert submit(caller=caller, uid=caller, gid=GID, comment=JOB_KEY).code == ERROR
 
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize("uid", [0, SLURM, LOCAL_USER, 200000, 1000000, 4294967294])
-def test_uid_outside_the_wallets_is_refused(submit, caller, uid):
+def test_uid_outside_the_range_of_the_wallets_is_refused(submit, caller, uid):
     response = submit(caller=caller, uid=uid, gid=GID, admin_comment=JOB_KEY)
 
     assert response.code == ERROR
@@ -121,7 +121,7 @@ def test_uid_outside_the_wallets_is_refused(submit, caller, uid):
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize("gid", [0, SLURM, 99999, 100001, 4294967294])
-def test_gid_other_than_the_wallets_is_refused(submit, caller, gid):
+def test_gid_that_is_not_the_gid_of_the_wallets_is_refused(submit, caller, gid):
     response = submit(caller=caller, uid=WALLET, gid=gid, admin_comment=JOB_KEY)
 
     assert response.code == ERROR
@@ -216,7 +216,7 @@ def test_default_ids_apply_without_site_settings(submit):
 
 
 @pytest.mark.parametrize("caller", [WALLET, 999999, LOCAL_USER, 61000, "nil", "{}", '"0"', "0 / 0"])
-def test_other_callers_cannot_modify(modify, caller):
+def test_caller_that_is_not_root_or_slurm_cannot_modify(modify, caller):
     response = modify(caller)
 
     assert response.code == ERROR

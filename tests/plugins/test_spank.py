@@ -164,7 +164,8 @@ def test_start_and_end_reports_are_credentials_valid_for_one_minute(run_stepd, a
     run_stepd(address(agent), step=step)
 
     end, start = receive(agent, 2)
-    # Two times follow the node's name: when slurmstepd loaded the plugin, and the event's time.
+    # The fake slurmstepd has job 4711 and uid 200001. Two times follow the node's name: the time at
+    # which slurmstepd loaded the plugin, and the time of the event.
     pattern = rf"CREDENTIAL:60:gridstead1 {{}} 4711 200001 {word} {re.escape(node)} (\d+) (\d+)"
     start_match = re.fullmatch(pattern.format("start"), start)
     end_match = re.fullmatch(pattern.format("end"), end)
@@ -185,7 +186,7 @@ def test_a_report_is_sent_despite_an_unknown_option(run_stepd, agent):
 def test_plugin_is_clean_under_valgrind(tool, run_stepd, agent, munge):
     """If valgrind finds an error, the process exits with code 99.
 
-    Valgrind is slow, so SIGALRM may end a process without an error.
+    A process may also be ended by SIGALRM, because valgrind is slow. This is no error.
     """
     run = run_stepd(
         address(agent),
@@ -249,9 +250,9 @@ def test_make_does_nothing_if_the_plugin_is_up_to_date(tool, spank_plugin):
 
 
 def test_a_downgraded_host_gets_the_plugin_of_the_older_slurm(tool, tmp_path):
-    """Slurm loads no plugin that was built for a newer Slurm.
+    """A Slurm does not load a plugin that was built for a newer Slurm.
 
-    So make must build the plugin again even if the file of the plugin is newer than the sources.
+    So make must install the plugin of the older Slurm, even if the installed plugin is newer.
     """
     sources, install_folder = tmp_path / "spank", tmp_path / "installed"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))

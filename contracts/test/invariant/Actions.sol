@@ -97,6 +97,7 @@ abstract contract Actions is World {
             : _callAs(who, abi.encodeCall(meta.claimJobs, (1 + seed % 4)));
         (int128 beginAfter,) = queues.providerClaimableJobsQueues(who);
         if (ok) _expect(manager.isJoined(who), "only a joined provider claims");
+        // A call that removes more entries than it claims jobs has skipped stale entries.
         uint256 removedEntries = uint128(beginAfter - beginBefore);
         _countIf(removedEntries > _claimCount() - claimsBefore, "stale entry skipped");
     }
@@ -118,7 +119,7 @@ abstract contract Actions is World {
                 who, abi.encodeCall(meta.settleJob, (id, status, time, -1, "end", "evidence"))
             );
         if (ok) _expect(who == job.provider, "only its provider settles a job");
-        bool isColdStatus = status > 3 && status < 9;
+        bool isColdStatus = status > 3 && status < 9; // The cold states are 4 to 8.
         bool isValid = who == job.provider && job.status == JobStatus.RUNNING && isColdStatus;
         if (isValid && _isTokenHonest) _expect(ok, "the provider of a running job settles it");
         bool isBilled = ok && job.status == JobStatus.RUNNING && status != uint8(JobStatus.PANICKED);
@@ -145,6 +146,7 @@ abstract contract Actions is World {
         );
         _expect(ok, "a batch of settlements does not revert");
         Witness.JobRecord memory otherAfter = witness.jobRecord(uint256(JobId.unwrap(other)));
+        // No state has a number above 8, so the first and the last settlement are then invalid.
         _countIf(
             otherAfter.status != otherJob.status && status > 8,
             "valid element next to an invalid one"

@@ -72,8 +72,8 @@ contract Handler is Actions {
     function start(uint256 seed) external {
         (JobId id, Witness.JobRecord memory job) = _pickJob(seed, JobStatus.SCHEDULED);
         address who = _pickCaller(seed, job.provider);
-        // Half of the reported times lie within the last two hours. The others are random numbers
-        // of 64 bits, so almost all of them lie in the far future.
+        // Half of the reported times lie within the last two hours. The others are 64 bits of a
+        // hash, at one of three offsets. Almost all of them lie in the far future.
         uint64 reported = uint64(_derive(seed, "reported") >> (_derive(seed, "size") % 3 * 96));
         if (_derive(seed, "recent") % 2 == 0) {
             reported = uint64(block.timestamp - _derive(seed, "ago") % 7200);

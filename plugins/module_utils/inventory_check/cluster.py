@@ -87,7 +87,7 @@ def state_directories(inventory: Inventory) -> Iterator[Diagnostic]:
 
 
 def devices(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find devices (Gres) that are not in all of ``slurm_node``, ``slurm_gres`` and GresTypes.
+    """Find devices (Gres) that are missing in ``slurm_node``, ``slurm_gres`` or GresTypes.
 
     Also find lines of ``slurm_gres`` with unknown nodes.
     """

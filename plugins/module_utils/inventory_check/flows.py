@@ -35,7 +35,7 @@ def flows(inventory: Inventory, faulty_names: frozenset[str]) -> Iterator[Diagno
     if not host.value("base_firewall", default=True):
         return
     networks = host.value("gridstead_networks") or {}
-    # Another check reports a missing group.
+    # A missing group counts as a group without hosts. Another check reports it.
     groups = dict.fromkeys(known_groups(), ()) | host.value("base_groups", {})
     invalid_networks = list(_check_networks(inventory, networks, groups))
     yield from invalid_networks

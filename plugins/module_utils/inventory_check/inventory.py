@@ -144,7 +144,10 @@ def to_template(expression: str) -> str:
 
 
 def group_by_meaning(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
-    """Return the hosts in groups. In a group, all variables that a value needs are the same."""
+    """Divide the hosts into groups.
+
+    Each variable that the value needs is equal on all hosts of a group.
+    """
     by_variables: dict[str, list[Host]] = {}
     for host in hosts:
         names = sorted(host.mentions(value) & host.variables.keys() - {"hostvars"})

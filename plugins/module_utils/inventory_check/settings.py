@@ -196,12 +196,13 @@ def ports(inventory: Inventory, settings: CheckedSettings) -> Iterator[Diagnosti
 
 
 def _other_programs(host: Host, groups: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield port and name of each program of a host outside of the control plane."""
+    """Yield the port and the name of each program on a host that is no control plane service."""
     for group, program, first, last in FIXED_PORTS:
         if group in groups:
             for port in range(first, last + 1):
                 yield port, program
     if "cvmfs_replica" in groups and host.value("cvmfs_provider") == "cern":
+        # Apache serves the replica, so gridstead cvmfs does not listen.
         yield 80, "Apache (cvmfs_provider)"
         groups = groups - {"cvmfs_replica"}
     for group, program, variable in CONFIGURED_PORTS:

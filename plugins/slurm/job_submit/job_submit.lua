@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The guard of the queue: refuse every job that is neither a paid job of the grid nor a job
--- of an account in extra_accounts.
+-- The guard of the queue: accept only the paid jobs of the grid, and the jobs of the accounts
+-- in extra_accounts.
 --
 -- Rule 1. Only root and SlurmUser may submit and modify jobs. A wallet's processes
 --         can run sbatch and scontrol on their node; the guard refuses their requests.

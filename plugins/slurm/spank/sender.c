@@ -41,7 +41,7 @@ static void descriptors_close(void)
 		syslog(LOG_ERR, "gridstead: send: couldn't leave the working directory: %m");
 }
 
-/* Return the MUNGE credential, which the caller must free, or log the reason and return NULL. */
+/* Return the MUNGE credential; the caller must free it. On error, log the error, return NULL. */
 static char *credential_encode(const char *text, int length)
 {
 	char *rv = NULL;

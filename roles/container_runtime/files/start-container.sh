@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Start a container with programs of the host, as user nobody, and remove the container.
+# Check that an unprivileged user can run a container: create an image from /bin/sh of the host, run
+# it as user nobody, and remove the image.
 set -euo pipefail
 
 directory=$(mktemp -d)

@@ -6,8 +6,8 @@
 set -euo pipefail
 
 readonly state=$1 copy=$2
-# Jobs start and end during the copy. slurmctld replaces its files by a rename, so each file that
-# tar reads is complete.
+# Jobs start and end during the copy, and tar then exits with status 1. This is no error: slurmctld
+# replaces its files by a rename, so each file that tar reads is complete.
 readonly tar_files_changed=1
 
 rm -rf "$copy"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random contract calls: by the admin and the owners, about providers, and to Credit."""
+"""Random calls of the admin and the owners, calls about providers, and calls of Credit."""
 
 from __future__ import annotations
 

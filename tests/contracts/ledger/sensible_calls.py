@@ -223,6 +223,7 @@ class SensibleCalls:
 
     def settle(self) -> Call:
         """Settle a job with a bill in seconds."""
+        # A running job has three times the weight of a job that has not started.
         job = self._job(JobState.RUNNING, JobState.RUNNING, JobState.RUNNING, JobState.SCHEDULED)
         wait = self._draw_run_time_s()
         return Call(job.provider, GRID, "settleJob", self._draw_settlement(job, wait), wait=wait)
@@ -338,6 +339,7 @@ class SensibleCalls:
         elapsed = 0
         if job.state is JobState.RUNNING:
             elapsed = max(0, self._model.now + wait - job.started_at)
+        # Contracts of DeepSquare 1.2 allowed bills of up to 900 s more than the elapsed time.
         reports = [elapsed, elapsed, elapsed // 2, elapsed - 1, elapsed + 1, elapsed + 900, 0]
         seconds = min(max(0, self._random.choice(reports)), 2**64 - 1)
         status = self._random.choice(

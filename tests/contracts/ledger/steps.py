@@ -149,7 +149,10 @@ def expiry(model: ContractModel, job: Job) -> int:
 
 
 def latest_end(job: Job) -> int:
-    """Return the Unix time at which a running job must end: end of paid time, or cancellation."""
+    """Return the Unix time at which a running job must end.
+
+    This is the end of the paid time, or the time of the request to cancel if that is earlier.
+    """
     paid_until = job.started_at + paid_seconds_ceil(job.escrow, job.price)
     if job.cancel_requested:
         return min(paid_until, job.cancel_requested_at)
@@ -157,7 +160,7 @@ def latest_end(job: Job) -> int:
 
 
 def remaining_minutes(model: ContractModel, job: Job) -> int:
-    """Return the paid whole minutes that have not elapsed, at least 0."""
+    """Return the paid whole minutes minus the elapsed whole minutes, at least 0."""
     elapsed_min = 0
     if job.state is JobState.RUNNING:
         elapsed_min = (model.now - job.started_at) // SECONDS_PER_MINUTE
