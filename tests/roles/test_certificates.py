@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that a service restarts or reloads if a certificate is newer than the service's last start.
 
-So a run also restarts the services whose certificates were installed by an interrupted earlier run.
+If a run is interrupted after it installed certificates, the next run restarts their services.
 """
 
 import json
