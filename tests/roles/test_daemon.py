@@ -95,7 +95,7 @@ def test_systemd_reloads_unit_files_before_a_start(make_file):
 
 
 @pytest.mark.parametrize(("need_reload", "commands"), [("no", []), ("yes", [["daemon-reload"]])])
-def test_systemd_reloads_unit_files_that_changed_for_any_unit(need_reload, commands):
+def test_systemd_reloads_unit_files_if_a_file_of_any_unit_changed(need_reload, commands):
     other_unit = RUNNING | {"ActiveState": "failed", "NeedDaemonReload": need_reload}
     output = show_output(RUNNING) + "\n" + show_output(other_unit)
 

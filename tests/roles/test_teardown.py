@@ -168,7 +168,7 @@ def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
 
 
 def test_roles_are_removed_in_reverse_order():
-    """If every use of role a in site.yml precedes role b, the teardown removes b before a."""
+    """If site.yml uses role a only before role b, the teardown removes b before a."""
     roles_with_teardown = {role.name for role in TEARDOWNS}
     applied_roles = []
     for playbook in imported_playbooks("site"):
