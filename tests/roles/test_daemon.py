@@ -11,6 +11,7 @@ from ansible_collections.gridstead.site.plugins.modules import daemon
 from tests.roles.catalogue import ROOT
 from tests.roles.modules import run_module
 
+# The daemon needs 10 s to start. It reloads its files 500 s before NOW, if a test sets this time.
 UPTIME_S = 5000.0
 NOW = 1_700_000_000.0
 STARTED_AT = NOW - 1000

@@ -164,7 +164,10 @@ def test_sackd_is_verified_on_a_login_host_without_slurmd(components, units, sit
 def test_the_last_health_check_is_verified_if_the_program_is_that_of_the_role(
     settings, waits, site
 ):
-    """The verification waits for the interval of the health check plus 10 s, or has no command."""
+    """The command waits for the interval of the health check plus 10 s.
+
+    Without the role's health check, the verification has no such command.
+    """
     role = Role("slurm")
     task = first_task(role)
     templar = site.templar(role, "compute1", slurm_config=settings)
