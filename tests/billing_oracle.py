@@ -39,7 +39,7 @@ def price(resources, prices) -> int:
 
 
 def cost(seconds: int, price_per_min: int) -> int:
-    """Return the cost of a billed time, rounded down. The escrow does not limit the cost."""
+    """Return the cost of a billed time, rounded down. The cost may exceed the escrow."""
     return floor(Fraction(seconds, 60) * price_per_min)
 
 

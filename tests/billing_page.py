@@ -18,9 +18,9 @@ CUSTOMER = "0x" + "c1" * 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """The worked example. Both tables are dicts by the names of the rows on the page.
+    """The worked example. ``given`` and ``bill`` are its tables.
 
-    Amounts of credits are in wei.
+    Each table is a dict from the name of a row to its number. Amounts of credits are in wei.
     """
 
     given: dict[str, int]
@@ -51,6 +51,7 @@ class Example:
             user=CUSTOMER,
             uid=2001,
             state="COMPLETED",
+            # The record on the page was submitted 6 s before it started.
             submitted_at=self.given["started, Unix seconds"] - 6,
             started_at=self.given["started, Unix seconds"],
             ended_at=self.given["ended"],

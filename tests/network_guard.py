@@ -27,7 +27,7 @@ _active_guards: list[list[str]] = []
 class NetworkUsed(OSError):
     """A test tried to use the network.
 
-    It is an OSError, so a library closes its socket as after a failed connection.
+    It is an OSError, so that a library handles it as a failed connection and closes its socket.
     """
 
 

@@ -47,7 +47,8 @@ MIN_SUBMITS_PER_S, MIN_FETCHES_PER_S, MAX_RENDER_MS = 150, 300, 5.0
 MATCHED_JOBS = 5
 STEPS = 20
 RENDERINGS = 200
-PROVIDER_WALLET = 3  # index of a test wallet
+# The number of the provider's test wallet in Devnet. The customer's wallet has the next number.
+PROVIDER_WALLET = 3
 UNLIMITED_SETTINGS = {
     "limits": {"requests_per_s": 100_000, "calls_per_s": 100_000, "upload_mib_per_hour": 100_000}
 }
@@ -198,7 +199,10 @@ def make_submit(url, ca):
 
 
 def make_fetch(address, ca, jobs):
-    """Return a function that fetches one script. ``jobs`` is a JSON list of matched jobs."""
+    """Return a function that fetches one script.
+
+    ``jobs`` is a JSON list of (job number, script id) pairs.
+    """
     provider, customer = wallet(PROVIDER_WALLET), wallet(PROVIDER_WALLET + 1)
     channel = open_channel(GrpcPeer(address=address, ca=Path(ca)))
     auth, sbatch = AuthAPIStub(channel), SBatchAPIStub(channel)

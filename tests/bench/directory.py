@@ -6,8 +6,8 @@ The delay starts with the directory's answer to the creation of the user and end
 knows the user. Before the creation, each host looks up the user and caches the negative answer.
 
 Then the benchmark makes the directory fail in three ways. After each failure, every host looks up
-an unknown user while its connection is still open, then a second unknown user and a known user. The
-exit code is 1 if a measurement misses its limit.
+three users: first an unknown user, while the host's connection to the directory is still open, then
+a second unknown user, then a known user. The exit code is 1 if a measurement misses its limit.
 """
 
 import argparse
@@ -34,8 +34,8 @@ from tests.e2e.test_directory import (  # noqa: E402
 
 MAX_DELAY_S, MAX_LOOK_UP_S = 2.0, 4.0
 ROUNDS = 5
-# Waits until the host knows a user, and prints the time. All hosts of the lab use the machine's
-# clock.
+# Looks up a user, which the host must not know yet. Then waits until the host knows the user, and
+# prints the time. All hosts of the lab use the machine's clock.
 WAIT_FOR_USER = (
     "! getent passwd {0} && until getent passwd {0} >/dev/null; do sleep 0.02; done; date +%s.%N"
 )
@@ -91,6 +91,7 @@ class Bench:
             time.sleep(1)
             created_s = self.create_user(address)
             times_known_s = map(float, waiting_command.result())
+            # The hosts can know the user before the directory's answer arrives here.
             return max(0.0, max(times_known_s) - created_s)
 
     def longest_look_up(self, address):

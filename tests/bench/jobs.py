@@ -38,7 +38,7 @@ TIME_LIMIT_MIN = 104  # the whole minutes that CREDITS pay for on the lab
 MEMORY_MB = 32
 TIMEOUT_S = 600
 POLL_S = 0.2
-MIN_RATIO = 0.5
+MIN_RATIO = 0.5  # plain Slurm's time divided by the grid's time
 SLURM_TIMES = ("submit", "start", "end")
 HOSTS = ("controller", "db", "compute1", "compute2", "infra", "control")
 MIN_CPU_SHOWN_S = 0.5
@@ -190,7 +190,10 @@ def run_through_grid(lab, connection, workflows):
 
 
 def records_of_jobs(lab, since, numbers):
-    """Return slurmdbd's records of the grid's jobs. Fails unless each job completed once."""
+    """Return slurmdbd's records of the grid's jobs.
+
+    Fails unless each job has exactly one record, with state COMPLETED.
+    """
     job_names = sorted(f"0x{number:064x}" for number in numbers)
     records = []
     for record in slurm_records(lab, since):
@@ -212,6 +215,7 @@ def job_history(chain, first_block, numbers):
     times_by_topic = {}
     for name in EVENTS:
         history[name] = {}
+        # The same dict as in history, so the loop below fills both.
         times_by_topic[artifact("MetaScheduler").events[name].topic] = history[name]
     for entry in entries:
         number = int(entry["topics"][1], 16)
@@ -268,6 +272,7 @@ def print_run(title, run):
     print(f"\n{title}: seconds since the first submission")
     print(f"{'':24} {'first job':>10} {'last job':>10}")
     for phase in run.phases:
+        # Slurm rounds its times down to seconds, so the first time can be negative.
         first_s = max(0.0, phase.first)
         print(f"{phase.name:24} {first_s:10.1f} {phase.last:10.1f}")
     units = [f"{unit} {cpu_s:.1f}" for unit, cpu_s in units_by_cpu_time(run)]

@@ -24,6 +24,7 @@ RUN_TIME_S = 30
 SCRIPT_ID = "abcdefghijklmnopqrstuv"
 ESCROW = 100 * COIN
 FEES = Fees(max_fee=100 * 10**9, tip=10**9)
+# Gas limits of single transactions.
 REQUEST_GAS, REGISTER_GAS, CLAIM_GAS = 400_000, 10**6, 9_000_000
 REQUESTS_PER_BLOCK = 50
 TRANSACTIONS_PER_REQUEST = 20  # anvil accepts requests of at most 2 MB
@@ -113,6 +114,7 @@ class BusyChain:
 
     def sign_batches(self, account, batches, nonce, *, gas=None):
         """Return a signed transaction (bytes) for each batch; ``nonce`` is the first nonce."""
+        # Without ``gas``, the account estimates the gas of each batch.
         gas_limits = [gas] * len(batches) if gas else account.gas(batches, available_gas=BLOCK_GAS)
         signed_transactions = []
         for batch, gas_limit in zip(batches, gas_limits, strict=True):

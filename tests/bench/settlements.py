@@ -146,7 +146,7 @@ class Bench:
         self.store_numbers = itertools.count(1)
 
     def account(self, kind):
-        """Return the provider's account, for the contracts of this kind."""
+        """Return the provider's account, which uses the calls of this kind."""
         contracts = self.chain.contracts
         if kind.uses_old_calls:
             # For contracts without a version, the account uses the calls of DeepSquare 1.2.
@@ -273,6 +273,7 @@ def best_runs(runs):
     """Return the run with the most settlements per second, by method and kind."""
     best = {}
     for run in runs:
+        # For the first run of its method and kind, this is the run itself.
         previous_run = best.get((run.method, run.kind), run)
         if run.per_second >= previous_run.per_second:
             best[run.method, run.kind] = run

@@ -72,7 +72,7 @@ class LoadedInventory:
     def hosts_of(self, role: Role) -> list[str]:
         """Return the sorted hosts of the plays that run the role.
 
-        The list is empty for a role that the site does not use, such as that of a private chain.
+        The list is empty for a role that the site does not use, such as role devnet.
         """
         names = set()
         for pattern in self.patterns_of(role):
@@ -143,8 +143,8 @@ def site_of(
 ) -> Callable[[Role], LoadedInventory]:
     """A function that returns an inventory in which a role has hosts.
 
-    The inventory is the example inventory if the role has hosts in the example. Otherwise, it is
-    the inventory of a single host with a private chain.
+    For a role with hosts in the example inventory, it is the example inventory. For any other role,
+    it is the inventory of a single host with a private chain.
     """
     single_site = read_site("single", tmp_path_factory.mktemp("secrets"))
 

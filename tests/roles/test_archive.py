@@ -281,6 +281,7 @@ def test_no_stage_folder_remains_after_success_or_failure(role, name):
 def test_data_is_backed_up_before_the_data_that_it_refers_to():
     names = [role["name"].removeprefix(COLLECTION) for role in imported_roles("backup")]
 
+    # Role archive begins and completes the archive.
     assert names == [
         "archive",
         "control_plane",

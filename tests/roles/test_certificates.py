@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that a service restarts or reloads if a certificate is newer than the service's last start.
 
-So a run also restarts the services whose certificates were installed by an interrupted earlier run.
+If a run is interrupted after it installed certificates, the next run restarts their services.
 """
 
 import json
@@ -15,6 +15,7 @@ from tests.roles.catalogue import ROOT
 
 # A fake systemctl that logs the commands. All units are active. For each unit, the program stores
 # the time of the last start in UNIT.start, and the time of the last start or reload in UNIT.change.
+# A unit without these files started 1 us after the boot, so all files of the tests are newer.
 SYSTEMCTL = """\
 #!{python}
 import pathlib, sys, time

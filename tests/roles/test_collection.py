@@ -42,9 +42,9 @@ def test_ansible_doc_prints_every_role_with_its_entry_points():
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory):
-    """Return the target of each symbolic link in the built artifact, by the link's path.
+    """Return the target of each path in the built artifact, by the path.
 
-    The dict also contains the other files, each with an empty target.
+    The target of a symbolic link is the path to which it points. All other targets are empty.
     """
     folder = tmp_path_factory.mktemp("artifact")
     run("tools/collection", folder)

@@ -102,8 +102,8 @@ def test_services_restart_for_new_files_and_check_mode_predicts_the_restart(
 
 
 def test_a_service_reads_its_credentials_and_the_files_of_its_settings():
-    """Two kinds of files are left out: files that the service writes, and systemd's copies of the
-    credentials. Both kinds are always newer than the start of the service.
+    """The list contains neither the files that the service writes nor systemd's copies of the
+    credentials, because these files are always newer than the start of the service.
     """
     settings = {
         "url": "/etc/not-a-file",

@@ -32,7 +32,7 @@ NAMESPACE_OPTIONS = (
 
 @pytest.fixture
 def render_file(site):
-    """A function that renders a template for a host of the example with these variables."""
+    """A function that renders a template for a host of the example, with additional variables."""
 
     def render(template, host="infra", **variables):
         templar = site.templar(ROLE, host)
@@ -54,7 +54,7 @@ def test_the_settings_of_both_components_load(render_file, service, host):
     assert re.fullmatch(r"/etc/gridstead/cvmfs/.+\.pub", str(key_file))
 
 
-def test_clients_use_the_replica_or_else_the_publisher(render_file):
+def test_clients_use_the_publisher_only_if_the_site_has_no_replica(render_file):
     template = "etc/gridstead/cvmfs-client.toml.j2"
     with_replica = tomllib.loads(render_file(template))
     without_replica = tomllib.loads(render_file(template, cvmfs_servers=[]))

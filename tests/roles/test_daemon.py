@@ -11,6 +11,7 @@ from ansible_collections.gridstead.site.plugins.modules import daemon
 from tests.roles.catalogue import ROOT
 from tests.roles.modules import run_module
 
+# The daemon needs 10 s to start. It reloads its files 500 s before NOW, if a test sets this time.
 UPTIME_S = 5000.0
 NOW = 1_700_000_000.0
 STARTED_AT = NOW - 1000
@@ -95,7 +96,7 @@ def test_systemd_reloads_unit_files_before_a_start(make_file):
 
 
 @pytest.mark.parametrize(("need_reload", "commands"), [("no", []), ("yes", [["daemon-reload"]])])
-def test_systemd_reloads_unit_files_that_changed_for_any_unit(need_reload, commands):
+def test_systemd_reloads_unit_files_if_a_file_of_any_unit_changed(need_reload, commands):
     other_unit = RUNNING | {"ActiveState": "failed", "NeedDaemonReload": need_reload}
     output = show_output(RUNNING) + "\n" + show_output(other_unit)
 

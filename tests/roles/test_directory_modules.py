@@ -209,7 +209,7 @@ class FakeConnection:
     "change", [("add", "cn=x", {"size": ["1"]}), ("modify", "cn=x", [("replace", "size", ["1"])])]
 )
 def test_the_note_is_created_before_the_change(tmp_path, monkeypatch, change):
-    """Otherwise, a run that is killed during the change would leave no note for the next run."""
+    """If a run is killed during the change, the next run needs the note to restart the server."""
     method, *arguments = change
     monkeypatch.setattr(entries.Directory, "__init__", lambda *_: None)
     directory = entries.Directory("ldapi://")

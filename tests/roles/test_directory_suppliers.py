@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two suppliers of the LDAP directory: replication, ranges of uid numbers, and missing entries.
 
-If two suppliers do not replicate, one of them is initialised: its entries are replaced by the
-entries of the other supplier, the source. A stuck supplier cannot send its changes to the other.
+If two suppliers do not replicate, one supplier is the source and the other is initialised: its
+entries are replaced by the entries of the source. A supplier is stuck if it cannot send its
+changes.
 """
 
 from types import SimpleNamespace
@@ -72,7 +73,7 @@ def test_two_new_servers_are_accepted():
 
 
 def test_a_supplier_whose_id_differs_from_its_place_is_refused():
-    """The id of a supplier is its place in the list of suppliers: 1 or 2."""
+    """The replica id of a supplier is its position in the list of suppliers: 1 or 2."""
     states = {"ldap1": supplier_state(replica_id=1), "ldap2": supplier_state(replica_id=2)}
 
     problem_if_swapped = suppliers.supplier_problem(states, ["ldap2", "ldap1"], FIRST, LAST)
@@ -175,7 +176,9 @@ def test_a_new_supplier_assigns_no_number_that_was_used_before():
     share = suppliers.supplier_uid_range(FIRST, LAST, 0, 2)
 
     def next_number(*used_numbers, own_next=0):
-        """Return the next uid number of new supplier ldap1, which skips 1000 numbers.
+        """Return the next uid number of the new supplier ldap1.
+
+        The supplier skips 1000 numbers after the highest used number in its range.
 
         Users on ldap2 have ``used_numbers``. ``own_next`` is the next number in ldap1's settings.
         """
@@ -186,8 +189,9 @@ def test_a_new_supplier_assigns_no_number_that_was_used_before():
         return suppliers.supplier_next(states, "ldap2", "ldap1", share, 1000)
 
     assert next_number() == FIRST
+    # 600000 is in the range of ldap2.
     assert next_number(600000) == FIRST
-    assert next_number(FIRST, 300000, 600000) == 301001
+    assert next_number(FIRST, 300000, 600000) == 301001  # 300000 + 1, and 1000 skipped numbers
     assert next_number(300000, own_next=400000) == 400000
     assert next_number(share["last"]) == share["last"]
 

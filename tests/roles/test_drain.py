@@ -170,7 +170,7 @@ def test_documented_extra_vars_are_parsed_correctly():
                 assert "_raw_params" not in variables
                 if "reason" in variables:
                     reasons.append(variables["reason"])
-    assert reasons == ["new disks"] * 2
+    assert reasons == ["new disks"] * 2  # Two documented commands set a reason.
 
 
 def extra_vars(command_line):

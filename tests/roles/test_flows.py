@@ -108,8 +108,8 @@ def test_a_new_host_in_a_network_of_its_group_changes_no_rule():
 def test_nft_accepts_the_rules_of_every_example_host(render, site, tmp_path):
     """The rules of all hosts are loaded one after another in a private network namespace.
 
-    Each file replaces the rules of the previous file. The ruleset at the end has therefore only two
-    chains with a policy of drop, input and forward.
+    Each file replaces the rules of the previous file. At the end, two chains have policy drop:
+    input and forward of the last host.
     """
     for host in site.hosts_of(ROLE):
         (tmp_path / host).write_text(render(ROLE, TEMPLATE, host))
@@ -139,7 +139,7 @@ def unit_commands(unit, setting):
 @pytest.mark.parametrize(
     ("addition", "is_valid"), [("chain output { accept; }", True), ("no rules", False)]
 )
-def test_the_unit_writes_a_copy_of_the_kernels_rules(render, tmp_path, addition, is_valid):
+def test_the_unit_records_new_rules_only_if_they_are_loaded(render, tmp_path, addition, is_valid):
     """The commands of the unit load the old rules and then reload the new rules.
 
     The test replaces the unit's folders by a temporary folder.
@@ -207,7 +207,7 @@ def test_the_page_lists_every_flow_of_the_inventory():
 
 
 def test_every_network_port_is_in_the_table():
-    """FIXED_PORTS of the inventory check has the listening ports.
+    """FIXED_PORTS of the inventory check lists the ports on which programs of the roles listen.
 
     A port that only programs on the same host use has no flow.
     """

@@ -244,7 +244,7 @@ def test_a_unit_of_the_site_is_stopped_with_its_processes_and_disabled(make_reco
 
 
 def test_timers_are_stopped_before_their_services(make_record):
-    """Otherwise, a timer would start the stopped service without the units that it needs."""
+    """A timer that still runs would start its service again, without the units that it needs."""
     commands = Commands(systemctl="ActiveState=active\nUnitFileState=enabled\n")
     traces = {**EMPTY_FOOTPRINT, "units": ["keys.service", "keys.timer"]}
 
@@ -378,7 +378,7 @@ def test_new_packages_are_removed_unless_they_were_installed_manually():
 
 
 def test_a_new_package_that_is_still_needed_is_retained():
-    """If apt removed package library, apt would also remove package theirs, which must stay."""
+    """Package theirs must stay and depends on package library, so library is retained."""
 
     class Apt(Commands):
         def __call__(self, *argv):

@@ -2,8 +2,8 @@
 """docs/reference/hosts.md lists the units, ports and data of the roles of each group.
 
 The footprint of a role, variable ``__<role>_footprint``, lists the objects that the role creates on
-a host. A trace is one of these objects: a unit, or a path on the host. Data is what a teardown
-retains.
+a host. A trace is one of these objects: a unit, or a path on the host. Data are the paths that
+a teardown retains by default.
 """
 
 import re
@@ -110,12 +110,12 @@ def is_covered(path, traces):
 
 
 def is_inside(path, trace):
-    """Return whether a path is inside the folder of a trace, or of a folder that it matches."""
+    """Return whether a path is inside a folder that is the trace or matches the trace."""
     return fnmatchcase(path, f"{trace}/*")
 
 
 def is_match(path, trace):
-    """Return whether one of the two is a pattern that matches the other."""
+    """Return whether path and trace are equal, or one is a pattern that matches the other."""
     return fnmatchcase(trace, path) or fnmatchcase(pattern(path), trace)
 
 
@@ -191,7 +191,7 @@ def test_the_column_backup_names_every_part_of_a_backup():
 
 
 @pytest.mark.parametrize("group", ["control_plane", "grid"])
-def test_the_column_backup_marks_what_role_control_plane_backs_up(group, site_of):
+def test_paths_marked_as_part_of_control_plane_are_backed_up_by_the_role(group, site_of):
     role = Role("control_plane")
     # The inventory with a private chain has hosts of both groups.
     site = site_of(Role("devnet"))

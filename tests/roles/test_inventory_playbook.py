@@ -122,7 +122,9 @@ def test_a_mistake_stops_a_run_with_tags_before_any_change(site):
 
 
 @pytest.mark.parametrize(("name", "expected_code"), [("site.yml", 2), ("authority.yml", 0)])
-def test_an_expired_ca_stops_every_run_except_its_replacement(name, expected_code, site, tmp_path):
+def test_an_expired_ca_stops_every_run_except_the_run_that_replaces_it(
+    name, expected_code, site, tmp_path
+):
     begins = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
     ends = dt.datetime(2021, 1, 1, tzinfo=dt.UTC)
     make_authority(site / ".secrets/pki", begins, ends)

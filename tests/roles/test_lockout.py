@@ -103,7 +103,7 @@ class Host:
         return Path(f"{self.ssh}.calls").read_text().splitlines()
 
     def key_login_count(self):
-        """Return the number of login tests, which forbid ssh the use of a password."""
+        """Return the number of login tests: the calls that forbid ssh to use a password."""
         return "\n".join(self.ssh_calls()).count(" PasswordAuthentication=no ")
 
 
@@ -113,7 +113,7 @@ def host(tmp_path):
 
 
 def test_no_file_changes_if_ansible_needs_a_password_to_log_in(host):
-    """The role tests a login because it cannot see a password of option -k in any variable."""
+    """Option -k sets no variable, so the role detects its password only with a test login."""
     code, output = host.run("configure.yml", keys="no")
 
     assert code != 0

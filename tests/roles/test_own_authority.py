@@ -134,7 +134,7 @@ def test_a_run_does_not_change_the_operators_ca(site):
     assert site.files() == before
 
 
-def test_a_changed_ca_name_applies_to_the_next_ca(tmp_path):
+def test_a_changed_ca_name_does_not_change_the_existing_ca(tmp_path):
     site = AuthorityFolder(tmp_path / "pki")
     for path in site.folder.iterdir():
         path.unlink()
@@ -221,7 +221,7 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
     subprocess.run(argv, check=True, capture_output=True)
 
 
-# By name: a function that makes the CA in a folder unusable, and the start of the message.
+# For each mistake: a function that makes the CA in a folder unusable, and the start of the message.
 MISTAKES = {
     "no-certificate": (
         lambda s: (s.folder / "ca.crt").write_text("x"),

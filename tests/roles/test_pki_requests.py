@@ -126,8 +126,10 @@ def test_a_certificate_that_expires_soon_is_renewed(service_key, authority_key, 
 def test_a_certificate_is_requested_again_if_its_key_was_not_installed(
     authority_key, authority, tmp_path
 ):
-    """The new certificate is installed, but the new key is not. The module must request another
-    certificate. Otherwise, the host would keep the old key with the new certificate.
+    """A run ended after it had installed the new certificate and before it installed the new key.
+
+    The certificate on the host does not belong to the key on the host, so the module must request
+    another certificate.
     """
     entry = {"name": "agent", "owner": "root", "group": "root"}
     arguments = {
@@ -137,6 +139,7 @@ def test_a_certificate_is_requested_again_if_its_key_was_not_installed(
         "new_keys": True,
     }
     arguments |= {
+        # Negative, so that the module never renews a certificate because of its age.
         "renew_before_days": -10_000,
         "authority": authority.public_bytes(serialization.Encoding.PEM).decode(),
     }
@@ -164,6 +167,7 @@ def test_a_request_asks_for_a_certificate_for_servers_and_clients(service_key):
 CHECK_CERTIFICATES = ROOT / "roles/pki/files/usr/local/sbin/gridstead-look-at-certificates"
 
 
+# The certificate of agent expires in 30 days.
 @pytest.mark.parametrize(("days", "names", "code"), [(31, ["agent.crt"], 1), (29, [], 0)])
 def test_a_host_reports_expiring_certificates_and_who_must_act(
     authority_key, tmp_path, days, names, code

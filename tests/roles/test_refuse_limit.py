@@ -50,7 +50,7 @@ def test_playbooks_without_tags_refuse_tags(name):
 
 
 def test_skipped_tags_are_accepted():
-    """Molecule passes option --skip-tags with its tags to every playbook."""
+    """Molecule runs every playbook with --skip-tags and Molecule's own tags."""
     options = ["--skip-tags=molecule-notest", "-e", "__refuse_limit_because=test"]
 
     result = run_playbook("refuse_limit", *options)

@@ -10,7 +10,7 @@ import pytest
 from tests.roles.catalogue import ROOT
 from tests.roles.release_host import Host, build_wheel
 
-# The entries before and after the entry for uv. The second name also begins with uv.
+# The entries before and after the entry for uv. The name uvicorn also begins with uv.
 OTHER_ENTRIES = ("other==1 \\\n    --hash=sha256:00\n", "uvicorn==1 \\\n    --hash=sha256:00\n")
 
 

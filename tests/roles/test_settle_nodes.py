@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of program gridstead-settle-nodes.
 
-The program runs after slurmctld has started. After anything except a clean stop of slurmctld, it
-sets the open partitions down until the nodes have registered.
+The program runs after slurmctld has started. If slurmctld was not stopped cleanly before, the
+program sets the open partitions down until the nodes have registered.
 """
 
 import subprocess
@@ -66,6 +66,7 @@ def run_after_start(tmp_path, monkeypatch):
         monkeypatch.setenv("PARTITIONS", output)
         monkeypatch.setenv("WAITING", " ".join(waiting))
         monkeypatch.setenv("BUSY", " ".join(busy))
+        # After the nodes have registered, the program waits 8 s longer.
         subprocess.run([PROGRAM, "started", state, "8"], check=True)
         return log.read_text().splitlines()
 
@@ -106,7 +107,7 @@ def test_pending_jobs_without_environment_are_cancelled_before_any_job_starts(ru
 
 
 def test_the_nodes_of_jobs_that_ran_during_the_backup_are_set_down_once(run_after_start):
-    """Only the first start of slurmctld after a restoration ends the running jobs."""
+    """The nodes are set down at the first start of slurmctld after a restoration only."""
     add_job(run_after_start.state, 20, "script")
     (run_after_start.state / "restored").touch()
 
@@ -129,7 +130,10 @@ def test_a_restored_state_without_jobs_changes_no_node(run_after_start):
     "nodes", ["exit 1", "echo unk", "echo 'idle*'; yes idle | head --lines=33000"]
 )
 def test_the_program_waits_for_unregistered_nodes(run_after_start, nodes):
-    """sinfo fails, prints an unknown state, or prints one unregistered node before many others."""
+    """sinfo fails, prints an unknown state, or prints one unregistered node before many others.
+
+    The program waits at most 30 s for unregistered nodes.
+    """
     add_job(run_after_start.state, 20, "script")
 
     assert run_after_start(nodes=nodes) == [DOWN, *["sleep 1"] * 30, "sleep 8", UP]

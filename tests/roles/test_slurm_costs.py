@@ -130,7 +130,10 @@ def test_a_change_has_the_cost_of_its_rule(file, old, new, cost, differences):
     ],
 )
 def test_a_change_that_ends_jobs_names_the_jobs(file, old, new, ends):
-    """Each item of ``ends`` has options of squeue. No options select all jobs."""
+    """Each item of ``ends`` contains the options with which squeue lists the ended jobs.
+
+    Without options, squeue lists all jobs.
+    """
     changed_files = FILES | {file: FILES[file].replace(old, new, 1)}
 
     assert costs.compute_cost(FILES, changed_files, RULES).ends == ends

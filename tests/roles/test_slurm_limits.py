@@ -266,7 +266,7 @@ UNREADABLE_VALUES = [
 
 
 @pytest.mark.parametrize(("name", "desired", "current", "change"), UNREADABLE_VALUES)
-def test_an_unreadable_value_is_a_difference(name, desired, current, change):
+def test_a_current_value_that_cannot_be_parsed_is_replaced(name, desired, current, change):
     assert limits.settings(limits.QOS, {name: desired}, {name: current}) == {name: change}
 
 

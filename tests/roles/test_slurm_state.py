@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role slurm creates the folder of slurmctld's state, unless a mount with the state is missing.
+"""Role slurm creates the folder of slurmctld's state, but not in place of a missing mount.
 
 A marker file in the folder shows that the folder contains the state.
 """

@@ -77,7 +77,7 @@ def test_a_working_mount_is_retained_while_a_job_runs(check_mount, stat):
 
 
 def test_without_jobs_the_mount_is_not_probed(check_mount, tmp_path):
-    """A probe that waits for an answer would prevent the end of mfsmount by SIGTERM."""
+    """mfsmount does not end at SIGTERM while a probe waits for an answer."""
     result = check_mount("spare", stat={ROOT: f"touch {tmp_path}/probed"}, job=None)
 
     assert "failed" not in result

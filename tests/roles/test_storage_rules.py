@@ -36,7 +36,7 @@ FIREWALL_RULES = "etc/gridstead/storage.nft.j2"
 
 
 def lines(render, template, host, **variables):
-    """Return the lines of a rendered template without comments, by default for MooseFS."""
+    """Return the lines of a rendered template without comments. The default back end is MooseFS."""
     text = render(ROLE, ROLE.path / "templates" / template, host, **(MOOSEFS | variables))
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
@@ -145,13 +145,17 @@ def created_directories(unit):
 
 
 def test_the_top_directories_are_created_by_the_server_and_by_no_client(render):
+    # The mount point and four directories below it.
     assert len(created_directories(lines(render, MOUNT_UNIT, SERVER))) == 5
     assert created_directories(lines(render, MOUNT_UNIT, CLIENT)) == []
 
 
 @pytest.mark.parametrize(("backend", "count"), [("moosefs", 1), ("nfs", 1), ("external", 0)])
 def test_the_root_of_an_external_file_system_keeps_its_mode(render, backend, count):
-    """On an external file system, the root may have a mode such as 1777 or 2775."""
+    """The root of an external file system may have a mode such as 1777 or 2775.
+
+    The unit creates four directories below the root with every back end.
+    """
     variables = {"shared_storage_backend": backend, "shared_storage_external": EXTERNAL}
 
     unit = lines(render, MOUNT_UNIT, SERVER, **variables)
@@ -264,7 +268,7 @@ def test_a_storage_host_accepts_nfs_only_from_its_clients(render):
     base = Role("base")
     rules = render(base, base.path / "templates/etc/gridstead/firewall.nft.j2", SERVER).splitlines()
 
-    (rule,) = lines_with("2049", rules)
+    (rule,) = lines_with("2049", rules)  # the port of NFS
     addresses = set()
     for network in items_of_set(rule):
         addresses |= {str(address) for address in ip_network(network)}

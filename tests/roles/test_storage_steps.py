@@ -54,8 +54,8 @@ def daemons(site, backend):
     ],
 )
 def test_a_server_is_reloaded_for_every_newer_file(site, backend, paths):
-    # The module reloads a daemon if a file in rereads is newer than the daemon's start, and
-    # restarts the daemon if a file in reads is newer.
+    # If a file in ``rereads`` is newer than the daemon's start, the module reloads the daemon. If a
+    # file in ``reads`` is newer, the module restarts the daemon.
     reloaded_files = set()
     for daemon in daemons(site, backend).values():
         reloaded_files |= set(daemon["rereads"])

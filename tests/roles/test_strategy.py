@@ -46,7 +46,9 @@ sys.modules["ansible_mitogen"] = None
 
 
 @pytest.mark.parametrize(("program", "has_mitogen"), [(MAIN, True), (WITHOUT_MITOGEN, False)])
-def test_mitogen_reuses_one_interpreter_on_all_cpus(tmp_path, program, has_mitogen):
+def test_tasks_share_one_interpreter_only_with_mitogen_and_may_use_all_cpus(
+    tmp_path, program, has_mitogen
+):
     playbook = tmp_path / "playbook.yml"
     playbook.write_text(PLAYBOOK)
 

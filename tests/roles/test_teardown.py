@@ -74,9 +74,9 @@ def render_list(templar, value):
 
 
 def render_with_loop(templar, task, value):
-    """Return a task's value, a path or a name, for each item of the task's loop.
+    """Return a task's path or name, rendered for each item of the task's loop.
 
-    If the items become known only when the task runs, return the folder of the path.
+    If an item is known only when the task runs, return the folder that contains the paths.
     """
     loop = task.get("loop", [None])
     variable = task.get("loop_control", {}).get("loop_var", "item")
@@ -113,7 +113,7 @@ def paths_of(templar, task):
         if path := task.get(module, {}).get(argument):
             yield from render_with_loop(templar, task, path)
     file_set = task.get("gridstead.site.file_set", {})
-    if files := file_set.get("files"):
+    if files := file_set.get("files"):  # a template of a list of files
         yield from render_list(templar, files.replace("}}", "| map(attribute='path') }}"))
     if pending := file_set.get("pending_changes_file"):
         yield from render_list(templar, pending)
@@ -168,7 +168,7 @@ def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
 
 
 def test_roles_are_removed_in_reverse_order():
-    """If every use of role a in site.yml precedes role b, the teardown removes b before a."""
+    """If site.yml uses role a only before role b, the teardown removes b before a."""
     roles_with_teardown = {role.name for role in TEARDOWNS}
     applied_roles = []
     for playbook in imported_playbooks("site"):

@@ -75,7 +75,7 @@ def test_controllers_start_only_with_their_state(render):
 
 
 def test_only_the_primarys_unit_settles_the_nodes(render):
-    """Otherwise a clean stop of the backup would count as a clean stop of the primary."""
+    """A clean stop of the backup must not count as a clean stop of the primary."""
     assert settling_options(render, "controller") == ["ExecStartPost", "ExecStopPost"]
     assert settling_options(render, "controller2") == []
 

@@ -60,7 +60,7 @@ def release_facts(version=OLD, target=FIXED, **more):
 
 
 def refusals(**hosts):
-    """Return the refusals of an upgrade of these hosts. All hosts not named get a patch release."""
+    """Return the refusals of an upgrade of these hosts. All other hosts get a patch release."""
     return filters.upgrade_refusals(dict.fromkeys(HOSTS, release_facts()) | hosts, CLUSTER)
 
 

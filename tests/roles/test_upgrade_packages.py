@@ -8,7 +8,8 @@ import pytest
 from tests.roles.catalogue import ROOT
 
 SCRIPT = (ROOT / "roles/slurm/files/upgrade-packages.sh").read_text()
-# A fake apt-get, apt-mark and dpkg. apt-get also runs the policy file, as scripts of packages do.
+# A fake apt-get, apt-mark and dpkg. The fake apt-get also runs the policy file (policy-rc.d), as
+# the maintainer scripts of packages do.
 FAKE_PROGRAM = """#!/bin/bash
 program="$(basename "$0")"
 echo "$program $*" >>"$LOG"
@@ -59,7 +60,7 @@ def test_packages_start_no_daemon_during_the_upgrade(upgrade, tmp_path, apt_exit
     code, log = upgrade("slurmd=2", "libslurm42t64=2", apt_exit_code=apt_exit_code)
 
     assert code == apt_exit_code
-    assert "policy 101" in log
+    assert "policy 101" in log  # Exit code 101 of the policy file forbids the start.
     assert not (tmp_path / "policy").exists()
 
 

@@ -164,7 +164,10 @@ def test_sackd_is_verified_on_a_login_host_without_slurmd(components, units, sit
 def test_the_last_health_check_is_verified_if_the_program_is_that_of_the_role(
     settings, waits, site
 ):
-    """The verification waits for the interval of the health check plus 10 s, or has no command."""
+    """The command waits for the interval of the health check plus 10 s.
+
+    Without the role's health check, the verification has no such command.
+    """
     role = Role("slurm")
     task = first_task(role)
     templar = site.templar(role, "compute1", slurm_config=settings)
@@ -178,7 +181,7 @@ def test_the_last_health_check_is_verified_if_the_program_is_that_of_the_role(
     ("absent_nodes", "node_lines"),
     [([], ["gpu1 down*", "gpu10 drain"]), (["gpu1"], ["gpu10 drain"]), (["gpu1", "gpu10"], [])],
 )
-def test_an_absent_node_does_not_need_to_be_ready(absent_nodes, node_lines, site):
+def test_a_node_in_slurm_nodes_away_does_not_need_to_be_ready(absent_nodes, node_lines, site):
     role = Role("slurm")
     task = first_task(role)
     templar = site.templar(role, "controller", slurm_nodes_away=absent_nodes)

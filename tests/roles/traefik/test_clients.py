@@ -228,7 +228,7 @@ def test_an_old_tls_version_is_refused(folder_and_ca, gateway):
         context.wrap_socket(tcp_connection, server_hostname="http.test")
 
 
-def test_a_foreign_address_is_refused(folder_and_ca, gateway):
+def test_a_client_whose_address_the_route_does_not_allow_is_refused(folder_and_ca, gateway):
     assert get(folder_and_ca, gateway, "closed.test", "/") == (403, "Forbidden")
 
 
@@ -329,7 +329,7 @@ def routes(folder_and_ca, gateway):
 
 
 def rewrite(file, text):
-    """Replace a file atomically, like Ansible. Otherwise, Traefik could read an empty file."""
+    """Replace a file atomically, like Ansible, so that Traefik never reads a part of the file."""
     new = file.parents[1] / "new-routes"
     new.write_text(text)
     new.replace(file)
