@@ -53,6 +53,7 @@ def error_of(grid, wallet, function, *arguments, contract="meta_scheduler"):
 
 def status_error(grid, number, state, *, wallet=None):
     """Set the state of a job, by default with the provider's wallet. Return the error."""
+    # The job, its state, the minutes, the error text and the exit code.
     arguments = (number.to_bytes(32), state, 1, "", 0)
     return error_of(grid, wallet or grid.devnet.provider, "providerSetJobStatus", *arguments)
 
