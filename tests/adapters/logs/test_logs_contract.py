@@ -143,6 +143,7 @@ class TestSweep:
         return log
 
     def test_sweep_deletes_old_logs(self, files, tmp_path):
+        # The default limit is 30 days.
         old_log = self.write(files, tmp_path, "old", age_s=31 * 24 * 3600)
         self.write(files, tmp_path, "new", age_s=29 * 24 * 3600)
 
