@@ -128,7 +128,7 @@ class MemoryOutbox:
 
     def add(self, account: str, *transactions: Transaction) -> None:
         new_keys = {(account, transaction.nonce) for transaction in transactions}
-        # A new transaction with a closed nonce replaces the account's old ones with this nonce.
+        # A new transaction with a closed nonce replaces the account's old transactions with it.
         reopened_keys = new_keys & self.closed
         self.closed -= reopened_keys
         self.signed = [row for row in self.signed if (row[0], row[1].nonce) not in reopened_keys]
