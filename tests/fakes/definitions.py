@@ -208,7 +208,7 @@ class MemoryLogs:
 
 @dataclass
 class Wallet:
-    """A key that signs like a wallet. A signature ends with 27 or 28, with ``low_v`` with 0 or 1."""
+    """A key that signs like a wallet. With ``low_v``, signatures end with 0 or 1, else 27 or 28."""
 
     account: LocalAccount = field(default_factory=Account.create)
     low_v: bool = False

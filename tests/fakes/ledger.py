@@ -203,7 +203,7 @@ class FakeLedger(FakeChain):
         self.act(provider, ClaimJobs(limit=limit))
 
     def run(self, number: int, started_at: int | None = None) -> Job:
-        """Report that a job has been running since a Unix time, by default that of the next block."""
+        """Report that a job started at a Unix time, by default at the time of the next block."""
         job = self.job(number)
         if started_at is None:
             started_at = self._next_time()
