@@ -123,7 +123,7 @@ class FakeLedger(FakeChain):
         return job is not None and job.job_key != job_key
 
     def _contracts(self) -> Contracts:
-        """Return the contracts, which make their calls in the next block."""
+        """Return the contracts as they execute the calls of the next block."""
         return Contracts(
             state=self._state,
             events=self._events,

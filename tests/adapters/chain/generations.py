@@ -24,10 +24,10 @@ class Generation:
         max_claimed_jobs: The highest number of jobs that one claim takes.
         billing_unit_s: The billed time is rounded down to a multiple of this unit.
         min_billed_s: The minimum billed time of a job that ran.
-        is_panic_free: True: a panicked job costs nothing. False: it costs the minimum bill.
-        keeps_reported_start: True: the start time of a job is the reported time. False: it is the
-            time of the block that contains the report.
-        fixes_price: True: a match fixes the price of the job. False: the job is billed at the
+        is_panic_free: Whether a panicked job costs nothing. If false, it costs the minimum bill.
+        keeps_reported_start: Whether the start time of a job is the reported time. If false, it is
+            the time of the block that contains the report.
+        fixes_price: Whether a match fixes the price of the job. If false, the job is billed at the
             provider's current price.
         notifies_of_early_cancel: Whether a provider is notified of jobs that are cancelled before
             they run.

@@ -106,7 +106,7 @@ class WalletSender:
         return [entry.state for entry in self.outbox.entries()]
 
     def reasons(self):
-        """Return a reason for each outbox entry. It is empty if the entry was not rejected."""
+        """Return the rejection reason of each outbox entry, which is empty without a rejection."""
         return [entry.reason for entry in self.outbox.entries()]
 
     def hashes(self):

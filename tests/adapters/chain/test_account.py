@@ -136,7 +136,7 @@ AVAILABLE_GAS = 2_000_000
         (10, 90_000, 810_000),
         # The available gas limits the claim to 29 jobs.
         (50, 90_000, 1_950_000),
-        # The estimate plus a third is higher than that sum, so the claim gets it, but never more
+        # The estimate plus a third is higher than this sum, so the claim gets it, but never more
         # than the available gas.
         (1, 300_000, 400_000),
         (50, 1_600_000, AVAILABLE_GAS),
@@ -156,7 +156,7 @@ def test_claim_gets_gas_for_jobs_that_are_matched_after_the_estimate(limit, esti
 )
 @pytest.mark.parametrize("estimate", [90_000, 1_600_000])
 def test_claim_is_limited_to_the_available_gas(limit, available_gas, job_count, estimate):
-    """The claim is for as many jobs as the gas is enough for. A later claim takes the others."""
+    """A claim takes as many jobs as the available gas pays for. A later claim takes the rest."""
     node = RecordingNode(hex(estimate))
     contracts = contracts_of_version("2.0.0")
     account = ChainAccount(node, contracts, wallet_of(b"\x01" * 32))

@@ -148,7 +148,7 @@ def test_cancelled_pending_job_is_refunded(grid):
     grid.cancel(number)
 
     assert grid.job(number).state is JobState.CANCELLED
-    # The fake ledger mints the escrow at each request, so the balance is compared on a real chain.
+    # The fake ledger mints each escrow, so the balance is compared only on a real chain.
     if hasattr(grid, "devnet"):
         after, _ = grid.balances()
         assert after == before

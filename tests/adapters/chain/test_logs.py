@@ -87,7 +87,7 @@ def log_filter(chain):
 
 
 @pytest.mark.parametrize("lagging_methods", [{LOGS}, {BLOCKS}, {LOGS, BLOCKS}])
-def test_newest_log_is_not_read_from_a_lagging_server(grid, chain, log_filter, lagging_methods):
+def test_read_of_the_newest_log_fails_on_a_lagging_server(grid, chain, log_filter, lagging_methods):
     height = grid.ledger.head().number
     grid.request("script-1")
     node = LaggingEndpoint(chain.node, height, lagging_methods)
@@ -96,7 +96,7 @@ def test_newest_log_is_not_read_from_a_lagging_server(grid, chain, log_filter, l
         read_logs(node, log_filter, first=height, end=grid.ledger.head())
 
 
-def test_older_log_is_not_read_from_a_lagging_server(grid, chain, log_filter):
+def test_read_of_an_older_log_fails_on_a_lagging_server(grid, chain, log_filter):
     height = grid.ledger.head().number
     grid.request("script-1")
     grid.mine(PINNED_BLOCKS + 2)
@@ -127,7 +127,7 @@ class NodeOnAnotherFork:
 
 
 @pytest.mark.parametrize("blocks_per_read", [1000, 3])
-def test_reading_an_older_log_from_another_fork_fails(
+def test_read_of_an_older_log_fails_on_another_fork(
     grid, chain, log_filter, monkeypatch, blocks_per_read
 ):
     """The two forks may differ in more than ``PINNED_BLOCKS`` blocks."""
@@ -154,7 +154,7 @@ class NodeWithForkedHead:
         return answers
 
 
-def test_reading_logs_fails_if_the_blocks_are_of_two_forks(grid, chain, log_filter):
+def test_read_of_logs_fails_if_the_blocks_are_of_two_forks(grid, chain, log_filter):
     head = grid.ledger.head()
     node = NodeWithForkedHead(chain.node, head.number)
 
@@ -162,7 +162,7 @@ def test_reading_logs_fails_if_the_blocks_are_of_two_forks(grid, chain, log_filt
         read_logs(node, log_filter, first=0, end=head)
 
 
-def test_reading_the_newest_log_after_a_reorg_fails(grid, chain, log_filter):
+def test_read_of_the_newest_log_fails_after_a_reorg(grid, chain, log_filter):
     before = grid.ledger.head()
     grid.request("script-1")
     head = grid.ledger.head()
@@ -232,7 +232,7 @@ def send(chain, wallet, call):
 
 @on_both
 def test_first_block_above_the_head_is_an_error(chain):
-    """The error prevents that a service waits silently until the chain has that block."""
+    """The error is raised at once, so that no service waits silently for that block."""
     newest = int(chain.node.ask("eth_blockNumber"), 16)
     settings = config.Chain(
         rpc_url=chain.anvil.url,

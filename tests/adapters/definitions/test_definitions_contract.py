@@ -222,7 +222,7 @@ class TestSealed:
         assert "key" in caught.value.hint
         database.close()
 
-    def test_record_with_a_new_key_is_a_config_error_in_an_old_instance(self, postgresql_url):
+    def test_new_record_is_a_config_error_in_an_instance_without_its_key(self, postgresql_url):
         old_instance = open_scripts(postgresql_url, KEY)
         new_instance = open_scripts(postgresql_url, OTHER_KEY, KEY)
         put(new_instance)

@@ -83,7 +83,7 @@ class AgentConnection:
         self.channels = []
 
     def client(self, certificate=None):
-        """Return a client with this certificate, or without a certificate if it is None."""
+        """Return a client with this certificate, or by default without a certificate."""
         peer = GrpcPeer(
             address=f"localhost:{self.server.port}",
             ca=self.authority.certificate,
