@@ -380,7 +380,7 @@ def test_batches_use_at_most_half_the_gas_of_a_block(grid, paused_chain, wallet_
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL] * 6
-    assert len(wallet_sender.hashes()) == 2
+    assert len(wallet_sender.hashes()) == 2  # six calls need more than half the gas of a block
 
 
 def test_call_above_the_block_gas_limit_is_rejected_and_other_calls_are_sent(

@@ -242,7 +242,7 @@ def test_queries_for_open_rows_use_the_partial_indexes(tmp_path):
                 plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", parameters)
                 plans.append(plan.all())
     database.close()
-    assert len(plans) == 6
+    assert len(plans) == 6  # the number of SELECT and UPDATE statements of the calls above
     # The names of the partial indexes contain "_open".
     for plan in plans:
         assert all("_open" in step.detail for step in plan)
