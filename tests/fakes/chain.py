@@ -46,7 +46,8 @@ class FakeChain:
         self._forks = 0
         self._events: list[ChainEvent] = []
         self._state = state
-        # Each block with the state after it and its events. The index is the block number.
+        # For each block: the block, the state after the block, and the events of the block. The
+        # index is the block number.
         self._history: list[tuple[Block, State, tuple[ChainEvent, ...]]] = []
 
     def head(self) -> Block:

@@ -205,7 +205,7 @@ class Contracts:
         job = self.state.jobs[number]
         end = expiry(job, self.timeouts, claimed_at=self.state.claimed_at.get(number))
         is_unclaimed = job.state is JobState.META_SCHEDULED
-        # A match expires at a block number. Everything else expires at a time.
+        # A matched job expires at a block number. A job in a later state expires at a time.
         current = self.block if is_unclaimed else self.now
         if end is None or current <= end:
             raise _revert("expireJob", "NotExpired", str(int(job.state)), str(end))

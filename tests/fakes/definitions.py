@@ -208,7 +208,7 @@ class MemoryLogs:
 
 @dataclass
 class Wallet:
-    """A key that signs like a wallet. With ``low_v``, v is 0 or 1 instead of 27 or 28."""
+    """A key that signs like a wallet. With ``low_v``, signatures end with 0 or 1, else 27 or 28."""
 
     account: LocalAccount = field(default_factory=Account.create)
     low_v: bool = False
@@ -326,7 +326,7 @@ def matched_job(
 
 
 def wire_workflow(**changes: object) -> dict[str, object]:
-    """Return a small workflow in its GraphQL form, with changed top-level fields."""
+    """Return a small workflow in its GraphQL form. ``changes`` replaces top-level fields."""
     resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
     return {
         "resources": resources,

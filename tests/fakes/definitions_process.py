@@ -34,7 +34,7 @@ class DefinitionsProcess:
         devnet: The chain.
         state_url: URL of the store; empty for an SQLite file in the folder.
         keys: Content of the storage key file.
-        tables: Additional or replaced tables of the settings, by name.
+        tables: Tables that are added to the settings or replace default tables, by name.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class DefinitionsProcess:
         self.output = folder / "output"
         self._config = folder / "job-definitions.toml"
         settings = {
-            "": {
+            "": {  # the settings that are in no table
                 "graphql_listen": f"127.0.0.1:{self.http_port}",
                 "grpc_listen": f"127.0.0.1:{self.grpc_port}",
                 "state_url": self.state_url,

@@ -123,7 +123,7 @@ class FakeLedger(FakeChain):
         return job is not None and job.job_key != job_key
 
     def _contracts(self) -> Contracts:
-        """Return the contracts in the next block."""
+        """Return the contracts as they execute the calls of the next block."""
         return Contracts(
             state=self._state,
             events=self._events,
@@ -203,7 +203,7 @@ class FakeLedger(FakeChain):
         self.act(provider, ClaimJobs(limit=limit))
 
     def run(self, number: int, started_at: int | None = None) -> Job:
-        """Report a job as running since a Unix time, by default since the next block."""
+        """Report that a job started at a Unix time, by default at the time of the next block."""
         job = self.job(number)
         if started_at is None:
             started_at = self._next_time()

@@ -52,8 +52,8 @@ class FakeScheduler:
             is rejected.
         reject_leaves_record: Whether a rejected job has a FAILED record without a start time. Slurm
             writes such a record if no node can ever run the job.
-        lose_answers: How many of the following submissions are queued but raise
-            SchedulerUnavailable.
+        lose_answers: The number of submissions, from the next one on, that are queued although
+            ``submit`` raises SchedulerUnavailable.
         users: The users of the host, by address.
         resolve_all: Whether ``check_gate`` creates a missing user.
         missing: The objects that ``check_gate`` reports as missing, by address.

@@ -128,7 +128,8 @@ class MemoryOutbox:
 
     def add(self, account: str, *transactions: Transaction) -> None:
         new_keys = {(account, transaction.nonce) for transaction in transactions}
-        # A new transaction with a closed nonce replaces the account's old ones with this nonce.
+        # An account's new transaction with a closed nonce replaces its old transactions with this
+        # nonce.
         reopened_keys = new_keys & self.closed
         self.closed -= reopened_keys
         self.signed = [row for row in self.signed if (row[0], row[1].nonce) not in reopened_keys]

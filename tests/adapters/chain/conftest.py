@@ -53,8 +53,8 @@ def restored_afterwards(devnet):
     """Yield the chain. Undo all changes of the chain when the ``with`` statement ends."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
     yield devnet
-    # If anvil reverts while it mines a block, that block remains although its parent is removed.
-    # Therefore anvil must not be mining: evm_mine returns after the block that is being mined.
+    # evm_mine returns after anvil has mined all earlier blocks. Anvil thus mines no block during
+    # evm_revert. A block that is mined at that time remains, although its parent is removed.
     devnet.anvil.rpc("anvil_dropAllTransactions")
     devnet.anvil.rpc("evm_mine")
     devnet.anvil.rpc("evm_revert", snapshot)

@@ -106,7 +106,7 @@ class DeploymentSite:
         self.wait_for_mining()
 
     def leave_pending(self, position):
-        """Crash after each transaction up to number ``position``, which stays pending."""
+        """Crash after each transaction up to number ``position``. Leave the last one pending."""
         for _ in range(position - 1):
             self.crash(1, sent=True)
         self.chain.anvil.rpc("evm_setAutomine", False)
@@ -126,7 +126,7 @@ class DeploymentSite:
         return int(self.chain.anvil.rpc("eth_getTransactionCount", ADMIN.address, block), 16)
 
     def created_contracts(self):
-        """Return the addresses of all contracts that the administrator ever created, in order."""
+        """Return the addresses of all contracts that ADMIN has created, oldest first."""
         addresses = [address_of(ADMIN.address, nonce) for nonce in range(self.next_nonce())]
         return list(filter(self._has_code, addresses))
 
@@ -138,7 +138,7 @@ class DeploymentSite:
         return sum(line.startswith(start) for line in self.reported)
 
     def drop_intents(self):
-        """Remove the recorded transactions. Earlier releases wrote such files."""
+        """Remove the recorded transactions from the file. Earlier releases did not record them."""
         document = json.loads(self.path.read_text())
         fields = ("chain_id", "genesis", "admin", "contracts")
         self.path.write_text(json.dumps({field: document[field] for field in fields}))

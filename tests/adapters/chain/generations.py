@@ -24,11 +24,11 @@ class Generation:
         max_claimed_jobs: The highest number of jobs that one claim takes.
         billing_unit_s: The billed time is rounded down to a multiple of this unit.
         min_billed_s: The minimum billed time of a job that ran.
-        is_panic_free: Whether a panicked job costs nothing. Otherwise the job costs the minimum
-            bill.
-        keeps_reported_start: Whether the start time of a job is the reported time. Otherwise the
-            start time is the time of the block that contains the report.
-        fixes_price: Whether a match fixes the price. Otherwise the provider's current price counts.
+        is_panic_free: Whether a panicked job costs nothing. If false, it costs the minimum bill.
+        keeps_reported_start: Whether the start time of a job is the reported time. If false, it is
+            the time of the block that contains the report.
+        fixes_price: Whether a match fixes the price of the job. If false, the job is billed at the
+            provider's current price.
         notifies_of_early_cancel: Whether a provider is notified of jobs that are cancelled before
             they run.
         settles_when_removed: Whether a removed provider may settle its running jobs.

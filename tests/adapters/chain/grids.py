@@ -64,7 +64,7 @@ class FakeGrid:
         self.ledger.claim(self.provider)
 
     def run(self, number, started_at):
-        """Report that a job runs since a Unix time."""
+        """Report that a job has been running since the Unix time ``started_at``."""
         self.ledger.run(number, started_at)
 
     def settle(self, number, state=JobState.FINISHED, *, seconds=60, exit_code=0):
@@ -151,7 +151,7 @@ class RealGrid:
         self._act(self.devnet.provider, ClaimJobs(limit=50))
 
     def run(self, number, started_at):
-        """Report that a job runs since a Unix time."""
+        """Report that a job has been running since the Unix time ``started_at``."""
         self._act(
             self.devnet.provider, SetRunning(job_key=self._job_key(number), started_at=started_at)
         )

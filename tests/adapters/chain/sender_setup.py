@@ -106,7 +106,7 @@ class WalletSender:
         return [entry.state for entry in self.outbox.entries()]
 
     def reasons(self):
-        """Return why each outbox entry was rejected; empty for an entry that was not rejected."""
+        """Return the rejection reason of each outbox entry, which is empty without a rejection."""
         return [entry.reason for entry in self.outbox.entries()]
 
     def hashes(self):
@@ -121,7 +121,7 @@ class WalletSender:
 
 @contextmanager
 def automining(anvil):
-    """Mine each transaction at once during a ``with`` block. After the block, mine on request."""
+    """Mine each transaction at once until the ``with`` statement ends, then only on request."""
     anvil.rpc("evm_setAutomine", True)
     yield
     anvil.rpc("evm_setAutomine", False)

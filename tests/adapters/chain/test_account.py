@@ -71,7 +71,7 @@ def test_known_error_messages_are_classified(message, result):
 
 
 @pytest.mark.parametrize("message", ["exceeds block gas limit", "oversized data", "something new"])
-def test_unknown_error_message_refuses_the_transaction(message):
+def test_transaction_is_refused_if_the_error_message_is_unknown(message):
     assert send(node_with_error(message)) == Reply(result=SendResult.REFUSED, message=message)
     with pytest.raises(ChainUnavailable, match=message):
         send_raw(node_with_error(message), "0x02", WALLET)
@@ -136,7 +136,8 @@ AVAILABLE_GAS = 2_000_000
         (10, 90_000, 810_000),
         # The available gas limits the claim to 29 jobs.
         (50, 90_000, 1_950_000),
-        # A higher estimate decides. The claim gets the estimate plus a third.
+        # The estimate plus a third is higher than this sum, so the claim gets it, but never more
+        # than the available gas.
         (1, 300_000, 400_000),
         (50, 1_600_000, AVAILABLE_GAS),
     ],
@@ -150,11 +151,12 @@ def test_claim_gets_gas_for_jobs_that_are_matched_after_the_estimate(limit, esti
 
 @pytest.mark.parametrize(
     ("limit", "available_gas", "job_count"),
+    # 100,000 gas are not enough for one job, but each claim is for at least one.
     [(50, 30_000_000, 50), (50, AVAILABLE_GAS, 29), (50, 100_000, 1)],
 )
 @pytest.mark.parametrize("estimate", [90_000, 1_600_000])
 def test_claim_is_limited_to_the_available_gas(limit, available_gas, job_count, estimate):
-    """A node refuses every claim that needs more gas. A later claim takes the remaining jobs."""
+    """A claim takes as many jobs as the available gas pays for. A later claim takes the rest."""
     node = RecordingNode(hex(estimate))
     contracts = contracts_of_version("2.0.0")
     account = ChainAccount(node, contracts, wallet_of(b"\x01" * 32))

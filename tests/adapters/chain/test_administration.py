@@ -92,6 +92,7 @@ def test_set_constant_prints_the_old_and_the_new_value(contracts_cli):
     code, out, _ = contracts_cli.run("set-constant", "minimumAmount", "0.5", "--json")
     result = json.loads(out)
     assert code == 0
+    # The first command has already set this value.
     assert (result["old"], result["new"], result["unit"]) == (COIN // 2, COIN // 2, "wei")
     assert result["steps"] == []
 
@@ -121,7 +122,7 @@ def is_accepted(chain, constant, value):
 
 
 def test_error_about_a_value_that_the_contract_refuses_has_a_hint(chain):
-    """A contract refuses a value if its bounds differ from the bounds that this release knows."""
+    """A contract with narrower bounds can refuse a value that this release accepts."""
     cut = find_constant("deepsquareCut")
     cut_with_wide_bounds = replace(cut, minimum=0, maximum=1000)
     inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)

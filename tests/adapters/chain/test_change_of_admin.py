@@ -57,7 +57,7 @@ def test_administrator_is_replaced_in_two_steps(contracts_cli, governed_contract
 
 
 class NodeThatMinesLate(Node):
-    """A node that mines pending transactions when it has answered a request for a nonce.
+    """A node that mines pending transactions after it has answered a request for a nonce.
 
     A program that asks for a nonce at its start thus sees the transactions as still pending.
     """
@@ -162,10 +162,12 @@ def test_take_over_fails_if_the_old_admin_is_not_found(contracts_cli, chain, gov
     The command searches for the old admin in the events of the chain since --first-block.
     """
     old_admin, new_admin = wallet(ADMIN).address, wallet(NEW_OWNER).address
+    # The hand-over starts in this block. The old admin got the role in an earlier block.
     late_block = int(chain.node.ask("eth_blockNumber"), 16) + 1
     assert contracts_cli.run("hand-over", new_admin).code == 0
     before = contracts_cli.transaction_count(NEW_OWNER)
 
+    # The second number is higher than that of the newest block.
     for first_block in (late_block, late_block + 100):
         options = {"first-block": first_block}
         code, _, err = contracts_cli.run("take-over", by=NEW_OWNER, **options)
@@ -181,7 +183,7 @@ def test_take_over_fails_if_the_old_admin_is_not_found(contracts_cli, chain, gov
 
 
 @SEALED_OR_NOT
-def test_take_over_fails_until_a_third_admin_is_revoked(contracts_cli, governed_contracts):
+def test_take_over_fails_until_a_third_admin_loses_the_role(contracts_cli, governed_contracts):
     new_admin, third = wallet(NEW_OWNER).address, wallet(POOR).address
     assert contracts_cli.run("hand-over", new_admin).code == 0
     assert contracts_cli.run("grant", "admin", third).code == 0

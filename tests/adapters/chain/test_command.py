@@ -20,7 +20,7 @@ ADMINISTRATOR = 1  # number of the wallet that deployed the contracts
 
 @pytest.fixture
 def generation():
-    """The contracts on the chain of all tests of this module: those of DeepSquare 1.2."""
+    """All tests of this module use a chain with the contracts of DeepSquare 1.2."""
     return "1.2"
 
 

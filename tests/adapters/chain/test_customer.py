@@ -89,6 +89,7 @@ def test_job_takes_one_transaction_if_the_contracts_support_permits(chain, outsi
     assert (outsider.allowance(), outsider.balance()) == (0, 300 * COIN)
     outsider.allow(200 * COIN)
     second = outsider.submit_job(request())  # the allowance is high enough, so no permit
+    # One more transaction set the allowance, and one requested the second job.
     assert transaction_count(chain, outsider) - before == expected.request_transactions + 2
     assert outsider.job_numbers() == (first, second)
     with pytest.raises(TransactionReverted, match="transfer amount exceeds balance"):
@@ -101,7 +102,7 @@ def transaction_count(chain, customer):
 
 
 @on_both
-def test_escrow_below_the_minimum_is_refused_with_both_amounts(chain):
+def test_refusal_of_a_low_escrow_states_the_escrow_and_the_minimum(chain):
     with pytest.raises(TransactionReverted) as refusal:
         chain.as_customer.request_job(request(escrow=5))
 
@@ -164,7 +165,7 @@ def test_no_job_is_requested_if_one_name_is_invalid(chain):
 
 
 @on_both
-def test_single_equals_sign_is_stored_as_two(chain, ledger):
+def test_affinity_operator_with_one_equals_sign_is_stored_with_two(chain, ledger):
     affinity = (
         Affinity(key="a", operator="=", value="b"),
         Affinity(key="a", operator="in", value="c"),
@@ -286,13 +287,13 @@ def test_fees_and_gas_are_read_from_the_node(chain, provider_account):
 
     assert 0 < fees.tip < fees.max_fee
     transfer, claim = provider_account.gas([(), [ClaimJobs(limit=1)]], available_gas=30_000_000)
-    assert transfer == 21_000
+    assert transfer == 21_000  # the gas of a transaction that calls no contract
     assert isinstance(claim, TransactionReverted)
     assert "ProviderNotJoined" in str(claim)
 
 
 @on_both
-def test_nonce_is_pinned_to_a_block(chain, ledger):
+def test_nonce_is_read_at_the_requested_block(chain, ledger):
     account = ChainAccount(chain.node, chain.contracts, chain.customer)
     before = ledger.head()
     nonce = account.nonce(at_block=before)
@@ -303,7 +304,7 @@ def test_nonce_is_pinned_to_a_block(chain, ledger):
 
 
 @on_both
-def test_follower_reads_a_real_chain_through_a_reorg(chain, ledger):
+def test_follower_reads_the_new_job_after_a_reorg_of_a_real_chain(chain, ledger):
     cursor, numbers = MemoryCursor(), []
 
     def record(events):

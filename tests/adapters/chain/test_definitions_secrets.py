@@ -38,7 +38,7 @@ def new_key():
 
 
 def encodings(secret):
-    """Yield the encodings of a secret: plain, hexadecimal, URL-escaped, base64 at any offset."""
+    """Yield the encodings of a secret: plain, hexadecimal, URL-escaped, base64 at each offset."""
     text = secret.encode()
     yield text
     yield text.hex().encode()
@@ -250,7 +250,7 @@ class Provider:
             {"provider_address": secret.encode()},
             {"customer_address": b"\x01" * 20},
             {"job_id": secret},
-            {"job_id": f"0x{77:064x}"},
+            {"job_id": f"0x{77:064x}"},  # a job that does not exist
             {"batch_location_hash": secret},
             {"secrets_beside": False},
         ):
@@ -290,7 +290,8 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, secret_texts):
     for event in (b"workflow_stored", b"script_given", b"script_unreadable"):
         assert event in output
     assert b"Traceback" not in output
-    # The answer to the provider must have the secrets, or the scan below would prove nothing.
+    # The answer to the provider contains the secrets. This shows that the service has read them,
+    # so the scans below can detect a leak.
     delivered_names = set(find_leaked_names(secret_texts, b"\n".join(answer.secrets.values())))
     expected_names = {"input key", "output key", "password", "token", "tunnel", "shared key"}
     assert expected_names <= delivered_names

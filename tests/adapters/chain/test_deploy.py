@@ -56,7 +56,7 @@ def test_plan_sends_and_records_nothing(site):
     assert site.next_nonce("pending") == 0
 
 
-def test_plan_has_the_transactions_and_addresses(site):
+def test_plan_has_the_transactions_and_addresses_of_the_next_run(site):
     steps = site.plan_steps()
 
     assert nonces(steps) == list(range(STEP_COUNT))
@@ -71,7 +71,7 @@ def test_plan_has_the_transactions_and_addresses(site):
         assert (intent.nonce, transaction["input"], receiver) == (nonce, step.data, step.to)
 
 
-def test_plan_of_an_interrupted_run_keeps_its_nonces(site):
+def test_plan_after_an_interruption_starts_with_the_first_unsent_transaction(site):
     site.crash(7, sent=False)
 
     steps = site.plan_steps()
@@ -158,10 +158,10 @@ def test_renamed_files_are_never_replaced(site):
 
 
 def test_unused_supply_is_reported(site):
-    """An interrupted run has created Credit with a supply. The next runs ignore another supply.
+    """An interrupted run has created Credit with a supply. Later runs request another supply.
 
-    The creation of Credit is still pending in the first of these runs, and mined in the second.
-    Both runs report that the other supply is unused.
+    In the first of the later runs, the creation of Credit is still pending. In the second, it has
+    been mined. Each of these two runs reports that it does not use the requested supply.
     """
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
@@ -217,7 +217,7 @@ def test_deployment_with_a_contract_of_another_release_is_not_continued(site):
     assert site.next_nonce() == 3
 
 
-@pytest.mark.parametrize("coins", [0, 10**12])
+@pytest.mark.parametrize("coins", [0, 10**12])  # no coins, and too few coins
 def test_wallet_that_cannot_pay_sends_nothing(site, coins):
     site.chain.anvil.rpc("anvil_setBalance", ADMIN.address, hex(coins))
 

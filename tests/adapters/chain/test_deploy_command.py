@@ -65,7 +65,7 @@ def check_step(step):
     assert step["to"] is None
     assert step["gas"] > 0
     assert step["data_bytes"] > 0
-    assert len(step["data_hash"]) == 66
+    assert len(step["data_hash"]) == 66  # "0x" and 64 digits
 
 
 def test_planned_transactions_are_sent_and_the_set_is_verified(deploy):

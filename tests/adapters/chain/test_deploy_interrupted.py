@@ -93,7 +93,7 @@ class NodeThatMinesBeforeEstimates(MiningNode):
         return super().batch(requests)
 
 
-def test_replacement_of_an_underpriced_transaction_has_its_nonce(site):
+def test_replacement_of_an_underpriced_transaction_uses_the_same_nonce(site):
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
     (before,) = read(site.path).intents
@@ -109,8 +109,8 @@ def test_replacement_of_an_underpriced_transaction_has_its_nonce(site):
     assert after.max_fee > before.max_fee * 9 // 8
 
 
-def test_nonce_used_by_another_program_is_detected(site):
-    """The other program has created a contract at an address that was planned for our contract."""
+def test_step_gets_another_nonce_if_another_program_used_its_nonce(site):
+    """Another program has created a contract at the address that was planned for our contract."""
     site.crash(2, sent=False)
     creation_code = "0x600160005260016000f3"  # creates a contract with one byte of code
     receipt = DirectSender(site.chain.node, ADMIN).transact(

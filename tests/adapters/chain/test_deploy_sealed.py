@@ -137,12 +137,13 @@ def test_unsealed_set_of_an_earlier_release_is_sealed(unsealed_deployment):
 def test_roles_of_a_new_operator_are_granted_before_a_recorded_seal(
     unsealed_deployment, monkeypatch
 ):
-    """A grant uses the nonce that was recorded for the seal. The seal gets a later nonce."""
+    """An empty transaction uses the recorded nonce of the seal. The seal gets a later nonce."""
     monkeypatch.setattr("gridstead.adapters.contracts.deploy.TIMEOUT_S", 5.0)
     site = unsealed_deployment.site
 
     site.deployment().run(operator=IMPOSTOR, supply=COIN)
 
+    # The empty transaction and the two grants are not steps of the first deployment.
     assert site.next_nonce() == STEP_COUNT + 3
     assert unsealed_deployment.inspect().is_sealed
     assert site.plan_steps() == ()

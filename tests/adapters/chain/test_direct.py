@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of DirectSender for a chain that fails or is slow. It sends without an outbox."""
+"""Tests of DirectSender, which sends without an outbox, on a chain that fails or is slow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.errors import ChainUnavailable
 
 @pytest.fixture
 def paused_chain(chain):
-    """Return the chain, which mines a block when the test requests it, and at no other time."""
+    """Return the chain. It mines a block only when the test requests one."""
     chain.anvil.rpc("evm_setAutomine", False)
     return chain
 
@@ -57,7 +57,7 @@ def test_replaced_transaction_is_an_error(paused_chain):
     assert "another transaction of the wallet replaced" in error.value.detail
 
 
-def test_wallet_in_constant_use_by_another_program_is_an_error(chain):
+def test_sending_fails_if_another_program_uses_every_nonce(chain):
     class StaleSender(DirectSender):
         """A sender whose nonce is always used by another transaction."""
 

@@ -69,7 +69,7 @@ def contracts_of_version(version):
 
 
 def decode_arguments(payload, signature):
-    """Return the arguments of a call, or None if the call is of another function."""
+    """Return the arguments of a call, or None if it calls another function."""
     data = bytes.fromhex(payload.data[2:])
     if data[:4] != keccak(text=signature)[:4]:
         return None
@@ -78,7 +78,7 @@ def decode_arguments(payload, signature):
         return ()
     encoded_arguments = data[4:]
     if "[" in types or "string" in types:
-        # The arguments are decoded as one tuple. A dynamic tuple starts with its offset.
+        # The arguments are decoded as one tuple. The offset of a dynamic tuple precedes it.
         encoded_arguments = (32).to_bytes(32) + encoded_arguments
     return decode([types], encoded_arguments)[0]
 

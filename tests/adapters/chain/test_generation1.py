@@ -71,7 +71,7 @@ def test_copy_has_the_published_abi(contract):
     published_abi = published_entries(contract)
 
     missing_names = names_of_difference(published_abi, compiled_abi)
-    # The published ABI lists the errors of library Tools apart from those of the contracts.
+    # The published ABI has separate rows for the errors of the library Tools.
     library_abi = published_entries("Tools")
     added_names = names_of_difference(compiled_abi, published_abi + library_abi)
 

@@ -136,8 +136,8 @@ def test_challenge_is_valid_once_for_all_instances(chain, grid, start_instance, 
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_provider_cannot_read_a_script_by_its_own_request(chain, grid, start_instance, fetch):
-    """The provider requests a job as a customer, with the script id of another customer."""
+def test_script_is_not_given_for_a_job_of_another_customer(chain, grid, start_instance, fetch):
+    """A thief requests a job with the script id of another customer."""
     process = start_instance()
     script_id = submit(process, input={"s3": STORE})
     number = grid.request(script_id)

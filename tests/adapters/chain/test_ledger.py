@@ -148,7 +148,7 @@ def test_cancelled_pending_job_is_refunded(grid):
     grid.cancel(number)
 
     assert grid.job(number).state is JobState.CANCELLED
-    # The fake mints the escrow at each request, so only the balance on a real chain is unchanged.
+    # The fake ledger mints each escrow, so the balance is compared only on a real chain.
     if hasattr(grid, "devnet"):
         after, _ = grid.balances()
         assert after == before
@@ -183,7 +183,7 @@ def test_events_of_a_job_are_in_order(joined_grid):
         (ChainEventKind.JOB_CLAIMED, joined_grid.customer, joined_grid.provider),
         (ChainEventKind.JOB_REFUSED, joined_grid.customer, joined_grid.provider),
     ]
-    assert len(transitions) == 3
+    assert len(transitions) == 3  # the match, the claim and the refusal
     # The ledger returns the events in the order of the chain.
     positions = [(event.block, event.index) for event in events]
     assert positions == sorted(positions)
@@ -202,7 +202,7 @@ def test_provider_changes_emit_events(grid):
         assert event.provider == grid.provider
 
 
-def test_reads_are_pinned_to_their_block(grid):
+def test_jobs_are_read_at_the_requested_block(grid):
     before = grid.ledger.head()
     number = grid.request("script-1")
 
@@ -251,7 +251,7 @@ def test_job_at_an_older_block_keeps_its_state(chain):
     assert grid.ledger.jobs([job_id], at_block=head)[job_id].state is JobState.PENDING
 
 
-def test_block_is_none_above_the_head(grid):
+def test_block_above_the_head_is_none(grid):
     head = grid.ledger.head()
 
     assert grid.ledger.block(head.number) == head
@@ -288,7 +288,7 @@ def test_timeouts_are_those_of_the_contracts(grid):
 
 
 @on_both
-def test_timeouts_change_with_the_block(chain):
+def test_timeouts_are_read_at_the_requested_block(chain):
     ledger = ChainLedger(chain.node, chain.contracts)
     before = ledger.head()
     constants = chain.contracts.constants

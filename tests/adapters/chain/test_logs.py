@@ -87,7 +87,7 @@ def log_filter(chain):
 
 
 @pytest.mark.parametrize("lagging_methods", [{LOGS}, {BLOCKS}, {LOGS, BLOCKS}])
-def test_newest_log_is_not_missed_on_a_lagging_server(grid, chain, log_filter, lagging_methods):
+def test_read_of_the_newest_log_fails_on_a_lagging_server(grid, chain, log_filter, lagging_methods):
     height = grid.ledger.head().number
     grid.request("script-1")
     node = LaggingEndpoint(chain.node, height, lagging_methods)
@@ -96,7 +96,7 @@ def test_newest_log_is_not_missed_on_a_lagging_server(grid, chain, log_filter, l
         read_logs(node, log_filter, first=height, end=grid.ledger.head())
 
 
-def test_older_log_is_not_missed_on_a_lagging_server(grid, chain, log_filter):
+def test_read_of_an_older_log_fails_on_a_lagging_server(grid, chain, log_filter):
     height = grid.ledger.head().number
     grid.request("script-1")
     grid.mine(PINNED_BLOCKS + 2)
@@ -120,13 +120,14 @@ class NodeOnAnotherFork:
         return answers
 
     def _to_other_fork(self, answer):
+        # A list contains logs. Any other answer is a block.
         if isinstance(answer, list):
             return []
         return {**answer, "hash": "0x00"}
 
 
 @pytest.mark.parametrize("blocks_per_read", [1000, 3])
-def test_older_log_is_not_missed_on_another_fork(
+def test_read_of_an_older_log_fails_on_another_fork(
     grid, chain, log_filter, monkeypatch, blocks_per_read
 ):
     """The two forks may differ in more than ``PINNED_BLOCKS`` blocks."""
@@ -153,7 +154,7 @@ class NodeWithForkedHead:
         return answers
 
 
-def test_logs_of_two_forks_are_not_mixed(grid, chain, log_filter):
+def test_read_of_logs_fails_if_the_blocks_are_of_two_forks(grid, chain, log_filter):
     head = grid.ledger.head()
     node = NodeWithForkedHead(chain.node, head.number)
 
@@ -161,12 +162,13 @@ def test_logs_of_two_forks_are_not_mixed(grid, chain, log_filter):
         read_logs(node, log_filter, first=0, end=head)
 
 
-def test_newest_log_is_not_missed_on_another_fork(grid, chain, log_filter):
+def test_read_of_the_newest_log_fails_after_a_reorg(grid, chain, log_filter):
     before = grid.ledger.head()
     grid.request("script-1")
     head = grid.ledger.head()
     assert read_logs(chain.node, log_filter, first=before.number, end=head)
     grid.reorg(head.number - before.number)
+    # Mine until the new fork is as long as the old fork.
     grid.mine(max(0, head.number - grid.ledger.head().number))
     new_block = grid.ledger.block(head.number)
     assert new_block is not None
@@ -230,7 +232,7 @@ def send(chain, wallet, call):
 
 @on_both
 def test_first_block_above_the_head_is_an_error(chain):
-    """Without the error, a service would silently wait until the chain has that block."""
+    """The error is raised at once, so that no service waits silently for that block."""
     newest = int(chain.node.ask("eth_blockNumber"), 16)
     settings = config.Chain(
         rpc_url=chain.anvil.url,

@@ -21,7 +21,7 @@ HIGHER_PRICES = replace(PRICES, cpu_per_min=10 * PRICES.cpu_per_min)
 
 
 @pytest.mark.parametrize("seconds", [0, 59, 60, 61, 119, 500])
-def test_settlement_divides_the_escrow_by_the_formula(joined_grid, claimed_number, seconds):
+def test_settlement_divides_the_escrow_as_the_oracle_computes(joined_grid, claimed_number, seconds):
     customer, provider = joined_grid.balances()
     joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
     joined_grid.pass_time(1000)
@@ -82,7 +82,7 @@ def test_running_job_keeps_its_price_if_the_contracts_fix_it(joined_grid, claime
         assert running_price == matched_price
     else:
         assert running_price != matched_price
-    assert running_price <= 10 * matched_price
+    assert running_price <= 10 * matched_price  # only the price of CPUs is ten times higher
     assert joined_grid.job(claimed_number).final_cost == 2 * running_price
 
 
@@ -90,7 +90,8 @@ def test_running_job_keeps_its_price_if_the_contracts_fix_it(joined_grid, claime
 def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
     """The contracts of DeepSquare 1.2 do not return the prices of a removed provider.
 
-    If the ledger returned 0 as the price, the escrow would pay for an unlimited time.
+    While such a job runs, the ledger returns a price above the escrow, so that the escrow pays for
+    no time. After the end of the job, the ledger returns the price 0.
     """
     grid = RealGrid(chain)
     grid.register()
@@ -135,7 +136,7 @@ def test_plain_deepsquare_limits_the_bill_if_the_start_is_reported_late(
     started_at = grid.ledger.head().timestamp
     grid.pass_time(7200)
     grid.run(number, started_at)
-    grid.pass_time(110)
+    grid.pass_time(110)  # 1 whole minute, so DeepSquare accepts at most 16 minutes
     grid.settle(number, seconds=reported_s)
 
     job = grid.job(number)
@@ -170,7 +171,7 @@ def test_one_claim_takes_as_many_jobs_as_the_contracts_allow(joined_grid):
     assert queue_sizes(joined_grid).claimable == len(numbers) - len(claimed_numbers)
 
 
-def test_cancelled_matched_job_is_refunded_and_its_entry_is_skipped(joined_grid):
+def test_cancelled_matched_job_is_refunded_and_not_claimed(joined_grid):
     cancelled_number = joined_grid.request("script-1", escrow=100 * COIN)
     claimed_number = joined_grid.request("script-2")
     joined_grid.match(cancelled_number)

@@ -34,7 +34,7 @@ def generation():
 
 @pytest.fixture
 def grid(chain):
-    """Return a grid with an approved provider. A block is mined when the test requests a block."""
+    """Return a grid with an approved provider. Blocks are mined only on request."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -86,6 +86,7 @@ def test_each_call_for_a_job_is_sent_as_one_transaction(grid, operator, provider
     assert set(operator.states()) == {SendState.FINAL}
     assert set(provider.states()) == {SendState.FINAL}
     assert len(provider.hashes()) == 5  # two claims, a start, a refusal and a settlement
+    # Job 99 does not exist.
     assert set(grid.jobs(first, second, 99)) == {grid.job_id(first), grid.job_id(second)}
     failed_job, refused_job = grid.job(first), grid.job(second)
     assert (failed_job.state, failed_job.exit_code, failed_job.last_error) == (
@@ -94,7 +95,7 @@ def test_each_call_for_a_job_is_sent_as_one_transaction(grid, operator, provider
         "no",
     )
     assert failed_job.price_per_min == billing_oracle.price(SMALL, PRICES)
-    assert failed_job.final_cost == 2 * failed_job.price_per_min
+    assert failed_job.final_cost == 2 * failed_job.price_per_min  # 179 s: 2 whole minutes
     assert (refused_job.state, refused_job.price_per_min) == (JobState.PENDING, 0)
 
 
@@ -109,7 +110,8 @@ def test_calls_are_sent_one_by_one_in_order(grid, operator):
 
     assert operator.states() == [SendState.FINAL] * 5
     assert len(operator.hashes()) == 5
-    # A provider claims its jobs in the order of their matches.
+    # A provider claims its jobs in the order of their matches, so the blocks of the claims show
+    # the order of the matches.
     claim_blocks = [grid.job(number).state_block for number in numbers]
     assert claim_blocks == sorted(claim_blocks)
 

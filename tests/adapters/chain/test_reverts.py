@@ -53,6 +53,7 @@ def error_of(grid, wallet, function, *arguments, contract="meta_scheduler"):
 
 def status_error(grid, number, state, *, wallet=None):
     """Set the state of a job, by default with the provider's wallet. Return the error."""
+    # The job, its state, the minutes, the error text and the exit code.
     arguments = (number.to_bytes(32), state, 1, "", 0)
     return error_of(grid, wallet or grid.devnet.provider, "providerSetJobStatus", *arguments)
 
@@ -190,6 +191,7 @@ def test_invalid_top_up_reverts_with_its_error(grid):
     assert error_of(grid, outsider, *allow) == ("CustomerOnly", (outsider.address, grid.customer))
     call_contract(grid, grid.devnet.customer, *allow)
     paid_min = billing_oracle.paid_seconds(200 * COIN, billing_oracle.price(SMALL, PRICES)) // 60
+    # The arguments of the error are the paid minutes and the limit of the contract.
     assert error_of(grid, grid.devnet.provider, *top_up) == (
         "RemainingTimeAboveLimit",
         (str(paid_min), "30"),

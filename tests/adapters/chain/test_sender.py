@@ -28,7 +28,7 @@ from gridstead.errors import ChainUnavailable, ConfigError
 
 @pytest.fixture
 def paused_chain(chain):
-    """Return the chain, which mines a block when the test requests it, and at no other time."""
+    """Return the chain. It mines a block only when the test requests one."""
     chain.anvil.rpc("evm_setAutomine", False)
     return chain
 
@@ -103,7 +103,7 @@ def test_jobs_take_one_transaction_per_kind_of_call(grid, paused_chain, wallet_s
 
 @pytest.mark.parametrize("count", [1, 20])
 def test_batches_stay_within_their_gas_limit(grid, paused_chain, wallet_sender, open_sender, count):
-    """The gas limit from encode.py must suffice. For large batches it must not be much too high."""
+    """The gas limit from encode.py must suffice. For a large batch, it must not be too high."""
     operator = open_sender(paused_chain, paused_chain.operator)
     numbers = request_jobs(grid, 2 * count)
     running_numbers, refused_numbers = numbers[:count], numbers[count:]
@@ -141,7 +141,7 @@ def share_of_gas_limit(chain, tx_hash):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_crash_between_any_two_steps_sends_each_call_once(grid, wallet_sender, boundary):
+def test_each_call_is_sent_once_if_the_sender_crashes(grid, wallet_sender, boundary):
     numbers = claim_jobs(grid, 3)
     for number in numbers:
         wallet_sender.put_running(grid, number)
@@ -208,7 +208,7 @@ def test_dropped_transaction_is_sent_again(grid, paused_chain, wallet_sender):
     wallet_sender.put_running(grid, number)
     wallet_sender.tick()
     paused_chain.anvil.rpc("anvil_dropAllTransactions")
-    wallet_sender.clock.advance(11)
+    wallet_sender.clock.advance(11)  # longer than ``resend_after_s``
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL]
@@ -223,7 +223,7 @@ def test_stuck_transaction_is_replaced_with_higher_fees(grid, paused_chain, wall
     for _ in range(4):
         paused_chain.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(50 * 10**9))
         paused_chain.anvil.mine()
-        wallet_sender.clock.advance(23)
+        wallet_sender.clock.advance(23)  # two steps are longer than ``replace_after_s``
         wallet_sender.tick()
         states += wallet_sender.states()
 
@@ -380,7 +380,7 @@ def test_batches_use_at_most_half_the_gas_of_a_block(grid, paused_chain, wallet_
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL] * 6
-    assert len(wallet_sender.hashes()) == 2
+    assert len(wallet_sender.hashes()) == 2  # six calls need more than half the gas of a block
 
 
 def test_call_above_the_block_gas_limit_is_rejected_and_other_calls_are_sent(

@@ -134,7 +134,7 @@ def test_two_programs_with_one_wallet_lose_no_call(grid, wallet_sender, twin):
         wallet_sender.tick()
         twin.tick()
         grid.devnet.anvil.mine()
-        wallet_sender.clock.advance(11)
+        wallet_sender.clock.advance(11)  # longer than ``resend_after_s``
         twin.clock.advance(11)
     wallet_sender.finish()
     twin.finish()
@@ -151,7 +151,7 @@ def test_replacement_stored_before_a_crash_is_sent_after_the_crash(grid, wallet_
         # The first transaction pays too little for the next block, so the sender replaces it.
         grid.devnet.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(500 * 10**9))
         grid.devnet.anvil.mine()
-        wallet_sender.clock.advance(40)
+        wallet_sender.clock.advance(40)  # two steps are longer than ``replace_after_s``
         wallet_sender.crash_at = "transaction_stored"
         wallet_sender.tick()
     wallet_sender.crash_at = ""

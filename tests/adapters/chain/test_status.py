@@ -227,7 +227,7 @@ def block_count(log_filter):
 
 
 def test_event_search_is_split_for_a_limited_node(chain):
-    chain.anvil.rpc("anvil_mine", hex(640))
+    chain.anvil.rpc("anvil_mine", hex(640))  # more blocks than two searches can cover
     node = LimitedNode(chain.anvil.url)
     contracts = [chain.contracts.meta_scheduler, chain.contracts.jobs, chain.contracts.providers]
     head = RealGrid(chain).ledger.head()
@@ -240,7 +240,7 @@ def test_event_search_is_split_for_a_limited_node(chain):
     assert node.searches > 2
 
 
-def test_roles_are_incomplete_without_events(chain):
+def test_only_roles_of_given_accounts_are_found_without_events(chain):
     class NodeWithoutEvents(Node):
         def batch(self, requests):
             if has_method(requests, "eth_getLogs"):
@@ -256,4 +256,5 @@ def test_roles_are_incomplete_without_events(chain):
     assert state.first_block is None
     assert state.holds("MetaScheduler", Role.MATCHER, chain.operator.address)
     assert Severity.NOTE in {diagnostic.severity for diagnostic in check_contracts(state)}
+    # The grant needs no transaction, because the account already has the role.
     assert grant(state, wallet(NEW_OWNER).address, Role.MATCHER, chain.operator.address) == ()

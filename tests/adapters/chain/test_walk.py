@@ -100,7 +100,7 @@ def test_job_runs_once_and_is_settled_once_if_the_supervisor_dies(grid_services,
 
 
 def test_job_that_ran_while_the_supervisor_was_down_is_paid(grid_services, expected):
-    """Our contracts accept a start time in the past. DeepSquare 1.2 pays at most 15 minutes."""
+    """Our contracts accept a start time in the past. DeepSquare 1.2 pays 15 or 16 minutes."""
     number = grid_services.request()
     slurm_job_id = grid_services.submit(number)
     grid_services.slurm.start(slurm_job_id)

@@ -58,7 +58,7 @@ def test_existing_key_file_is_not_overwritten(tmp_path, password):
 
 
 def test_killed_write_leaves_no_partial_wallet(tmp_path, password):
-    """A program that finds a file creates no wallet, so a partial file would remain for ever."""
+    """A program that finds a key file creates no wallet, so a partial file would remain."""
     key = tmp_path / "key.json"
     program = f"""
 import os, signal
@@ -163,6 +163,7 @@ def test_missing_file_is_a_config_error(tmp_path, password):
 def test_key_is_not_printed(tmp_path, password):
     created = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=ITERATIONS)
 
+    # A part of the key in hexadecimal.
     assert "01" * 8 not in repr(created)
     assert "01" * 8 not in json.dumps((tmp_path / "key.json").read_text())
 
@@ -187,6 +188,7 @@ def test_signature_of_another_text_has_another_signer():
 @pytest.mark.parametrize(
     "signature",
     [
+        # Wrong lengths, and invalid values of r, s or v.
         b"",
         b"\0" * 64,
         b"\0" * 65,

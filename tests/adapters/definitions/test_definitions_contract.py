@@ -70,7 +70,7 @@ class TestScriptStore:
         put(scripts, owner=ALICE, ends_at=1)
 
         assert scripts.get("id").record == "text"
-        assert scripts.sweep(50) == 0
+        assert scripts.sweep(50) == 0  # the end is still 100, from the first call
 
     def test_ids_are_case_sensitive(self, scripts):
         put(scripts, "id", "small")
@@ -136,12 +136,12 @@ class TestScriptStore:
         assert scripts.sweep(10**9) == 0
 
         scripts.release([use(7)], ends_at=200)
-        scripts.release([use(7)], ends_at=900)
+        scripts.release([use(7)], ends_at=900)  # has no effect
 
         assert scripts.sweep(200) == 0
         assert scripts.sweep(201) == 1
 
-    def test_script_of_two_jobs_is_removed_after_both_releases(self, scripts):
+    def test_script_of_two_jobs_is_removed_after_the_second_release(self, scripts):
         put(scripts)
         scripts.use([use(7), use(8)])
 
@@ -222,7 +222,7 @@ class TestSealed:
         assert "key" in caught.value.hint
         database.close()
 
-    def test_record_with_the_new_key_of_another_instance_is_a_config_error(self, postgresql_url):
+    def test_new_record_is_a_config_error_in_an_instance_without_its_key(self, postgresql_url):
         old_instance = open_scripts(postgresql_url, KEY)
         new_instance = open_scripts(postgresql_url, OTHER_KEY, KEY)
         put(new_instance)
@@ -255,7 +255,7 @@ class TestSealed:
         for name in ("a", "b", "d"):
             put(scripts, name)
         # Make two records unreadable. Record c is encrypted with a key that the store later
-        # lacks. The id of record a is changed, but a record is decrypted together with its id.
+        # lacks. Record a gets another id, but a record can be decrypted only with its own id.
         lost_key = b"l" * 32
         scripts._seal = ScriptSeal((lost_key,))
         put(scripts, "c")

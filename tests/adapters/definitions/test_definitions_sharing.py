@@ -149,7 +149,7 @@ def test_hanging_transaction_blocks_another_instance_until_a_timeout(postgresql_
 
 
 def test_client_and_server_set_tcp_timeouts(postgresql_url):
-    """The server releases the locks of a dead client only after a timeout, by default two hours."""
+    """The server keeps the locks of a dead client until a timeout, by default for two hours."""
     scripts = open_scripts(f"{postgresql_url}&keepalives_idle=7", KEY)
     query = text(
         "SELECT name, source FROM pg_settings"

@@ -46,7 +46,7 @@ def files(tmp_path):
 @pytest.fixture
 def reopen_logs(tmp_path, files):
     """Return a function that closes the logs, and opens them again as a restarted process does."""
-    reopened_logs = []
+    reopened_logs = []  # only the last one is open
 
     def reopen():
         current = reopened_logs[-1] if reopened_logs else files
@@ -178,7 +178,7 @@ class TestEncryption:
         original = sealed_file.read_bytes()
         for position in range(len(original)):
             altered_content = bytearray(original)
-            altered_content[position] ^= 1 << position % 8
+            altered_content[position] ^= 1 << position % 8  # bit 0 of byte 0, bit 1 of byte 1
             sealed_file.write_bytes(altered_content)
 
             try:
@@ -246,6 +246,7 @@ class TestFiles:
     def test_long_log_is_read_in_parts(self, files):
         files._limits = Limits()
         for number in range(25):
+            # The digits of the number, repeated 50,000 times.
             files.append(LOG, chunk(b"%d" % number * 50_000))
         files.append(LOG, chunk(b"x" * 3_000_000))
 

@@ -190,7 +190,7 @@ class TestPump:
             ([b"no end"], [b"no end"]),
         ],
     )
-    def test_lines_are_stored_complete(self, pumping, chunks, lines):
+    def test_output_is_stored_in_whole_lines(self, pumping, chunks, lines):
         out_writer, _, _, end = pumping
         for chunk in chunks:
             os.write(out_writer, chunk)

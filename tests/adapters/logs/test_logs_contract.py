@@ -143,6 +143,7 @@ class TestSweep:
         return log
 
     def test_sweep_deletes_old_logs(self, files, tmp_path):
+        # The default limit is 30 days.
         old_log = self.write(files, tmp_path, "old", age_s=31 * 24 * 3600)
         self.write(files, tmp_path, "new", age_s=29 * 24 * 3600)
 
@@ -152,6 +153,7 @@ class TestSweep:
         assert lines(files, old_log) == [b"a new log"]
 
     def test_sweep_deletes_the_oldest_logs_of_an_owner_above_the_size_limit(self, files, tmp_path):
+        # Log c is the newest and log a is the oldest.
         for age_s, name in enumerate(("c", "b", "a")):
             self.write(files, tmp_path, name, age_s=age_s)
         self.write(files, tmp_path, "d", age_s=100, owner=OTHER)

@@ -111,7 +111,7 @@ class TestSlowModules:
     def test_workflows_without_modules_are_served_while_modules_are_fetched(
         self, server_tls, ca, release_modules
     ):
-        """Each fetch blocks a thread. Without a limit, 40 fetches would block all threads."""
+        """Each fetch blocks a thread. A limit on the fetches keeps threads free."""
         clock = FakeClock()
         modules = GitModules(("git.x",), clock=clock)
         service = new_service(MemoryScripts(), OneJobLedger(), clock, key=KEY, modules=modules)

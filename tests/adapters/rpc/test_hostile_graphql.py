@@ -33,7 +33,7 @@ SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"
 VALIDATE = "mutation Validate($module: Module!) { validate(module: $module) }"
 REQUEST_COUNT = 3000
 MAX_CPU_S = 2  # per request; most requests need 2 ms
-MAX_CHARS = 3000  # the size of a valid workflow, because larger workflows only take longer
+MAX_CHARS = 3000  # of a valid workflow; larger ones would only make the test slower
 MAX_ANSWER_BYTES = 600_000  # an answer repeats unknown names, which can be as long as a request
 QUERY_FRAGMENTS = [
     "{",

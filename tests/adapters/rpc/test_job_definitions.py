@@ -312,7 +312,7 @@ class TestOtherClients:
             ({"customer_address": b""}, "INVALID_ARGUMENT"),
             ({"job_id": ""}, "INVALID_ARGUMENT"),
             ({"job_id": "0x" + "zz" * 32}, "INVALID_ARGUMENT"),
-            ({"job_id": "0x" + "ff" * 32}, "INTERNAL"),
+            ({"job_id": "0x" + "ff" * 32}, "INTERNAL"),  # unknown; the chain may have it soon
             ({"batch_location_hash": ""}, "NOT_FOUND"),
             ({"batch_location_hash": "../../etc/passwd"}, "NOT_FOUND"),
         ],

@@ -89,19 +89,19 @@ class TestWriter:
             (Stream.STDOUT, (b"one",)), (Stream.STDERR, (b"two",)), (Stream.STDOUT, (b"three",)),
         ]  # fmt: skip
 
-    def test_unreachable_logger_loses_no_output(self, access_file):
+    def test_no_output_is_lost_if_the_logger_is_unreachable(self, access_file):
         data = b"line\n" * 10_000
 
         out = self.run(access_file(address="localhost:1"), data)
 
         assert out == data + b"gridstead: 10000 lines did not reach the logger\n"
 
-    def test_refusal_by_the_logger_loses_no_output(self, access_file):
+    def test_no_output_is_lost_if_the_logger_refuses_the_token(self, access_file):
         out = self.run(access_file(token="wrong"), b"line\n")
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
 
-    def test_missing_logger_address_loses_no_output(self, access_file):
+    def test_no_output_is_lost_if_the_logger_has_no_address(self, access_file):
         out = self.run(access_file(address=""), b"line\n")
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"

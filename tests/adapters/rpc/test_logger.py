@@ -126,7 +126,7 @@ class TestLines:
         client.write(access, [line(b"x" * 500)])
 
         with pytest.raises(LogDamaged):
-            next(read(after=200))
+            next(read(after=200))  # the chunk has more than 500 bytes
 
     def test_names_lists_the_owners_logs(self, client, access, owner, clock):
         client.write(access, [line(b"x")])
@@ -169,7 +169,7 @@ class TestOldClients:
         assert (first.data, first.timestamp) == (b"one", 7)
         assert (second.data, second.timestamp) == (b"two", 7)
 
-    def test_each_response_has_one_line_and_can_be_resumed_from(
+    def test_each_response_has_one_line_after_which_a_reader_can_resume(
         self, stub, client, access, owner, clock, responses
     ):
         client.write(access, [line(b"one\ntwo"), line(b"three")])
@@ -184,7 +184,7 @@ class TestOldClients:
                 after=response.resume,
                 until_now=True,
             )
-            # The logger resumes at the start of a chunk. The reader skips the lines that it has.
+            # The logger resumes at the start of a chunk. The reader skips the lines that it knows.
             return [
                 later_line.data
                 for later_line in stub.Read(request)

@@ -67,7 +67,7 @@ class TestPeerLimit:
         with pytest.raises(TooMuch) as caught:
             limit.take(RemoteCaller("a"), 4)
 
-        assert caught.value.hint == "Try again in 2 s."
+        assert caught.value.hint == "Try again in 2 s."  # 4 calls at 2 calls per second
         assert "calls are limited" in str(caught.value)
 
     def test_number_of_remembered_callers_is_limited(self, limit, monkeypatch):
@@ -140,5 +140,5 @@ def test_caller_has_one_limit_with_and_without_a_known_proxy(now):
     limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
 
     with pytest.raises(TooMuch):
-        # The first caller now calls directly, without the proxy. The limit knows this caller.
+        # The first caller, which has used its burst, now calls without the proxy.
         limit.take(RemoteCaller("198.51.100.7"))

@@ -20,7 +20,7 @@ def logs():
     previous_filters = [list(logger.filters) for logger in loggers]
     configuration = structlog.get_config()
     set_up("info")
-    # A cached logger would keep this configuration in later tests.
+    # Turn the cache off: a cached logger would keep this configuration in later tests.
     structlog.configure(**structlog.get_config() | {"cache_logger_on_first_use": False})
     yield
     structlog.configure(**configuration)

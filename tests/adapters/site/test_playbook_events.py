@@ -96,8 +96,8 @@ def test_long_diff_is_truncated():
     diff_lines = difference({"before": "", "after": "x\n" * 1000}).splitlines()
 
     assert len(diff_lines) == 201
-    # The diff has 1003 lines: 3 header lines and 1000 added lines. 200 lines are kept, and the last
-    # line says how many are not: 803.
+    # The diff has 1003 lines: 3 header lines and 1000 added lines. 200 lines are kept. The last
+    # line says how many lines were removed: 803.
     assert "803" in diff_lines[-1]
 
 

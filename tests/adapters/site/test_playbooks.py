@@ -153,7 +153,7 @@ def test_effects_include_handlers_that_are_skipped_because_of_check_mode(checkou
     finished_events = [event for event in run.events if isinstance(event, HostFinished)]
     handlers = [event.task.name for event in finished_events if event.task.is_handler]
     assert handlers == ["Restart x", "Restart z", "Remount y"]
-    # Restart z is also skipped outside check mode.
+    # Restart z is no effect, because it is also skipped outside check mode.
     assert [str(effect) for effect in effects(run.events)] == ["restart x", "remount y"]
 
 

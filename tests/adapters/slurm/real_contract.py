@@ -30,9 +30,10 @@ def test_a_submission_that_exceeds_the_cluster_is_rejected(cluster):
 
 @pytest.mark.parametrize(
     "change",
+    # 64030 is the uid of SlurmUser.
     [{"uid": 0}, {"uid": 64030}, {"gid": 0}, {"address": "root"}, {"address": f"0x{'e' * 40}"}],
 )
-def test_a_submission_as_another_user_is_refused(cluster, change):
+def test_a_submission_with_a_changed_user_is_refused(cluster, change):
     submission = cluster.new_submission(user=replace(cluster.user, **change))
 
     with pytest.raises(GridsteadError):

@@ -83,7 +83,7 @@ class AgentConnection:
         self.channels = []
 
     def client(self, certificate=None):
-        """Return a client that uses ``certificate``, or one that has no certificate."""
+        """Return a client with this certificate, or by default without a certificate."""
         peer = GrpcPeer(
             address=f"localhost:{self.server.port}",
             ca=self.authority.certificate,
@@ -180,7 +180,7 @@ def test_malformed_job_key_is_refused(connection, job_key):
 
 
 @pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_name, "--help"]])
-def test_accounting_query_for_names_that_are_not_names_of_grid_jobs_is_refused(connection, names):
+def test_accounting_query_is_refused_if_a_name_is_not_that_of_a_grid_job(connection, names):
     client = connection.supervisor()
 
     with pytest.raises(grpc.RpcError) as error:

@@ -113,7 +113,7 @@ def test_a_directory_of_another_user_counts_as_missing(accounts, storage, user):
 
     messages = accounts.missing_directories(other_user)
 
-    assert len(messages) == 3
+    assert len(messages) == 3  # the home and two caches
     for message in messages:
         assert f"belongs to uid {user.uid}" in message
 

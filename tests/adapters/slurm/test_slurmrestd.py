@@ -272,6 +272,7 @@ def test_a_missing_socket_raises_scheduler_unavailable(tmp_path, setup):
 
 
 def test_cancel_and_extend_ignore_ended_and_unknown_jobs(setup):
+    # 2017: the job id is unknown. 2021: the job has ended.
     setup.prepare((500, errors(2017)), (500, errors(2021)), (200, {"errors": []}))
 
     setup.rest.cancel(7)

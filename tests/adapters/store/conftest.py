@@ -22,7 +22,7 @@ class MemoryStore:
         self._cursors = {}
 
     def cursor(self, name):
-        """Return the stored position of the reader of the chain with this name."""
+        """Return the stored position up to which the reader ``name`` has read the chain."""
         return self._cursors.setdefault(name, MemoryCursor())
 
     def restart(self):
@@ -46,7 +46,7 @@ class SqlStore:
         self.outbox = SqlOutbox(self.database, self.clock)
 
     def cursor(self, name):
-        """Return the stored position of the reader of the chain with this name."""
+        """Return the stored position up to which the reader ``name`` has read the chain."""
         return SqlCursor(self.database, name)
 
     def restart(self):

@@ -242,7 +242,7 @@ def test_queries_for_open_rows_use_the_partial_indexes(tmp_path):
                 plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", parameters)
                 plans.append(plan.all())
     database.close()
-    assert len(plans) == 6
+    assert len(plans) == 6  # the number of SELECT and UPDATE statements of the calls above
     # The names of the partial indexes contain "_open".
     for plan in plans:
         assert all("_open" in step.detail for step in plan)
@@ -294,7 +294,7 @@ def test_old_open_rows_do_not_prevent_the_deletion_of_closed_rows(url, monkeypat
     final = [EntryChange(entry_id=entry.id, state=SendState.FINAL) for entry in recent_entries]
     outbox.record("account", changes=final, withdrawn=[], closed=[3, 4, 5])
     clock.advance(RETENTION_S + 1)
-    for _ in range(2):
+    for _ in range(2):  # each call deletes at most ``_ROWS_PER_SWEEP`` rows
         outbox.record("account", changes=[], withdrawn=[], closed=[])
 
     assert [entry.key for entry in outbox.entries()] == ["0", "1", "2"]

@@ -10,6 +10,8 @@ from tests.adapters.store.rows import ACCOUNT, REGISTER, SETTLE, transaction
 from gridstead.domain.transactions.calls import ClaimCancelling, ClaimJobs, ClaimTopUp
 from gridstead.domain.transactions.outbox import EntryChange, SendState
 
+# In calls of ``transaction``, the first argument is the nonce. The other positional arguments are
+# the ids of outbox entries.
 ACCOUNT_ON_NEW_CHAIN = "0x" + "01" * 32 + "/0x" + "cd" * 20
 
 

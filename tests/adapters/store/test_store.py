@@ -156,7 +156,7 @@ def test_volatile_cursor_behaves_like_a_stored_cursor():
         cursor.save(block(number))
     assert cursor.history() == tuple(map(block, range(70, 6, -1)))
 
-    cursor.save(block(69, fork="b"))
+    cursor.save(block(69, fork="b"))  # replaces blocks 69 and 70
 
     assert cursor.load() == block(69, fork="b")
     assert cursor.history()[1] == block(68)

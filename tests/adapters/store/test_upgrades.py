@@ -56,6 +56,7 @@ def test_states_of_calls_are_read(store):
 
 
 def test_transactions_are_read(store):
+    # The store also contains the transaction with nonce 8, which is closed.
     entry_ids = (1, 2)
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(7, *entry_ids),)
 
