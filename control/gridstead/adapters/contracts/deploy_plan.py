@@ -156,8 +156,8 @@ class _Planner:
 
         The creator of JobRepository is its admin from the start, and MetaScheduler may write to it.
         If any other account was ever granted a role, JobRepository is not sealed. The seal would
-        make the access of another writer permanent. Another admin could still change JobRepository
-        after the seal.
+        make the access of another writer permanent. Another admin could still grant roles after the
+        seal.
         """
         if SEALABLE not in self._survey.known:
             return True
