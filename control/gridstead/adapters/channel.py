@@ -12,8 +12,8 @@ from gridstead.errors import ConfigError
 
 _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # The minimum is also the timeout of a connection attempt. A TLS handshake over a long distance
-    # is slow.
+    # gRPC also uses the minimum as the timeout of a connection attempt. The timeout is 2 seconds,
+    # because a TLS handshake over a long distance is slow.
     ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 2000),
     ("grpc.enable_http_proxy", 0),

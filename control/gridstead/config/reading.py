@@ -72,7 +72,8 @@ def without_secret(address: str) -> str:
         port = parts.port
     except ValueError:
         return HIDDEN_VALUE
-    # A slash in the password ends the host part early, so urlsplit() does not find the user.
+    # urlsplit() does not find a user name if the password contains a slash, which ends the host
+    # part. So any "@" in the URL counts as a user name with a password.
     if not parts.scheme or not parts.hostname or "@" in address:
         return HIDDEN_VALUE
     origin = f"{parts.scheme}://{parts.hostname}"

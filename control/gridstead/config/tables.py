@@ -40,7 +40,9 @@ class Chain(Settings):
     confirmations: Annotated[
         PositiveInt,
         Field(
-            le=64,  # A node that prunes retains 128 blocks, and final values must be readable.
+            # A node that prunes retains the state of the last 128 blocks. The state of the newest
+            # final block must be readable.
+            le=64,
             description="Number of blocks after which a block is final.",
             examples=[6],
         ),

@@ -2,8 +2,8 @@
 """The HTTPS server of the meta-scheduler's queue view.
 
 ``/`` returns the matched and running jobs, for DeepSquare's clients. ``/pending`` returns the
-pending jobs with the reasons why they wait. Both return a JSON object whose keys are job numbers:
-0x and 64 hexadecimal digits.
+pending jobs with the reasons why they wait. Both paths return a JSON object whose keys are job
+numbers: 0x and 64 hexadecimal digits.
 """
 
 from __future__ import annotations

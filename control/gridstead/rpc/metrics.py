@@ -26,7 +26,7 @@ class Gauge:
     """A gauge whose value is read at each scrape.
 
     Attributes:
-        description: A full sentence.
+        description: The description in the metrics, a full sentence.
         values: Returns the value. If the gauge has a label, returns a mapping from each value of
             the label to a value of the gauge.
         label: Name of the label; empty for a single value.

@@ -36,8 +36,8 @@ class PeerLimit:
     """A token bucket for each caller.
 
     Args:
-        per_s: Rate at which a bucket is refilled.
-        burst: Size of a bucket.
+        per_s: Number of tokens that are added to a bucket per second.
+        burst: Maximum number of tokens in a bucket.
         subject: What is limited, for the error message, such as ``calls``.
         proxies: Networks of trusted proxies.
         now: A monotonic clock, seconds.
@@ -74,6 +74,7 @@ class PeerLimit:
             if len(self._buckets) > MAX_PEERS:
                 self._buckets.popitem(last=False)
         if not is_allowed:
+            # If the amount is larger than a bucket, the hint is the time until the bucket is full.
             wait_s = (min(amount, self._burst) - tokens) / self._per_s
             raise TooMuch(
                 "too many requests",
@@ -85,7 +86,8 @@ class PeerLimit:
 def caller_host(caller: RemoteCaller, proxies: Iterable[Network]) -> str:
     """Return the address of the caller.
 
-    This is the last X-Forwarded-For address if the peer is a trusted proxy, else the peer itself.
+    If the peer is a trusted proxy, the caller is the last address in X-Forwarded-For. If not, the
+    peer is the caller.
     """
     if not is_in(caller.host, proxies):
         return caller.host
@@ -125,7 +127,7 @@ def grpc_caller(peer: str, metadata: Iterable[tuple[str, str | bytes]]) -> Remot
 
     Args:
         peer: The peer as gRPC writes it: ``ipv4:1.2.3.4:5`` or ``ipv6:%5B::1%5D:5``.
-        metadata: The metadata of the call.
+        metadata: The metadata of the call, which may contain X-Forwarded-For.
     """
     _, _, address = unquote(peer).partition(":")
     forwarded = []

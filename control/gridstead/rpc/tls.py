@@ -21,7 +21,7 @@ from gridstead.errors import ConfigError
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.so_reuseport", 0),  # a second server on the same port must fail
+    ("grpc.so_reuseport", 0),  # so that a second server cannot bind the same port
     # Clients of the grid ping idle streams every 10 s.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -46,7 +46,7 @@ class TlsFiles:
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     """Return credentials for a listening port.
 
-    With a client CA, the handshake fails without a client certificate.
+    If there is a client CA, the handshake fails for clients without a certificate.
 
     Raises:
         ConfigError: If a file cannot be read.
@@ -65,7 +65,7 @@ class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no 
     """Refuses calls of clients whose common name is not on a list.
 
     Args:
-        names: The common names that may call.
+        names: The common names of the clients that may call.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ from gridstead.wiring.loop import Tick
 MIB = 1024 * 1024
 DAY_S = 24 * 3600
 SWEEP_S = 600.0
-MAX_FILES = 8192  # files are gRPC streams, connections of browsers and log files
+MAX_FILES = 8192  # open files: gRPC streams, connections of browsers, log files
 
 
 def run(settings: LoggerSettings) -> None:

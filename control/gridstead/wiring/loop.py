@@ -6,7 +6,7 @@ Rule 2: any other exception is a bug and ends the process. systemd restarts the 
 continues from its stored state.
 Rule 3: two calls of the same tick never run at the same time.
 Rule 4: if the wall clock is set back, all ticks become due at once. The scheduler uses the wall
-clock, and would otherwise call no tick until the clock reaches the old time again.
+clock, and must not wait until the clock reaches the old time again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from gridstead.errors import GridsteadError
 log = structlog.get_logger()
 
 FAILPOINT = "GRIDSTEAD_FAILPOINT"
-# A dependency of eth-account raises Python's limit to 100,000 when it is imported. Deeply nested
-# input would then overflow the stack of the process instead of raising an error.
+# A dependency of eth-account raises Python's limit to 100,000 when it is imported. Services set the
+# limit again, so that deeply nested input raises an error and does not overflow the stack.
 RECURSION_LIMIT = 1000
 CLOCK_CHECK_S = 1.0
 CLOCK_STEP_S = 0.5  # Smaller steps of the clock are ignored: they hardly delay a tick.
@@ -44,7 +44,7 @@ class Tick:
 
     Attributes:
         name: The name in log events.
-        function: The function.
+        function: Does the work of one tick.
         interval_s: The time between two calls, seconds.
     """
 
@@ -62,7 +62,7 @@ def run(
     """Run the ticks until SIGTERM or SIGINT, then call the close functions, the last one first.
 
     Args:
-        ticks: The ticks.
+        ticks: The functions to call, with their intervals.
         interrupt: Called before the shutdown, which waits for running ticks. It should make a long
             tick end soon.
         close: Functions that are called after the last tick has ended.
@@ -82,6 +82,7 @@ def run(
         clock.check()
     notify_systemd("STOPPING=1")
     interrupt()
+    # After a bug, the process ends without waiting for running ticks.
     scheduler.shutdown(wait=not stopper.bugs)
     for close_function in reversed(close):
         close_function()

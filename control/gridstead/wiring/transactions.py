@@ -26,7 +26,7 @@ def open_outbox(
     confirmations: int,
     failpoint: Callable[[str], None],
 ) -> tuple[SqlOutbox, Sender]:
-    """Return the outbox of a wallet in a database, and its only sender."""
+    """Return the outbox of a wallet in a database, and the sender of its calls."""
     outbox = SqlOutbox(database, clock)
     ports = SenderPorts(
         clock=clock,

@@ -178,8 +178,8 @@ def text(data: bytes) -> str:
 
 
 def _as_bytes(abi_type: str) -> str:
-    # Both types have the same encoding, but the decoder refuses the whole answer if a string in it
-    # is not UTF-8.
+    # The types string and bytes have the same encoding. Strings are decoded as bytes, because the
+    # decoder refuses a whole answer if a string in it is not UTF-8.
     return abi_type.replace("string", "bytes")
 
 

@@ -106,7 +106,8 @@ class ViewCall(Generic[T]):
 def ask(node: Node, views: Sequence[ViewCall[T]], *, at_block: Block) -> list[T]:
     """Return the results of views at a block, in the order of ``views``.
 
-    Call this function only with views that never revert at a block that the node has.
+    Call this function only with views that never revert. A revert therefore counts as a failure of
+    the node.
 
     Raises:
         ChainUnavailable: If a view reverts, the node does not answer, or the block is no longer in

@@ -106,9 +106,9 @@ class Customer:
     """Calls the contracts' functions with one wallet. Amounts of credits are in wei.
 
     Args:
-        node: The chain.
-        contracts: The grid.
-        wallet: The caller.
+        node: A node of the chain.
+        contracts: The contracts of the grid.
+        wallet: The wallet of the caller.
         first_block: The first block that is searched for events.
     """
 

@@ -52,7 +52,8 @@ _FIELDS: EventFields = {
         {"addr": "provider"},
     ),
 }
-# The published event of a claim, and the event of a claim that only our contracts emit.
+# _CLAIMS has the published event of a claim, and _OWN_CLAIMS the event of a claim that only our
+# contracts emit.
 _CLAIMS: EventFields = {
     ("MetaScheduler", "ClaimJobEvent"): _FIELDS["MetaScheduler", "ClaimJobEvent"]
 }
@@ -69,9 +70,9 @@ class EventReader:
 
     Args:
         contracts: The contracts of the grid.
-        claims_of: The address of a provider, to read the claims of this provider and no other
-            events. On plain DeepSquare the claims of all providers are then read, because they
-            cannot be searched by provider. Empty to read all events.
+        claims_of: Empty to read all events. The address of a provider to read only the claims of
+            this provider. On plain DeepSquare, claims cannot be searched by provider, so the claims
+            of all providers are read instead.
     """
 
     def __init__(self, contracts: Contracts, *, claims_of: str = "") -> None:

@@ -133,6 +133,7 @@ def _translate(
         elif before is JobState.RUNNING and cost:
             yield _history_event("JobSettled", log, times, {"status": after, "cost": cost})
         else:
+            # The job has no cost, so the customer gets the whole escrow back.
             yield _history_event("JobRefunded", log, times, {"status": after, "amount": escrow})
 
 

@@ -23,7 +23,7 @@ class JobRepository(Contract):
         super().__init__("JobRepository", address)
 
     def get(self, number: int) -> ViewCall[ChainJobRecord]:
-        """Return a call for a job."""
+        """Return a call for the record of a job."""
         return self.view(ChainJobRecord.of, "get", to_bytes32(number))
 
     def by_customer(self, customer: str) -> ViewCall[tuple[int, ...]]:
@@ -31,7 +31,7 @@ class JobRepository(Contract):
         return self.view(_numbers, "getByCustomer", customer)
 
     def get_many(self, numbers: Iterable[int]) -> ViewCall[tuple[ChainJobRecord, ...]]:
-        """Return a call for several jobs; ours only."""
+        """Return a call for the records of several jobs; ours only."""
         return self.view(_records, "getMany", list(map(to_bytes32, numbers)))
 
     def prices_of_many(self, numbers: Iterable[int]) -> ViewCall[tuple[int, ...]]:

@@ -31,11 +31,10 @@ class ChainLedger:
     """Implements port ``Ledger`` with the contracts of a grid.
 
     Args:
-        node: The chain.
-        contracts: The grid.
-        claims_of: The address of a provider, to read the claims of this provider as the only
-            events. On plain DeepSquare the claims of all providers are then read. Empty to read all
-            events.
+        node: A node of the chain.
+        contracts: The contracts of the grid.
+        claims_of: Empty to read all events. The address of a provider to read only the claims of
+            this provider. On plain DeepSquare, the claims of all providers are read instead.
     """
 
     def __init__(self, node: Node, contracts: Contracts, *, claims_of: str = "") -> None:
@@ -83,8 +82,8 @@ class ChainLedger:
         if self._contracts.has_batches:
             claimable, cancelling, top_up = ask(self._node, views, at_block=at_block)
         else:
-            # On plain DeepSquare a claim reverts if all entries are stale, and the claim would be
-            # repeated forever.
+            # On plain DeepSquare, a claim reverts if all entries of the queue are stale. The size
+            # is then set to 0, so that the claim is not repeated forever.
             views.append(queues.has_claimable(provider))
             claimable, cancelling, top_up, has_claimable = ask(self._node, views, at_block=at_block)
             if not has_claimable:
@@ -92,7 +91,10 @@ class ChainLedger:
         return QueueSizes(claimable=claimable, cancelling=cancelling, top_up=top_up)
 
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> dict[str, Provider]:
-        """Return providers by address: each approved record, or else the waiting record."""
+        """Return providers by address.
+
+        If a provider has no approved record, its record that waits for approval is returned.
+        """
         requested_addresses = sorted(set(addresses))
         records = self._provider_records(requested_addresses, at_block)
         providers: dict[str, Provider] = {}
@@ -129,7 +131,7 @@ class ChainLedger:
     def _provider_records(
         self, addresses: Sequence[str], at_block: Block
     ) -> list[tuple[Provider | None, Provider | None]]:
-        """Return for each address the approved record and the waiting record, None if absent."""
+        """Return the approved and the waiting record of each address. A missing record is None."""
         manager, count = self._contracts.providers, len(addresses)
         record_views = [*map(manager.active, addresses), *map(manager.waiting, addresses)]
         records = ask(self._node, record_views, at_block=at_block)
@@ -217,8 +219,9 @@ class ChainLedger:
 def _current_price(job: ChainJobRecord, provider: Provider | None) -> int:
     """Return the price per minute of a job at its provider's current prices, wei.
 
-    The prices of a removed provider are unknown. Then the returned price is higher than the escrow,
-    so that the escrow pays for no time. A price of 0 would give the job unlimited time.
+    The prices of a removed provider are unknown. For an unsettled job of this provider, the
+    returned price is higher than the escrow, so that the escrow pays for no time. The price is not
+    0, because the escrow would then pay for an unlimited time.
     """
     if not job.provider:
         return 0

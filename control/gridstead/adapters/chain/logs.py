@@ -2,9 +2,9 @@
 """Reads the log entries of a range of blocks.
 
 An endpoint may have several nodes. If a node lags, it answers a request for a range as if the
-missing blocks were empty. So the newest blocks of a range are requested one by one, by hash, which
-only a node with the block can answer. The older blocks are requested as ranges, each together with
-its last block.
+missing blocks were empty. So each of the newest blocks is requested by its hash, because a node
+without the block answers this request with an error. The older blocks are requested as ranges. The
+last block of each range is requested too, and an error is raised if the node does not have it.
 
 The nodes may also be on different forks. So the newest block must be the one that the caller
 specifies, and each older block must be the parent of the next block.
@@ -30,7 +30,7 @@ def read_logs(node: Node, log_filter: Mapping[str, Any], *, first: int, end: Blo
     """Return the log entries from a height to a block, both included, in chain order.
 
     Args:
-        node: The chain.
+        node: A node of the chain.
         log_filter: Addresses and topics, as parameters of eth_getLogs.
         first: The height of the first block.
         end: The last block. All entries are on its fork.
@@ -54,7 +54,7 @@ def _position(log: Log) -> tuple[int, int]:
 
 
 def _read_blocks(node: Node, first: int, end: Block) -> list[dict[str, Any]]:
-    """Return the blocks from a height to a block, both included. Each is the next one's parent."""
+    """Return the blocks from a height to a block, both included. Each is the parent of the next."""
     heights = range(first, end.number + 1)
     requests: list[Request] = [("eth_getBlockByNumber", [hex(height), False]) for height in heights]
     blocks = list(_checked_answers(node, requests))

@@ -111,7 +111,7 @@ class MetaSchedulerContract(Contract):
     def provider_set_job_status(
         self, number: int, state: JobState, *, minutes: int = 0, error: str = "", exit_code: int = 0
     ) -> Payload:
-        """Report that a job runs from now on, or that it has ended after whole minutes."""
+        """Report that a job has just started, or that it ended after a number of minutes."""
         return self.call(
             "providerSetJobStatus", to_bytes32(number), state, minutes, error, exit_code
         )
@@ -123,15 +123,15 @@ class MetaSchedulerContract(Contract):
         return self.call("metaScheduleMany", list(matches), gas=gas)
 
     def claim_jobs(self, limit: int) -> Payload:
-        """Claim at most this many jobs. If no job waits, the call succeeds."""
+        """Claim up to ``limit`` jobs. If no job waits, the call succeeds."""
         return self.call("claimJobs", limit)
 
     def claim_cancellations(self, limit: int) -> Payload:
-        """Remove at most this many cancellations. If no cancellation waits, the call succeeds."""
+        """Remove up to ``limit`` cancellations. If no cancellation waits, the call succeeds."""
         return self.call("claimCancellations", limit)
 
     def claim_top_ups(self, limit: int) -> Payload:
-        """Remove at most this many top-ups. If no top-up waits, the call succeeds."""
+        """Remove up to ``limit`` top-ups. If no top-up waits, the call succeeds."""
         return self.call("claimTopUps", limit)
 
     def refuse_many(self, numbers: Iterable[int], *, gas: int | None = None) -> Payload:

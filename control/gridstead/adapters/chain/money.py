@@ -44,7 +44,7 @@ class CreditPermit:
 
 
 class Credit(Contract):
-    """The token: ERC-20."""
+    """The grid's ERC-20 token."""
 
     __slots__ = ()
 
@@ -133,9 +133,9 @@ class Constants(Contract):
         return self.view(int, "startTimeout")
 
     def settle_grace_s(self) -> ViewCall[int]:
-        """Return a call for the seconds to settle a job after its paid time or its cancellation.
+        """Return a call for the seconds within which a provider must settle a job.
 
-        Ours only.
+        They begin at the end of the paid time or at the cancellation of the job. Ours only.
         """
         return self.view(int, "settleGrace")
 

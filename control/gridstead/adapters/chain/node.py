@@ -20,8 +20,8 @@ from gridstead.errors import ChainUnavailable
 
 REQUESTS_PER_BATCH = 100
 TIMEOUT_S = 20.0
-# Nodes report a revert with messages that contain one of these texts, after a conversion to lower
-# case and without spaces.
+# A message of a node reports a revert if it contains one of these texts. The message is first
+# converted to lower case, and its spaces are removed.
 _REVERT_FRAGMENTS = ("revert", "outofgas", "gasrequiredexceeds")
 
 
@@ -41,7 +41,7 @@ class RpcError:
 
     @property
     def is_revert(self) -> bool:
-        """Whether the contract reverted the call. Otherwise the node itself has failed."""
+        """Whether the contract reverted the call. If not, the node itself has failed."""
         message = self.message.lower().replace(" ", "")
         return bool(self.data) or any(fragment in message for fragment in _REVERT_FRAGMENTS)
 
@@ -167,7 +167,7 @@ def unavailable(error: RpcError, request: str) -> ChainUnavailable:
 
     Args:
         error: The node's answer.
-        request: What was requested, for the message.
+        request: The name of the request, which the message contains.
     """
     return ChainUnavailable(
         f"could not get an answer to {request}", detail=f'{error.code}: "{error.message}"'
@@ -188,7 +188,7 @@ def _result(answer: dict[str, Any]) -> Any:  # noqa: ANN401
     if error is None:
         return answer.get("result")
     data = error.get("data")
-    if isinstance(data, dict):
+    if isinstance(data, dict):  # some nodes put the revert data one level deeper
         data = data.get("data")
     has_data = isinstance(data, str) and data.startswith("0x") and data != "0x"
     return RpcError(

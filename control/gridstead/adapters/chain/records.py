@@ -64,7 +64,7 @@ class ChainJobRecord:
         """Return the job.
 
         Args:
-            job_id: The id of the job with this number.
+            job_id: The id of the job that has the record's number.
             price_per_min: The price of one minute of the whole job in wei, which is not in the
                 struct.
         """

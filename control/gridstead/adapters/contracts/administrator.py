@@ -35,7 +35,7 @@ class SentStep:
     """A step of a plan, after the transaction of the step was mined.
 
     Attributes:
-        step: The step.
+        step: The planned transaction.
         hash: The hash of the transaction.
         block: The height of the block that contains the transaction.
         gas: The gas that the transaction used.
@@ -61,11 +61,11 @@ class Administrator:
     """A wallet that administers a set of contracts.
 
     Args:
-        node: The chain.
-        inspector: Reads the set.
+        node: A node of the chain.
+        inspector: Reads the state of the set.
         wallet: Sends the transactions.
-        report: Called with a line of text for each transaction.
-        first_block: The first block of the set, if it is known.
+        report: Called with a line of text before and after each transaction.
+        first_block: The block in which the deployment of the set began. None if it is unknown.
     """
 
     def __init__(

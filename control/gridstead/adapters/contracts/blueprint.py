@@ -15,8 +15,8 @@ from gridstead.domain.jobs.job import Block
 
 SUPPLY = "supply"
 RENUNCIATION = "renounceRole"
-# The sender of a simulated constructor call. With the zero address the call would fail, because
-# Credit mints to its creator.
+# The sender of a simulated constructor call. It is not the zero address, because Credit mints to
+# its creator, and a mint to the zero address fails.
 ANY_SENDER = "0x" + "11" * 20
 
 # The contracts in the order of their creation, with their constructor arguments. An argument is the
@@ -103,7 +103,7 @@ def code_of_release(
 
 
 def address_of(sender: str, nonce: int) -> str:
-    """Return the address of the contract that this transaction of the sender creates, lower case.
+    """Return the address of the contract that a sender creates with this nonce, lower case.
 
     Source: Ethereum yellow paper, part 7: the last 20 bytes of keccak(RLP([sender, nonce])).
     """
@@ -115,6 +115,8 @@ def address_of(sender: str, nonce: int) -> str:
 
 
 def _rlp_of_nonce(nonce: int) -> bytes:
+    # A number from 1 to 127 is encoded as this byte. Any other number is encoded as 0x80 plus its
+    # length, and then its bytes. The number 0 has no bytes.
     digits = nonce.to_bytes((nonce.bit_length() + 7) // 8)
     if 0 < nonce < 0x80:
         return digits

@@ -36,7 +36,8 @@ from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 # Assumed gas of a call of a contract that does not exist yet. A node cannot estimate this gas. The
 # grant of a role uses less gas.
 WIRING_GAS = 100_000
-# After this many consecutive failed steps, another program probably uses the wallet.
+# A run gives up after this number of consecutive failed steps, because another program probably
+# uses the wallet.
 ATTEMPTS = 10
 TIMEOUT_S = 300.0
 
@@ -45,7 +46,7 @@ class Deployment:
     """The deployment of one grid's contracts.
 
     Args:
-        node: The chain.
+        node: A node of the chain.
         admin: The wallet that pays, and that owns the contracts afterwards.
         path: The deployment file.
         report: Called with a line when a transaction is sent and when it is mined.

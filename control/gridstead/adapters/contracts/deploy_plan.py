@@ -35,7 +35,7 @@ def plan_deployment_steps(
     """Return the remaining transactions, sorted by nonce, and correct the record.
 
     Args:
-        node: The chain.
+        node: A node of the chain.
         record: The contents of the deployment file.
         operator: The wallet of the meta-scheduler service.
         supply: The credits that the admin receives when Credit is created, wei.
@@ -97,7 +97,7 @@ class _Planner:
     def _with_nonces(self, steps: Iterable[TransactionStep]) -> list[TransactionStep]:
         """Return the steps with nonces: the nonce with which a step was signed, or a free nonce.
 
-        A signed step keeps its nonce. With another nonce the step could be mined twice.
+        A signed step keeps its nonce, so that the step is mined at most once.
 
         A call gets a new nonce if the node does not have its transaction and an earlier step has a
         higher nonce. This happens if the operator has changed: new grants then precede a seal that
@@ -152,11 +152,12 @@ class _Planner:
         return str(self._read(contract, "owner")).lower() == change.arguments[0]
 
     def _may_seal(self, addresses: dict[str, str]) -> bool:
-        """Return whether only MetaScheduler was ever granted a role in JobRepository.
+        """Return whether JobRepository can be sealed.
 
-        The creator of JobRepository is its admin from the start. If another account could write to
-        JobRepository, the seal would make this access permanent. If JobRepository had another
-        admin, the set would not be sealed by the renunciation.
+        The creator of JobRepository is its admin from the start, and MetaScheduler may write to it.
+        If any other account was ever granted a role, JobRepository is not sealed. The seal would
+        make the access of another writer permanent. Another admin could still grant roles after the
+        seal.
         """
         if SEALABLE not in self._survey.known:
             return True

@@ -51,7 +51,8 @@ class RoleHistory:
     def is_whole_of(self, contract: str) -> bool:
         """Return whether the history starts at the creation of a contract that has roles.
 
-        In each contract, the first grant is the one that the creator makes to itself.
+        At its creation, each contract grants the admin role to its creator. In a whole history, the
+        first grant of the admin role is therefore one that an account made to itself.
         """
         for grant in self.grants:
             if (grant.contract, grant.role) == (contract, Role.ADMIN):
@@ -65,7 +66,7 @@ def search(
     """Return the role history of a set, or None if the node refuses the search or finds no event.
 
     Args:
-        node: The chain.
+        node: A node of the chain.
         contracts: All contracts of the set.
         head: The newest block to search.
         first: The first block to search; None if the first block of the set is unknown.

@@ -98,7 +98,7 @@ def filler_step(nonce: int, sender: str) -> TransactionStep:
 
 
 def to_json(step: TransactionStep) -> dict[str, Any]:
-    """Return a step as JSON. For a creation, it has the length and the hash of the data."""
+    """Return a step as JSON. For a creation, the length and the hash replace the data."""
     fields: dict[str, Any] = {
         "title": step.title,
         "contract": step.contract,

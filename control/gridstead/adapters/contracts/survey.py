@@ -18,7 +18,7 @@ class Survey:
     """The state of a deployment at one block.
 
     Attributes:
-        head: The block.
+        head: The block at which the state was read.
         known: The addresses of the contracts that exist, by name.
         used: How many nonces of the admin are used.
         free: The lowest nonce above all sent and all recorded transactions.
@@ -62,6 +62,7 @@ def survey(node: Node, record: Record) -> Survey:
     pending_count = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
     recorded_nonces = [intent.nonce for intent in record.intents if intent.nonce >= used]
     free = max([used, pending_count, *(nonce + 1 for nonce in recorded_nonces)])
+    # The node counts only consecutive pending transactions, so no gap is below this count.
     open_nonces = range(max(used, pending_count), free)
     gaps = tuple(nonce for nonce in open_nonces if not _is_pending(node, record, nonce))
     return Survey(head=head, known=known, used=used, free=free, gaps=gaps)

@@ -4,8 +4,8 @@
 The repository and the customer who names it are untrusted. Rule 1: only hosts on a list are
 contacted, and redirects are not followed. Rule 2: no files are checked out, so hooks, filters,
 links and submodules have no effect. One file is read from one tree. Rule 3: git receives no
-configuration, no password and no environment variables of the service. Its time, memory, file size
-and CPU time are limited.
+configuration, no password and no environment variables of the service. The time, memory, file size
+and CPU time of git are limited.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class GitModules:
     """Fetches modules. Safe to call from many threads.
 
     Args:
-        hosts: Allowed hosts. If sources name a host with a port, the host is listed with the port.
-        clock: Wall time.
+        hosts: Allowed hosts. If the sources contain a port, the host is listed with this port.
+        clock: The wall clock.
         ca_file: PEM file of the hosts' CA. None for the system's CAs.
         bounds: Limits for one module.
     """

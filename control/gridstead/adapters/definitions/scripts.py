@@ -22,7 +22,8 @@ RECORDS_PER_RESEAL = 200
 
 # _USE has the statements of use(), _RELEASE those of release(). Each transaction starts with an
 # update of the script's row. The update locks the row, so that other processes wait until the
-# transaction is committed.
+# transaction is committed. _RELEASE first sets the end time of the script. The last statement
+# removes this end time if other jobs still use the script.
 _USE = (
     """UPDATE definitions SET owner = :customer, ends_at = NULL
     WHERE id = :id AND owner IN ('', :customer)""",

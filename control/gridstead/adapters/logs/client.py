@@ -57,7 +57,7 @@ class LogQuery:
     Attributes:
         owner: Address of the owner, lower case. The owner's wallet signs the request.
         log_name: Name of the log. The log need not exist yet.
-        log_identity: Identity of the log. Empty for the newest log of the name.
+        log_identity: Distinguishes the logs with the same name. Empty for the newest of these logs.
         after: Position at which to start: 0, or attribute ``resume`` of received ``Lines``.
         until_now: Whether the stream ends at the current end of the log.
     """

@@ -2,9 +2,9 @@
 """The format of a log file: a file header, then chunks, each sealed with AES-256-GCM.
 
 A file has its own key, which is derived from the storage key and the salt in its header. The header
-of a chunk has its length and numbers in plain text. The seal covers the chunk header, the file
-header, the log id and the position of the chunk. So a chunk that was altered, moved, or copied to
-another log cannot be opened. The seal does not detect that the end of a file is missing.
+of a chunk is not encrypted. The seal authenticates the chunk header, the file header, the log id
+and the position of the chunk. So a chunk that was altered, moved, or copied to another log cannot
+be opened. The seal does not detect that the end of a file is missing.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ CHUNK_HEAD_BYTES = _CHUNK_HEAD.size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkHead:
-    """The part of a chunk's header that needs no key.
+    """The fields of a chunk's header that are used without opening the chunk.
 
     Attributes:
         sealed_bytes: Length of the sealed lines.
         lines: Number of lines.
         first_line: Number of the first line, from 1.
         writer: Id of the writer.
-        sequence: Sequence number of the writer.
+        sequence: Number that the writer has given the chunk.
     """
 
     sealed_bytes: int
@@ -66,7 +66,7 @@ class LogSeal:
 
     Args:
         key: The storage key, at least 32 bytes.
-        log: The log of the file.
+        log: The log that the file contains.
         head: The file header.
 
     Raises:

@@ -162,6 +162,7 @@ class FileLogs:
 
     def _sweep(self, folder: Path, now: int) -> int:
         files = [(path.stat(), path) for path in folder.glob(f"*/*{_SUFFIX}")]
+        # From the newest log to the oldest. A log that is deleted does not count towards the size.
         total_bytes = removed_count = 0
         for stat, path in sorted(files, key=lambda file: file[0].st_mtime, reverse=True):
             total_bytes += stat.st_size
@@ -220,6 +221,7 @@ class FileLogs:
             raise LogDamaged(
                 f"cannot read log {log.name}", detail=f"there is no chunk at {position}"
             )
+        # If the first chunk is larger than the data that was read, only this chunk is returned.
         if head is not None and head.size > len(data):
             data = os.pread(fd, head.size, position)
         view = memoryview(data)

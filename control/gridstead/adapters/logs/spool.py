@@ -65,6 +65,8 @@ class Spool:
         with self._changed:
             line_count = data.count(b"\n") + 1
             if not self._report_gap():
+                # There is no room for a message about earlier missing lines, so these lines are
+                # missing too.
                 self._missing_lines += line_count
                 return
             if not self._add(data, stream):

@@ -36,7 +36,7 @@ class LogSender:
     """Sends the chunks of a spool in a thread.
 
     Args:
-        spool: The spool.
+        spool: The chunks to send.
         connect: Connects to the logger and returns the function that sends chunks. The thread calls
             ``connect``, because a connection takes time.
     """

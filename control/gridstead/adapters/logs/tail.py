@@ -67,6 +67,7 @@ def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
     size = os.fstat(fd).st_size
     heads = _heads(fd, size)
     end = FILE_HEAD_BYTES + sum(head.size for head in heads)
+    # A crash can damage the last chunks, so chunks are removed until the last one can be opened.
     while heads and not _can_be_opened(fd, seal, end - heads[-1].size, heads[-1].size):
         end -= heads.pop().size
     if end < size:
@@ -84,6 +85,8 @@ def _heads(fd: int, size: int) -> list[ChunkHead]:
     heads = []
     position = FILE_HEAD_BYTES
     window, window_start = b"", 0
+    # The headers are read from a part of the file, the window. If the next header is not completely
+    # in the window, a new window is read.
     while position < size:
         if position + CHUNK_HEAD_BYTES > window_start + len(window):
             window, window_start = os.pread(fd, _WINDOW_BYTES, position), position

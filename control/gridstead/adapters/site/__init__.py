@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs playbooks with ansible-runner, which only hosts from which playbooks run need."""
+"""Runs playbooks with ansible-runner, which is needed only on hosts that run playbooks."""

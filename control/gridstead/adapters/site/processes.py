@@ -28,7 +28,7 @@ def end_processes(entry: str, *, timeout_s: float) -> tuple[int, ...]:
         timeout_s: The time after which the function gives up.
 
     Returns:
-        The pids of the processes that still exist. Empty unless the kernel cannot end a process.
+        The pids of the processes that the kernel did not end in time. Normally empty.
     """
     deadline = time.monotonic() + timeout_s
     while remaining := tuple(_pids_with_entry(entry)):

@@ -44,7 +44,7 @@ class RunRecordFiles:
 
     def all(self) -> tuple[RunRecord, ...]:
         """Return all records, newest first."""
-        # The stem has no suffix, so a name with a number sorts after the same name without one.
+        # The files are sorted by their names without .json, so that name-2 sorts after name.
         files = self._folder.glob("*" + SUFFIX)
         paths = sorted(files, key=lambda path: path.stem, reverse=True)
         return tuple(map(_read, paths))

@@ -2,8 +2,8 @@
 """Runs a playbook with ansible-runner and reports its events.
 
 Rule 1: ansible-runner stores the environment and the events only in a temporary folder that other
-users cannot read. Rule 2: host keys are checked unless ANSIBLE_HOST_KEY_CHECKING disables the
-check. By default ansible-runner disables it.
+users cannot read. Rule 2: host keys are checked, although ansible-runner disables the check by
+default. The environment variable ANSIBLE_HOST_KEY_CHECKING can disable the check.
 """
 
 from __future__ import annotations
@@ -147,6 +147,7 @@ class _RunInProgress:
         if event is None:
             return False
         task_id = str(data.get("event_data", {}).get("task_uuid", ""))
+        # Only the event at the start of a task shows whether the task is a handler.
         if isinstance(event, TaskStarted) and event.task.is_handler:
             self._handler_ids.add(task_id)
         if isinstance(event, HostFinished) and task_id in self._handler_ids:
@@ -156,9 +157,9 @@ class _RunInProgress:
         return False
 
     def _must_kill(self) -> bool:
-        """Forward requests to stop to Ansible. Return whether the run must be killed now."""
+        """Tell Ansible to stop if this was requested. Return whether the run must be killed now."""
         if self._stop.requests and not self._stop_file.exists():
-            self._stop_file.touch()
+            self._stop_file.touch()  # the callback plugin stops the run after the current task
         if self._stop.requests > 1 and self._kill_at is None:
             self._kill_at = time.monotonic() + ANSIBLE_TIMEOUT_S
             if self._ansible_pid is not None:

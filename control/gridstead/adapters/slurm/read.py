@@ -87,8 +87,8 @@ def _is_queue_empty(runner: Runner) -> bool:
 def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iterator[Attempt]:
     """Yield the rows with their correct exit codes.
 
-    sacct's text output subtracts 128 from large exit codes, so the exit code of any failed job may
-    be wrong.
+    sacct's text output subtracts 128 from large exit codes. So the exit codes of failed jobs are
+    read again from sacct's JSON output.
     """
     failed_ids: set[int] = set()
     for row in rows:

@@ -44,8 +44,9 @@ class SqliteReports:
         try:
             self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             self._database.execute("PRAGMA journal_mode=WAL")
-            # If a power failure removed a report, the next report would get its sequence number. A
-            # supervisor that has read the removed report would never read the next one.
+            # With FULL, a stored report survives a power failure, so that its sequence number is
+            # never used again. The supervisor reads only reports whose sequence number is above the
+            # last one that it has read.
             self._database.execute("PRAGMA synchronous=FULL")
             self._database.execute(_SCHEMA)
             self._set_first_sequence()

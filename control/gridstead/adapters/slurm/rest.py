@@ -56,7 +56,7 @@ class LocalSlurm:
     Args:
         runner: Runs commands on this host.
         socket: The path of slurmrestd's unix socket.
-        clock: Wall time.
+        clock: The wall clock.
         partition: The partition of the jobs.
         account: The Slurm account of the jobs.
         homes: The parent directory of the users' homes.

@@ -31,7 +31,7 @@ from gridstead.ports import Clock
 
 _CONNECT_TIMEOUT_S = 10
 _TIMEOUT_S = 30.0
-_CHANNELS = 4  # sshd also counts channels that are closing. Eight channels at once fail.
+_CHANNELS = 4  # With eight, sshd refuses channels, because it also counts closing channels.
 _KEEPALIVE_S = 30
 _CHUNK_BYTES = 65536
 
@@ -42,7 +42,7 @@ class SshAccess:
 
     Attributes:
         endpoint: ``host:port`` of sshd, with the host name that is in the known hosts file.
-        user: The operator's account.
+        user: The operator's account on the login node.
         key_file: The OpenSSH private key.
         known_hosts_file: The file with the server's host key.
     """
@@ -104,7 +104,7 @@ class SshScheduler:
 
     Args:
         access: How to reach the login node.
-        clock: Wall time.
+        clock: The wall clock.
         wallets: The uids and the gid with which jobs may run.
         storage: The parents of the users' directories on the login node.
         account: The Slurm account of the customers' associations.
@@ -224,8 +224,8 @@ def _connect(access: SshAccess) -> fabric.Connection:
 def _open_channel(connection: fabric.Connection) -> paramiko.Channel:
     """Return a new channel.
 
-    Fabric's own method would wait an hour for a server that accepts the connection but does not
-    answer the request for a channel.
+    Some servers accept the connection but do not answer the request for a channel. Fabric's own
+    method waits for an hour in this case, so this function sets a timeout.
     """
     return connection.transport.open_session(timeout=_CONNECT_TIMEOUT_S)
 
@@ -233,7 +233,8 @@ def _open_channel(connection: fabric.Connection) -> paramiko.Channel:
 def _run_on_channel(channel: paramiko.Channel, line: str, stdin: bytes) -> CommandResult:
     """Run a command line on a new channel.
 
-    Standard error must fit into the channel's window (2 MiB).
+    Standard output is read first. Until its end, standard error must fit into the channel's window
+    (2 MiB).
     """
     with channel:
         channel.settimeout(_TIMEOUT_S)

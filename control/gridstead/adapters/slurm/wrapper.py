@@ -24,7 +24,7 @@ from gridstead.errors import (
 
 _PROGRAM = ("sudo", "-n", "/usr/local/sbin/gridstead-submit")
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
-# The option keeps its old name, because the other host may still run the previous release.
+# The option keeps its old name, because the login node may still run the previous release.
 _JOB_KEY_OPTION = "proof"
 _SUCCESS, _INVALID_REQUEST, _REJECTED = 0, 64, 69
 _GETENT_NOT_FOUND = 2

@@ -18,7 +18,7 @@ class SqlCursor:
     """Implements port ``Cursor``.
 
     Args:
-        database: The store.
+        database: The database that stores the position.
         name: The name of the reader. Several readers may share a store.
     """
 
@@ -41,8 +41,10 @@ class SqlCursor:
             "timestamp": block.timestamp,
         }
         with self._database.begin() as connection:
+            # After a reorg, the saved blocks at this height and above are not in the chain anymore.
             connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number >= block.number))
             connection.execute(insert(CURSOR), row)
+            # The number of the oldest of the last HISTORY_BLOCKS blocks. Older blocks are deleted.
             oldest_kept = (
                 select(CURSOR.c.number)
                 .where(is_own)

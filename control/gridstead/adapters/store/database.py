@@ -50,7 +50,8 @@ _CLIENT_KEEPALIVES = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-# PostgreSQL's settings: tcp_keepalives_idle and so on, and tcp_user_timeout.
+# The same values as settings of PostgreSQL, whose names all begin with tcp_, for example
+# tcp_keepalives_idle.
 _SERVER_KEEPALIVES = {
     f"tcp_{name.removeprefix('tcp_')}": value for name, value in _CLIENT_KEEPALIVES.items()
 }
@@ -125,8 +126,8 @@ class Database:
             Transient: If another thread or process holds the mutex for too long, or if this thread
                 was idle for so long that the server released the mutex.
         """
-        # Only one thread of the process waits for the server. Otherwise the waiting threads could
-        # use all connections.
+        # Only one thread of the process waits for the server, so that waiting threads cannot use
+        # all connections.
         if not self._exclusive_lock.acquire(timeout=LOCK_TIMEOUT_S):
             raise _lock_timeout_error()
         try:
@@ -147,7 +148,7 @@ class Database:
     def close(self) -> None:
         """Close the store. From now on, ``begin`` raises StoreLost in every thread.
 
-        A thread that still runs would otherwise write to a store that another process has opened.
+        So a thread that still runs cannot write to the store after another process has opened it.
         """
         with self._write_lock:
             self._is_closed = True
@@ -260,8 +261,8 @@ def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401
 
 
 def _begin_immediate(connection: Connection) -> None:
-    # If a transaction starts as a reader and writes while another transaction writes, SQLite makes
-    # it fail. A transaction that starts as a writer waits for the other transaction.
+    # Each transaction starts as a writer and waits until no other transaction writes. SQLite lets a
+    # transaction fail that starts as a reader and then writes while another transaction writes.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 

@@ -15,7 +15,7 @@ from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
 
 
 class SqlJournal:
-    """Implements port ``Journal``. Entries that follow the CLOSED entry of their job are open."""
+    """Implements port ``Journal``. An entry is open until a CLOSED entry of its job is stored."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -29,7 +29,7 @@ class SqlJournal:
             connection.execute(insert(JOURNAL), rows)
 
     def open_entries(self) -> tuple[JournalEntry, ...]:
-        """Return the entries after the last CLOSED entry of their job, in the order of storage."""
+        """Return the open entries in the order in which they were stored."""
         closing = JOURNAL.alias("closing")
         is_closed = exists().where(
             closing.c.job_key == JOURNAL.c.job_key,

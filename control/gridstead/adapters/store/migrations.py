@@ -42,8 +42,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("CREATE TABLE scripts (id TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL)",),
     ("CREATE INDEX outbox_open ON outbox (id) WHERE state IN ('queued', 'sent', 'mined')",),
     (
-        # On a new chain, the same call with the same nonce has the same hash. So a hash is unique
-        # only per account.
+        # A hash was unique in the table, and is now unique per account. On a new chain, a call with
+        # the same nonce has the same hash as on the old chain.
         "DROP INDEX transactions_open",
         "ALTER TABLE transactions RENAME TO transactions_before",
         """CREATE TABLE transactions (
@@ -74,8 +74,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX taken_nonces_end ON taken_nonces (ends_at)",
     ),
     (
-        # New names for the same values. The JSON of a call begins with its job key. Quotes in the
-        # text of a customer are escaped, so such text is not replaced.
+        # New names for the same values. The JSON of a call begins with its job key, so only the
+        # start of the JSON is replaced. In the text of a customer, quotes are escaped, so the text
+        # never matches.
         "ALTER TABLE journal RENAME COLUMN proof TO job_key",
         "DROP INDEX journal_by_proof",
         "CREATE INDEX journal_by_job_key ON journal (job_key, kind, id)",
@@ -99,7 +100,7 @@ def migrate(connection: Connection, version: int) -> None:
 
 
 def version_of(connection: Connection) -> int:
-    """Return the number of migrations that were applied to the store. 0 for an empty store.
+    """Return the number of migrations that were applied to the store; 0 for a new store.
 
     Raises:
         ConfigError: If a newer release has migrated the store.

@@ -48,7 +48,7 @@ class SqlOutbox:
     """Implements the ports ``Outbox`` and ``Transactions``.
 
     Args:
-        database: The store.
+        database: The database that stores the outbox.
         clock: The wall clock.
     """
 
@@ -89,7 +89,7 @@ class SqlOutbox:
         return tuple(map(_entry, rows))
 
     def next_entries(self, max_queued: int) -> tuple[OutboxEntry, ...]:
-        """Return the entries that are sent or mined, and the oldest queued entries."""
+        """Return the sent and mined entries, and up to ``max_queued`` of the oldest queued ones."""
         state = OUTBOX.c.state
         queued_query = (
             select(OUTBOX)
@@ -127,8 +127,8 @@ class SqlOutbox:
     def add(self, account: str, *transactions: Transaction) -> None:
         """Store transactions before they are sent.
 
-        After a reorg that is deeper than the confirmations, a call may be signed again with the
-        same nonce. Such a transaction has the hash of a closed row, and replaces this row.
+        A transaction replaces a closed row with the same hash. Such a row exists if a reorg was
+        deeper than the confirmations, and a call was signed again with the same nonce.
         """
         rows = [_row(account, transaction) for transaction in transactions]
         hashes = [transaction.hash for transaction in transactions]
@@ -175,7 +175,7 @@ class SqlOutbox:
                     withdrawn=1
                 )
             )
-            # After a crash, the time of sending may be unknown. Then the current time is stored.
+            # If the time of sending is unknown because of a crash, the current time is stored.
             sent_at = func.coalesce(TRANSACTIONS.c.sent_at, self._clock.now())
             connection.execute(
                 own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(
@@ -187,7 +187,8 @@ class SqlOutbox:
     def _delete_old_rows(self, connection: Connection) -> None:
         """Delete some of the closed entries and transactions that are older than RETENTION_S.
 
-        A closed transaction without a time of sending was written by an earlier release.
+        A closed transaction without a time of sending was written by an earlier release, and counts
+        as old.
         """
         oldest_kept = self._clock.now() - RETENTION_S
         sent_at = func.coalesce(TRANSACTIONS.c.sent_at, 0)

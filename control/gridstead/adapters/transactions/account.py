@@ -65,7 +65,7 @@ class ChainAccount:
     """Implements port ``Account`` with a node and the wallet's key.
 
     Args:
-        node: The chain.
+        node: A node of the chain.
         contracts: The contracts of the grid.
         wallet: Signs the transactions.
     """
@@ -123,7 +123,9 @@ class ChainAccount:
 
         One request to the node estimates the gas of all batches whose payload has no gas limit.
         """
+        # The result of each batch, by its index: a gas limit or an error.
         limits: dict[int, int | TransactionReverted] = {}
+        # The indexes and payloads of the batches whose gas the node estimates.
         indexes: list[int] = []
         named_payloads: list[tuple[Payload, str]] = []
         for index, calls in enumerate(batches):
@@ -230,9 +232,9 @@ def estimate_all(
     """Return a gas limit for each payload, or the error with which the contract would refuse it.
 
     Args:
-        node: The chain.
+        node: A node of the chain.
         sender: The address that would send the transactions.
-        payloads: The payloads, each with the name of its call for an error message.
+        payloads: Pairs of a payload and the name of its call, which error messages contain.
 
     Raises:
         ChainUnavailable: If the node answers with an error that is not a revert.

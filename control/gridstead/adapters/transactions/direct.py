@@ -39,8 +39,8 @@ class DirectSender:
     """Sends the transactions of one wallet, one after the other.
 
     Args:
-        node: The chain.
-        wallet: The sender.
+        node: A node of the chain.
+        wallet: Signs the transactions and pays for them.
         timeout_s: How long to wait for a transaction to be mined.
     """
 
@@ -92,10 +92,10 @@ class DirectSender:
             payload: The recipient and the data; the node estimates the gas.
             nonce: The nonce of the transaction.
             name: The name of the call, for errors.
-            earlier: Gas limit and fees of an earlier transaction with this nonce. If those fees
-                still suffice, the same transaction is returned. Otherwise the fees are raised so
-                that nodes replace the earlier transaction. If the contract refuses the call now,
-                the earlier gas limit is used: the earlier transaction may be pending or just mined.
+            earlier: Gas limit and fees of an earlier transaction with this nonce. If these fees
+                still suffice, the fees are unchanged. If not, the fees are raised so that nodes
+                replace the earlier transaction. If the contract refuses the call now, the gas limit
+                is unchanged, because the earlier transaction may be pending or just mined.
 
         Raises:
             TransactionReverted: If the contract would refuse the call at the newest block, and
@@ -250,9 +250,9 @@ def _mined_receipt(
 def _replacement_fees(old: Fees, current: Fees) -> Fees:
     """Return the old fees if they still suffice, else fees with which nodes replace a transaction.
 
-    Nodes replace a transaction if max fee and tip are an eighth higher. The current max fee is
-    twice the base fee plus the tip. So the mean of the current max fee and tip is the base fee plus
-    the tip, which the next block requires.
+    Nodes replace a transaction if max fee and tip are an eighth higher. The next block requires the
+    base fee plus the tip. The current max fee is twice the base fee plus the tip, so this sum is
+    the mean of the current max fee and the current tip.
     """
     required_fee = (current.max_fee + current.tip) // 2
     if old.max_fee >= required_fee:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encodes domain calls as payloads of transactions.
 
-Calls of one type about jobs are encoded as one batch, even a single call. If the contract refuses
-an element of a batch, it skips the element and emits an event with the reason. The other elements
-are not affected. Expiries have no batch.
+Calls of one type about jobs are encoded as one batch, and a single call as a batch of one. Expiries
+have no batch. If the contract refuses an element of a batch, it skips the element and emits an
+event with the reason. The other elements are not affected.
 
 The contracts of DeepSquare 1.2 ("plain DeepSquare"), from which Gridstead's contracts are derived,
 have no batches, seconds, start times, evidence or price limits. For these contracts, each call is
@@ -38,8 +38,8 @@ C = TypeVar("C", bound=Call)
 QUEUE_ENTRIES = 50  # entries of a queue that one claim takes
 ERROR_BYTES = 500  # longer error texts are truncated
 
-# More jobs may wait when a claim is mined than when its gas was estimated, so the estimate may be
-# too low. contracts/gas.md, line "claim", has the measured gas: 99,042 for a single job and 57,582
+# The estimate of a claim's gas may be too low, because more jobs may wait when the claim is mined.
+# contracts/gas.md, line "claim", has the measured gas: 99,042 for a single job and 57,582
 # for each of 50 jobs. These limits are higher than both.
 CLAIM_GAS_BASE = 210_000
 CLAIM_GAS_PER_JOB = 60_000

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users and directories of wallets: 389ds, the shared storage, SSH keys."""
+"""Linux users of wallets in 389 Directory Server, their directories, and the SSH keys file."""

@@ -30,7 +30,7 @@ from gridstead.rpc.tls import TlsFiles
 from gridstead.rpc.web import WebServer
 from gridstead.workflow.json_schema import json_schema
 
-MAX_BODY_BYTES = 512 * 1024  # a workflow of 256 KiB, escaped
+MAX_BODY_BYTES = 512 * 1024  # enough for a workflow of 256 KiB with JSON escapes
 MAX_JSON_DEPTH = 32
 MAX_JSON_VALUES = 20_000  # the error message for each wrong value takes 2 KiB of memory
 WORKERS = 16
@@ -46,11 +46,11 @@ class GraphqlService:
     Attributes:
         submit: Stores a workflow and returns the id of its script.
         validate: Returns whether a module is valid, as text.
-        check: Raises a Transient error while a peer of the service does not answer.
+        check: Raises a Transient error while the store or the chain does not answer.
         metrics: Returns OpenMetrics text.
         metrics_for: Networks that may read the metrics.
-        requests: Rate limit of requests.
-        request_bytes: Rate limit of bytes that are sent and stored.
+        requests: Limits the number of requests of each caller.
+        request_bytes: Limits the bytes that each caller sends and that are stored for it.
         introspection: Whether clients may query the schema.
     """
 
@@ -112,6 +112,7 @@ class _GraphqlEndpoint:
         try:
             service.requests.take(caller)
             body = await _body(request)
+            # A body that is too large counts as a body of the maximum size.
             size = MAX_BODY_BYTES if body is None else len(body)
             service.request_bytes.take(caller, size)
         except TooMuch as err:
@@ -150,10 +151,10 @@ def _parse(body: bytes) -> dict[str, Any]:
 
 
 def _exceeded_limit(body: bytes) -> str | None:
-    """Return which limit a JSON text exceeds, or None. The text is not parsed.
+    """Return which limit a JSON text exceeds, or None.
 
-    Parsing deeply nested JSON would crash the process, because a library for the chain raises
-    Python's recursion limit.
+    The limits are checked before the text is parsed. The parser can crash on deeply nested JSON,
+    because a library for the chain raises Python's recursion limit.
     """
     depth = values = 0
     for token in _STRING_OR_PUNCTUATION.finditer(body):

@@ -193,7 +193,7 @@ def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
 
 
 def _split_by_rule(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield one error for each broken rule, or the error itself."""
+    """Yield one error for each broken rule. If there is none, yield the error itself."""
     problems: tuple[WorkflowProblem, ...] = error["extensions"].pop(_PROBLEMS_KEY, ())
     if not problems:
         yield error

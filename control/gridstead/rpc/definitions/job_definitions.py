@@ -60,7 +60,7 @@ class SBatchServer:
         challenge: Returns a challenge for the address of a wallet. If the address is empty, any
             wallet may use the challenge.
         get_sbatch: Returns the script for a request.
-        calls: Rate limit of calls.
+        calls: Limits the number of calls of each caller.
         to_job_id: Returns the job id of a job number.
     """
 

@@ -55,7 +55,7 @@ class ReadService(Protocol):
         ...
 
     def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
-        """Check the signature of a request. Return the owner whose log names it may list."""
+        """Check the signature of a request. Return the owner of the log names to list."""
         ...
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
@@ -119,7 +119,7 @@ class LogReader:
     """Answers readers. Not thread-safe: only one event loop may use an object.
 
     Args:
-        service: The service to call.
+        service: Checks the requests and reads the logs.
         readers: The readers that wait for new lines.
     """
 

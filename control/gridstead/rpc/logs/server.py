@@ -36,7 +36,7 @@ from gridstead.rpc.tls import SERVER_OPTIONS, TlsFiles, server_credentials
 MAX_STREAMS = 4000
 CALL_TIMEOUT_S = 10.0  # for a call from another thread into the event loop
 STOP_S = 1.0
-# Pings detect a reader whose host has crashed. Otherwise the reader's stream would never end.
+# Pings detect that the host of a reader has crashed, so that the reader's stream ends.
 KEEPALIVE_OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.http2.ping_timeout_ms", 10_000),
@@ -66,7 +66,7 @@ class LoggerServer:
     Args:
         address: ``host:port`` to listen on. Port 0 selects a free port.
         tls: Certificate and key of the server.
-        service: The service to call.
+        service: Checks the requests, and reads and writes the logs.
         web: The address for browsers; None if browsers are not served.
     """
 

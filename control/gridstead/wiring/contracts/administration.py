@@ -45,8 +45,8 @@ class GridContracts:
 
     Attributes:
         node: The node of the chain.
-        contracts: The contracts.
-        first_block: The first block of the set. None if this block is not known.
+        contracts: The addresses of the contracts.
+        first_block: The block in which the deployment of the set began. None if it is unknown.
         expected: The addresses in the deployment file, by name. Empty if no file was given.
     """
 
@@ -75,8 +75,8 @@ class GridContracts:
             plan: A function that returns the changes that are still necessary.
             wallet: Keystore file and password file of the administrator.
             accounts: The accounts whose roles the plan reads.
-            dry_run: Whether to send nothing.
-            report: Called with one line per transaction.
+            dry_run: Whether to plan the changes without sending transactions.
+            report: Called with a line of text before and after each transaction.
         """
         inspector = Inspector(self.node, self.contracts, report=report)
         sender = lazy_wallet(*wallet)

@@ -2,8 +2,8 @@
 """An Ansible callback plugin that writes notes on a run, and stops a run between two tasks.
 
 The notes contain what the events of ansible-runner do not contain: whether a task with ``no_log``
-changed something, and why a handler was skipped. A signal to Ansible would stop a run in the middle
-of a task. The plugin stops the run between two tasks instead.
+changed something, and why a handler was skipped. Only a plugin can stop a run between two tasks. A
+signal to Ansible stops the run in the middle of a task.
 """
 
 from __future__ import annotations
