@@ -230,7 +230,7 @@ def test_a_run_whose_end_slurmctld_lost_is_settled_and_cancelled(grid, has_repor
 
 
 def test_slurmdbd_is_queried_for_all_jobs_after_the_clock_was_set_back(grid, monkeypatch):
-    """Without this query, the supervisor would learn the end of a run late if slurmctld lost it."""
+    """slurmctld may have lost the end of a run. The query finds the end in slurmdbd."""
     number, _ = grid.request_running_job()
     list_records = grid.slurm.list_records
     queried_ids = []

@@ -72,7 +72,7 @@ def test_no_attempt_of_an_old_chain_is_adopted_on_a_new_chain(grid):
     new_grid = SupervisorSetup()
     new_grid.clock = grid.clock
     new_grid.ledger.clock = grid.clock
-    # The reorg gives the new chain other block hashes than the old chain has.
+    # Make a reorg, so that the block hashes of the new chain differ from those of the old chain.
     new_grid.ledger.reorg(1)
     new_grid.ledger.mine()
     new_grid.ledger.add_provider(PROVIDER)
@@ -96,7 +96,7 @@ def return_once_then(first, later):
     return call_next
 
 
-def test_a_claim_is_not_lost_if_another_server_of_the_endpoint_lags(grid, monkeypatch):
+def test_a_claim_is_not_lost_if_one_server_of_the_endpoint_lags(grid, monkeypatch):
     grid.request_job()
     grid.step()
     ledger = grid.ledger
@@ -113,7 +113,7 @@ def test_a_claim_is_not_lost_if_another_server_of_the_endpoint_lags(grid, monkey
     assert len(grid.slurm.submissions) == 1
 
 
-def test_a_claim_is_not_lost_if_another_server_is_on_another_fork(grid, monkeypatch):
+def test_a_claim_is_not_lost_if_one_server_of_the_endpoint_is_on_another_fork(grid, monkeypatch):
     grid.request_job()
     grid.step()
     ledger = grid.ledger

@@ -75,6 +75,7 @@ def test_ended_job_without_attempts_is_closed_after_the_confirmations(unclaimed_
     assert len(actions) == len(kinds)
 
 
+# The supervisor started the submission at T0 + 1, and it may reach Slurm for 60 seconds.
 @pytest.mark.parametrize(("now", "kinds"), [(T0 + 61, []), (T0 + 62, [EntryKind.CLOSED])])
 def test_job_is_not_closed_while_its_submission_may_still_reach_slurm(now, kinds):
     our_job = job(JobState.FINISHED)
