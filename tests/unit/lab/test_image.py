@@ -64,6 +64,7 @@ def test_without_a_lock_file_there_is_no_wheelhouse():
 
 
 def test_a_plain_image_has_a_package_archive_instead_of_packages():
+    """The archive contains the packages of the roles, downloaded but not installed."""
     plain_layers, prepared_layers = image.layers(INPUTS, plain=True), image.layers(INPUTS)
 
     assert [layer.kind for layer in plain_layers] == ["base", "archive", "wheels"]
