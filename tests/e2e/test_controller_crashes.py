@@ -221,7 +221,7 @@ def test_a_customer_whom_slurmctld_lost_is_added_to_slurm_again(lab, grid, contr
 
     with controller.slurmdbd_stopped():
         lab.run("controller", "systemctl", "stop", "slurmctld")
-        # After a power cut, this file may have the content of up to five minutes before.
+        # After a power cut, this file may have the content that it had up to five minutes earlier.
         lab.run("controller", "mv", f"{state}.earlier", state)
         lab.run("controller", "systemctl", "start", "slurmctld")
 

@@ -149,7 +149,7 @@ def apply_role(*, with_reports):
 
     The nodes receive the configuration of Slurm from the controller.
     """
-    # Without a key, the run does not configure the operator account of the login hosts.
+    # An empty key makes the run skip the operator account of the login hosts.
     variables = json.dumps(
         {"slurm_plugins_reports": with_reports, "slurm_operator_authorized_key": ""}
     )

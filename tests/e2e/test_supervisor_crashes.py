@@ -22,7 +22,8 @@ UNIT = "gridstead-supervisor"
 DROP_IN_FILE = f"/run/systemd/system/{UNIT}.service.d/crash.conf"
 STATE_DATABASE = "/var/lib/gridstead/supervisor/state.db"
 
-# In another order, pending work of an earlier job could reach the failpoint of a later job.
+# The tests use the failpoints in this order, so that pending work of an earlier job does not reach
+# the failpoint of a later job.
 FAILPOINTS_BEFORE_START = [
     "before_SetRunning",
     "before_ClaimJobs",
