@@ -28,7 +28,7 @@ def grid():
 def test_new_job_is_settled_if_a_reorg_reuses_the_number_of_an_old_job(grid):
     number = grid.request_job()
     grid.run_steps(2)
-    grid.ledger.reorg(5)
+    grid.ledger.reorg(5)  # This removes the first job.
     assert grid.request_job(OTHER_CUSTOMER) == number
     grid.run_steps(10)
     grid.finish_jobs()
@@ -102,6 +102,7 @@ def test_a_claim_is_not_lost_if_one_server_of_the_endpoint_lags(grid, monkeypatc
     ledger = grid.ledger
     head = ledger.head
 
+    # The third block before the newest block has no claim yet.
     def lagging_head():
         return ledger.block(head().number - 3)
 
@@ -123,6 +124,7 @@ def test_a_claim_is_not_lost_if_one_server_of_the_endpoint_is_on_another_fork(gr
         return replace(head(), hash="another fork")
 
     def state_at_block_or_fork(block):
+        # On the fork, the state is that of an older block, which has no claim.
         if block.hash == "another fork":
             block = ledger.block(block.number - 3)
         return state_at(block)
