@@ -202,6 +202,7 @@ def test_provider_is_not_excluded_after_one_claim_timeout():
     assert history.excluded_providers(head=head(5), timeouts=TIMEOUTS) == frozenset()
 
 
+# Each timeout after the first adds ``claim_blocks`` (10) blocks.
 @pytest.mark.parametrize(("timeout_count", "excluded_blocks"), [(2, 10), (3, 20), (5, 40)])
 def test_provider_is_excluded_for_longer_with_each_claim_timeout(timeout_count, excluded_blocks):
     return_events = [(ChainEventKind.JOB_REFUSED, 100 + n, PROVIDER) for n in range(timeout_count)]
