@@ -114,6 +114,7 @@ def test_script_of_a_job_that_stays_missing_expires(setup):
     setup.add()
     setup.add_job()
     setup.ledger.job = None
+    # After two sweeps, the missing job counts as ended.
     setup.sweep_after(60)
     setup.sweep_after(60)
     setup.sweep_after(KEPT_AFTER_END_S)
