@@ -105,6 +105,7 @@ def test_job_of_a_pending_call_is_read_before_a_resend_and_after_a_reorg(wallet_
         wallet_sender.sender.tick()
     assert len(read_blocks) == 1
 
+    # 11 seconds after it was sent, the transaction is sent again (resend_after_s is 10).
     wallet_sender.clock.advance(5)
     wallet_sender.sender.tick()
     assert len(read_blocks) == 2

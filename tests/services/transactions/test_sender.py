@@ -157,6 +157,7 @@ def test_call_that_the_node_always_refuses_backs_off_exponentially(wallet_sender
 
     stored_transactions = wallet_sender.stored_transactions()
     attempts = [transaction for transaction in stored_transactions if transaction.entry_ids]
+    # The 100 blocks take 600 seconds. Each refusal doubles the backoff.
     assert 2 <= len(attempts) <= 5
 
     wallet_sender.account.max_calls = 50
@@ -230,7 +231,7 @@ def test_fees_of_replacements_stay_within_their_limit(wallet_sender):
     for _ in range(60):
         wallet_sender.sender.tick()
         wallet_sender.mine_empty_block()
-        wallet_sender.clock.advance(31)
+        wallet_sender.clock.advance(31)  # longer than replace_after_s, which is 30
     current_fees = wallet_sender.account.fees()
     offered_fees = [transaction.fees for transaction in wallet_sender.open_transactions()]
     for previous, following in pairwise(offered_fees):
