@@ -105,6 +105,7 @@ def test_a_layer_is_retained_if_it_is_mounted_or_recent_or_among_the_last_three(
         "base-1": 0,
     }
 
-    # The last argument is the current time. A layer is recent for ten minutes.
+    # Layers packages-2 and base-1 are mounted. The last argument is the current time. A layer is
+    # recent for ten minutes.
     assert image.outdated(last_used, "lowerdir=/x/packages-2:/x/base-1", 10_000) == ["packages-1"]
     assert image.outdated(last_used, "", 500) == []
