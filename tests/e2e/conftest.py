@@ -178,12 +178,12 @@ class Lab:
 
 
 def slurm_name(number):
-    """Return the name of the Slurm job of the job with a number."""
+    """Return the name of the Slurm job for the grid job with this number."""
     return f"0x{number:064x}"
 
 
 def script_hash(record):
-    """Return the batch location hash of the job of an accounting record.
+    """Return the batch location hash of the grid job to which an accounting record belongs.
 
     The AdminComment of the Slurm job is CHAIN/CONTRACT/NUMBER/HASH.
     """
@@ -191,7 +191,7 @@ def script_hash(record):
 
 
 def has_ended(record):
-    """Return whether the job of a record of slurmdbd has ended."""
+    """Return whether a slurmdbd record is about a job that has ended."""
     return record["end"].isdigit() and record["state"] not in {"RUNNING", "PENDING"}
 
 

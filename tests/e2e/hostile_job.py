@@ -88,6 +88,7 @@ def call_agent():
             socket.create_connection(("controller", 6830), timeout=CONNECT_TIMEOUT_S) as plain,
             context.wrap_socket(plain, server_hostname="controller") as secure,
         ):
+            # The preface ends with an empty SETTINGS frame.
             secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
             answer = secure.recv(100)
     except OSError as error:
@@ -123,6 +124,7 @@ def fill_storage(directory):
     try:
         with large_file.open("wb", buffering=0) as file:
             for chunk in range(1, QUOTA_CHUNKS + 2):
+                # Write only the last byte of the chunk.
                 file.seek(chunk * CHUNK_BYTES - 1)
                 file.write(b"x")
                 os.fsync(file.fileno())

@@ -170,6 +170,7 @@ class SecretSearch:
             text = (process / kind).read_bytes()
             if searched.get((process.name, kind)) == text:
                 continue
+            # Read the cgroup at most once, and only if the environment or command line is new.
             cgroup = cgroup or (process / "cgroup").read_text()
             host, step = self._host.search(cgroup), JOB_AND_STEP.search(cgroup)
             if not host:

@@ -47,7 +47,8 @@ def mining_only_on_request(node):
     try:
         yield
     finally:
-        # A reorg sets anvil's clock back to the time of the newest block that is not replaced.
+        # Set anvil's clock to the current time, because a reorg has set it back to the time of the
+        # newest block that was not replaced.
         node.ask("evm_setTime", int(time.time()))
         node.ask("evm_setIntervalMining", 1)
 
@@ -111,7 +112,7 @@ def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(
     assert restart_counts(lab) == before
 
 
-def test_the_job_that_reuses_the_number_of_a_removed_job_is_paid_alone(grid, lab, make_signer):
+def test_after_a_reorg_only_the_new_job_with_a_reused_number_is_paid(grid, lab, make_signer):
     """The reorg removes the blocks with the first customer's request, its match and its claim.
 
     At the reorg, the job of the first customer is already running in Slurm. The second customer's
@@ -124,8 +125,8 @@ def test_the_job_that_reuses_the_number_of_a_removed_job_is_paid_alone(grid, lab
     credits_before = {address: grid.balance(address) for address in addresses}
     earned_before = grid.balance(grid.provider)
     ledger, node = first.chain.ledger, first.chain.node
-    # The reorg must not remove the transactions before the requests, so wait for REORG_BLOCKS
-    # blocks.
+    # Wait for REORG_BLOCKS blocks, so that the reorg removes no transaction that was mined before
+    # the requests.
     start_block = ledger.head().number + REORG_BLOCKS
     wait_until(lambda: ledger.head().number >= start_block, timeout=30)
 

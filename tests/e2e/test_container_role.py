@@ -165,7 +165,8 @@ def test_the_role_installs_apptainer_from_the_mirror_and_enroot_by_checksum(lab,
     assert code != 0
     assert "The checksum for" in output
     assert installed_and_candidate(lab, "apptainer") == (mirror.version, mirror.version)
-    assert installed_and_candidate(lab, "curl") == (curl_version, curl_version)  # not 99
+    # The mirror has curl 99, which must not become the candidate.
+    assert installed_and_candidate(lab, "curl") == (curl_version, curl_version)
     assert installed_and_candidate(lab, "enroot") == ()
 
     lab.sh("login", "apt-get -qq purge -y apptainer >&2; rm /var/lib/apt/lists/127.0.0.1*")

@@ -88,6 +88,8 @@ class Controller:
         """Stop slurmdbd during the ``with`` block. slurmctld then starts without slurmdbd."""
         folder = "/run/systemd/system/slurmctld.service.d"
         drop_in = f"{folder}/no-wait.conf"
+        # The drop-in keeps only the ExecStartPre commands with prefix +. The command that waits for
+        # slurmdbd has no such prefix.
         self.lab.sh(
             "controller",
             f"mkdir -p {folder}; printf '[Service]\\nExecStartPre=\\n' >{drop_in}; "
@@ -142,6 +144,7 @@ class Controller:
         delays = []
         for step_start in step_starts:
             earlier_starts = [start for start in job_starts if start <= step_start]
+            # The latest of these starts is the start of the run to which the step belongs.
             delays.append(step_start - max(earlier_starts, default=step_start))
         return max(delays)
 
@@ -221,7 +224,7 @@ def test_a_customer_whom_slurmctld_lost_is_added_to_slurm_again(lab, grid, contr
 
     with controller.slurmdbd_stopped():
         lab.run("controller", "systemctl", "stop", "slurmctld")
-        # After a power cut, this file may have the content of up to five minutes before.
+        # After a power cut, this file may have the content that it had up to five minutes earlier.
         lab.run("controller", "mv", f"{state}.earlier", state)
         lab.run("controller", "systemctl", "start", "slurmctld")
 

@@ -247,6 +247,7 @@ def test_a_node_drained_for_an_unkillable_job_resumes_after_the_job(lab, daemons
             timeout=60,
         )
 
+        # Slurm does not know this job id, as after the end of a job.
         lab.sh("compute2", f"mv {notes_folder}/{job} {notes_folder}/{UNKNOWN_JOB}")
         wait_until(lambda: daemons.nodes()["compute2"] == "mixed", timeout=60)
         wait_until(lambda: not lab.sh("compute2", f"ls {notes_folder}"), timeout=60)

@@ -50,6 +50,7 @@ def open_ports(lab):
         for line in listing.splitlines():
             protocol, _, _, _, local, _, *program = line.split()
             address, _, port = local.rpartition(":")
+            # Remove the brackets of an IPv6 address and the interface. ss prints * for any address.
             address = address.strip("[]").partition("%")[0].replace("*", "::")
             if not ipaddress.ip_address(address).is_loopback:
                 listening.add((protocol, int(port), " ".join(program)))
@@ -76,6 +77,7 @@ def handshake_results(lab, flow_table, source, targets):
     """
     program_input = []
     for host, port in targets:
+        # Wait long only for the ports that the table allows.
         timeout_s = 15 if flows.matching_flows(lab, flow_table, source, host, port) else 1.5
         program_input.append((lab.address(host), port, timeout_s))
     text = json.dumps(program_input)

@@ -104,6 +104,7 @@ def to_input(lab, targets):
     """Return the input of CONNECT_PROGRAM: address, port and timeout (s) of each target."""
     connections = []
     for host, port, is_allowed in targets:
+        # Wait long only for the targets that must be reachable.
         timeout_s = 15 if is_allowed else 1.5
         connections.append((lab.address(host), port, timeout_s))
     return json.dumps(connections)

@@ -30,14 +30,14 @@ def attacker(grid):
 
 
 def slurm_id(lab, grid_job):
-    """Return the id of the Slurm job of a job of the grid, which is given by its number."""
+    """Return the Slurm job id of a grid job. ``grid_job`` is the number of the grid job."""
     return lab.run(
         "controller", "squeue", "-h", "-t", "all", "-n", f"0x{grid_job:064x}", "-o", "%i"
     ).stdout.strip()
 
 
 def limits(lab, grid_job):
-    """Return the fields of a job's Slurm job that determine its limits and its payment."""
+    """Return the fields of the Slurm job that determine the limits and payment of a grid job."""
     job = lab.run("controller", "scontrol", "show", "job", slurm_id(lab, grid_job)).stdout
     names = {"TimeLimit", "AdminComment", "Priority", "Partition"}
     return [field for field in job.split() if field.split("=")[0] in names]

@@ -20,7 +20,8 @@ REGISTRY = "192.0.2.1:5000"  # an address that does not answer
 # The file in which slurmctld stores the environment of a job. No other file outside of the job may
 # contain secrets.
 ENVIRONMENT_FILE = re.compile(r"/var/lib/slurm/slurmctld/hash\.\d/job\.(\d+)/environment")
-# The brackets hide the name of the variable from the search for this name in processes.
+# The secret search looks for GRIDSTEAD_LOG_TOKEN= in processes. With the brackets, it does not find
+# this command.
 PRINT_LOG_TOKEN = (
     r"tr '\0' '\n' </var/lib/slurm/slurmctld/hash.*/job.{0}/environment | "
     "sed -n 's/^GRIDSTEAD_LOG_[T]OKEN=//p'"
@@ -86,7 +87,7 @@ def workflow_with_secrets(store, secret_texts, name, command):
         "password": secret_texts["registry password"],
     }
     no_op = [step("true")]
-    # During the pause, the other nodes of the job end first.
+    # The pause lets the tasks on the other nodes of the job end first.
     last_steps = [step(f"sleep 1; touch ~/{name}.finally")]
     return {
         "enableLogging": True,
@@ -250,7 +251,7 @@ def test_secrets_of_a_job_are_not_found_outside_of_the_allowed_places(
 ):
     """The search must find the disclosed secret in each kind of place.
 
-    Otherwise the search would prove nothing about the other secrets.
+    This shows that the search would also find the other secrets there.
     """
     for name in ("cancelled", "ignores signals"):
         # An earlier test may have cancelled the job, so the command may fail.

@@ -52,8 +52,8 @@ def run_jobs(connections):
         The folder of the trace files, and the jobs by number for each customer.
     """
     folder = f"crowd-{secrets.token_hex(4)}"
-    # The start of a command that appends the Slurm job id to the trace file of a job. The index
-    # of the job is appended below. It is the name of the trace file.
+    # This command appends the Slurm job id to a job's trace file. The workflows below add the name
+    # of the file, which is the index of the job.
     trace = f"mkdir -p ~/{folder}; echo $SLURM_JOB_ID >>~/{folder}/"
     workflows = [
         many_customers.one_step(f"{trace}{number}; sleep 3") for number in range(JOBS_EACH)
@@ -149,7 +149,7 @@ def apply_role(*, with_reports):
 
     The nodes receive the configuration of Slurm from the controller.
     """
-    # Without a key, the run does not configure the operator account of the login hosts.
+    # An empty key makes the run skip the operator account of the login hosts.
     variables = json.dumps(
         {"slurm_plugins_reports": with_reports, "slurm_operator_authorized_key": ""}
     )

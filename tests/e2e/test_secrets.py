@@ -99,7 +99,7 @@ def secrets(lab):
         is_public = line.startswith("-----") or any(line in text for text in public_texts)
         if len(line) >= MIN_LENGTH and not is_public:
             secret_lines.append(line)
-    # Fewer secret lines than files of secrets would show that the filter above is wrong.
+    # Each file with secrets has at least one secret line, unless the filter above is wrong.
     assert len(secret_lines) >= len(secret_texts)
     return secret_lines
 

@@ -127,7 +127,7 @@ def test_users_cannot_connect_to_the_storage(lab, port):
 
 
 def test_users_cannot_connect_to_the_relay_of_the_mount(lab):
-    """mfsmount listens on a relay, which forwards any user's commands with the mount's rights."""
+    """mfsmount opens a relay port and forwards every command from there with the mount's rights."""
     for host in USER_HOSTS:
         listening = lab.sh(host, "ss --no-header --listening --tcp --numeric --processes")
         # The fourth field of a line is the local address and port.
@@ -138,7 +138,7 @@ def test_users_cannot_connect_to_the_relay_of_the_mount(lab):
             assert connect(lab, host, 0, address, port) == "connected"
 
 
-def test_hosts_that_are_not_clients_cannot_connect(lab):
+def test_hosts_that_are_not_clients_of_the_storage_cannot_connect_to_it(lab):
     for port in STORAGE_PORTS:
         assert connect(lab, "db", 0, SERVER, port) == "ConnectionRefusedError", port
 

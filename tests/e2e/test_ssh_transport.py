@@ -128,7 +128,7 @@ def test_a_login_host_retains_its_keys_while_the_supervisor_is_down(lab, stop_un
         assert log_in(lab, wallet_user, "true").returncode == 0
 
 
-def test_the_service_of_the_timer_restores_a_removed_key_of_the_supervisor(lab, wallet_user):
+def test_the_authorized_keys_service_restores_a_removed_key_of_the_supervisor(lab, wallet_user):
     expected = lab.run("control", "cat", "/etc/gridstead/ssh/supervisor.pub").stdout
     lab.run("login", "rm", KEYS_FILE)
 

@@ -22,7 +22,8 @@ UNIT = "gridstead-supervisor"
 DROP_IN_FILE = f"/run/systemd/system/{UNIT}.service.d/crash.conf"
 STATE_DATABASE = "/var/lib/gridstead/supervisor/state.db"
 
-# In another order, pending work of an earlier job could reach the failpoint of a later job.
+# The tests use the failpoints in this order, so that pending work of an earlier job does not reach
+# the failpoint of a later job.
 FAILPOINTS_BEFORE_START = [
     "before_SetRunning",
     "before_ClaimJobs",
@@ -37,6 +38,7 @@ FAILPOINTS_AT_END = [
     "receipt_seen",
     "outcome_stored",
 ]
+# Transactions of other jobs also reach these failpoints, so the supervisor must first be idle.
 FAILPOINTS_FOR_IDLE_SUPERVISOR = {"receipt_seen", "outcome_stored"}
 
 
@@ -187,6 +189,7 @@ def test_a_job_is_settled_once_if_the_supervisor_is_killed_after_the_job_ends(
 
 
 def test_a_job_that_starts_and_ends_while_the_supervisor_is_down_is_settled_once(crash_bench, lab):
+    # Keep the job in the queue until the supervisor is stopped.
     lab.run("controller", "scontrol", "update", "PartitionName=main", "State=DOWN")
     try:
         run = crash_bench.submit()

@@ -60,6 +60,7 @@ def test_cost_is_rounded_down(seconds, price, cost):
     assert oracle.cost(seconds, price) == cost
 
 
+# The fee is 20 percent of the cost.
 @pytest.mark.parametrize(("cost", "fee"), [(0, 0), (4, 0), (5, 1), (9, 1), (10, 2), (99, 19)])
 def test_fee_is_rounded_down_and_provider_earns_the_rest(cost, fee):
     assert oracle.fee(cost) == fee
@@ -67,6 +68,7 @@ def test_fee_is_rounded_down_and_provider_earns_the_rest(cost, fee):
 
 
 def test_cost_is_at_most_the_escrow():
+    # The escrow is 10 wei. 600 seconds at 2 wei per minute would cost 20 wei.
     assert oracle.bill(10, 600, 2) == oracle.Bill(cost=10, provider=8, fee=2, refund=0)
 
 
@@ -96,6 +98,7 @@ def test_billed_time_is_rounded_up(cost, price, seconds):
     assert oracle.billed_seconds(cost, price) == seconds
 
 
+# At a price of at least 60 wei per minute, each second costs at least 1 wei.
 @given(seconds=SECONDS, price=st.integers(60, 10**30))
 def test_billed_time_can_be_computed_from_its_cost(seconds, price):
     assert oracle.billed_seconds(oracle.cost(seconds, price), price) == seconds

@@ -28,7 +28,7 @@ EXCEPTIONS = {
 
 
 def uses_other_identifier(path):
-    """Return whether a module identifies jobs by something else than JobId and JobKey."""
+    """Return whether a module identifies a job by anything other than a JobId or a JobKey."""
     for node in ast.walk(ast.parse(path.read_text())):
         if name_of(node) in OTHER_IDENTIFIERS or is_number_of_a_job(node):
             return True

@@ -125,6 +125,7 @@ def test_reorg_is_read_from_the_common_ancestor(ledger, cursor, length):
     ledger.request(CUSTOMER)
     follower.tick(consumer)
 
+    # The reorg removed jobs 2 to 4, so the next job has number 2.
     assert consumer.numbers == [1, 2, 3, 4, 2]
     assert cursor.load() == ledger.head()
 
@@ -239,6 +240,7 @@ def test_reorg_during_a_tick_is_read_by_the_next_tick(ledger, cursor, length):
     ledger.request(CUSTOMER)
     events = ledger.events
 
+    # A reorg happens after the first read of events.
     def events_and_reorg(*, first, end):
         result = events(first=first, end=end)
         ledger.events = events

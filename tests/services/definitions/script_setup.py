@@ -28,7 +28,10 @@ STORE = {
 
 
 class DefinitionsSetup:
-    """A service, a provider, and a job that is matched to the provider."""
+    """A service, a provider, and a job that is matched to the provider.
+
+    The service has one script at first: the script of the job.
+    """
 
     def __init__(self, **workflow) -> None:
         self.scripts = MemoryScripts()

@@ -60,7 +60,7 @@ def test_unknown_module_makes_the_workflow_invalid(definitions_setup):
     assert len(definitions_setup.scripts.records) == 1
 
 
-def test_workflow_is_refused_for_now_if_a_module_cannot_be_fetched(definitions_setup):
+def test_workflow_causes_a_transient_error_if_a_module_cannot_be_fetched(definitions_setup):
     definitions_setup.modules.unavailable = True
 
     with pytest.raises(ModuleUnavailable):
@@ -128,7 +128,7 @@ def test_workflow_that_renders_to_a_large_script_is_not_stored(definitions_setup
         ({"enableLogging": True, "input": {"s3": STORE}}, False),
     ],
 )
-def test_script_without_secrets_is_stored_only_if_it_differs_from_the_script(
+def test_script_without_secrets_is_stored_only_if_the_workflow_is_logged_and_needs_no_secrets(
     definitions_setup, workflow, is_stored
 ):
     script_id = definitions_setup.submit(**workflow)

@@ -62,7 +62,7 @@ def test_script_without_a_job_expires(setup):
 
 @pytest.mark.parametrize("state", sorted(HOT))
 def test_script_of_a_job_that_has_not_ended_is_kept(setup, state):
-    """DeepSquare's implementation deleted a script an hour after its submission."""
+    """DeepSquare's implementation deleted a script after an hour, even if its job had not ended."""
     setup.add()
     setup.add_job(state)
 
@@ -114,6 +114,7 @@ def test_script_of_a_job_that_stays_missing_expires(setup):
     setup.add()
     setup.add_job()
     setup.ledger.job = None
+    # After two sweeps, the missing job counts as ended.
     setup.sweep_after(60)
     setup.sweep_after(60)
     setup.sweep_after(KEPT_AFTER_END_S)

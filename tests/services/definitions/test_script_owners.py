@@ -13,7 +13,7 @@ from gridstead.errors import ChainUnavailable, InvalidInput, ScriptUnavailable
 
 
 def test_job_of_another_customer_does_not_get_the_script(definitions_setup):
-    """Otherwise a provider could get any script, with a job that names the script's id."""
+    """An outsider is the customer and the provider of a job that names the script's id."""
     definitions_setup.service.get_sbatch(definitions_setup.request())
     outsider = Wallet()
     definitions_setup.ledger.job = replace(
@@ -29,7 +29,7 @@ def test_job_of_another_customer_does_not_get_the_script(definitions_setup):
         )
 
 
-def test_customer_of_the_first_job_on_the_chain_owns_a_script_before_any_request(definitions_setup):
+def test_script_belongs_to_the_customer_of_its_first_job_on_the_chain(definitions_setup):
     outsider = Wallet()
     definitions_setup.service = new_service(
         definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=KEY

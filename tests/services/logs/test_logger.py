@@ -149,7 +149,7 @@ def test_sweep_passes_the_time_to_the_store(service, logs, clock):
         (-MAX_AGE_S - 1, False),
     ],
 )
-def test_signature_is_accepted_for_five_minutes_in_seconds_or_milliseconds(
+def test_signature_is_accepted_for_five_minutes_if_its_time_is_in_seconds_or_milliseconds(
     service, owner, clock, factor, age_s, is_accepted
 ):
     timestamp = (clock.now() - age_s) * factor

@@ -146,6 +146,7 @@ def test_a_provider_that_is_down_for_a_thousand_blocks_causes_few_transactions(g
         calls += grid.tick()
         grid.ledger.mine()
 
+    # After each claim timeout, the provider is excluded for more blocks than before.
     assert 10 < len(calls) < 30
     assert grid.rejected_entries() == []
 
@@ -212,7 +213,7 @@ def test_a_provider_that_returns_within_the_grace_period_is_paid(grid, job):
     assert grid.ledger.balance(PROVIDER) == billing_oracle.earned(cost)
 
 
-def test_claimed_jobs_do_not_expire_if_the_contracts_time_out_no_claimed_jobs(grid, job):
+def test_claimed_jobs_do_not_expire_if_the_contracts_have_no_timeouts_for_them(grid, job):
     grid.ledger.constants = Timeouts(claim_blocks=CLAIM_BLOCKS)
     grid.ledger.claim(PROVIDER)
     grid.ledger.clock.advance(10**9)

@@ -62,6 +62,7 @@ def test_job_is_matched_if_a_reorg_reverts_its_end(ledger):
     service.tick()
     assert outbox.entries() == ()
 
+    # Remove the block of the cancellation and the empty block.
     ledger.reorg(2)
     assert ledger.job(job.id.number).state is JobState.PENDING
     service.tick()
@@ -125,6 +126,7 @@ def test_refusal_on_an_old_fork_does_not_affect_a_new_job_with_the_same_number(l
     service = meta_scheduler(ledger, outbox)
     service.tick()
 
+    # Remove the blocks of the request, the match, the claim and the refusal.
     ledger.reorg(4)
     new_job = ledger.request(CUSTOMERS[1])
     service.tick()

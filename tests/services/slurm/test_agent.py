@@ -188,6 +188,7 @@ def test_cancel_does_not_end_a_job_without_a_job_key(setup):
 def test_extend_never_lowers_a_time_limit(setup):
     slurm_job_id = setup.agent.submit(SUBMISSION)
 
+    # The limit is 5 minutes. Only the first call with 9 minutes changes it.
     setup.agent.extend(slurm_job_id, job_key=JOB_KEY, time_limit_min=3)
     setup.agent.extend(slurm_job_id, job_key=JOB_KEY, time_limit_min=9)
     setup.agent.extend(slurm_job_id, job_key=JOB_KEY, time_limit_min=9)

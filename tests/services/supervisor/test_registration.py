@@ -24,7 +24,7 @@ def terms(cpu_per_min):
     return Terms(prices=prices, labels={"zone": "lab"})
 
 
-def test_cluster_is_registered_again_after_a_change_and_not_otherwise(ledger):
+def test_cluster_is_registered_again_only_after_a_change(ledger):
     outbox = MemoryOutbox()
     slurm = FakeScheduler(ledger.clock)
     service = Registration(ledger, outbox, slurm, provider=PROVIDER, terms=terms(cpu_per_min=2))

@@ -97,6 +97,7 @@ def test_a_job_that_slurm_keeps_rejecting_is_refused(grid, leaves_record):
     grid.slurm.reject = "no such partition"
     grid.slurm.reject_leaves_record = leaves_record
     number = grid.request_job()
+    # Slurm rejects three submissions, at intervals of a minute. A step takes a second.
     grid.run_steps(120)
     assert grid.state_of(number) is JobState.SCHEDULED
 
@@ -112,6 +113,7 @@ def test_a_job_that_slurm_rejects_temporarily_runs_later(grid, leaves_record):
     number = grid.request_job()
     grid.run_steps(30)
     grid.slurm.reject = ""
+    # The job is submitted again a minute after the rejection.
     grid.run_steps(60)
     grid.finish_jobs()
 
@@ -200,6 +202,7 @@ def test_one_late_answer_of_slurmctld_counts_as_one_sample(grid, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(grid.slurm, "list_jobs", list_jobs_late)
         grid.step()
+    # Only a sample at least six seconds later confirms that Slurm lost the job.
     grid.run_steps(4)
     assert len(grid.slurm.submissions) == 1
 
@@ -230,7 +233,7 @@ def test_a_run_whose_end_slurmctld_lost_is_settled_and_cancelled(grid, has_repor
 
 
 def test_slurmdbd_is_queried_for_all_jobs_after_the_clock_was_set_back(grid, monkeypatch):
-    """Without this query, the supervisor would learn the end of a run late if slurmctld lost it."""
+    """slurmctld may have lost the end of a run. The query finds the end in slurmdbd."""
     number, _ = grid.request_running_job()
     list_records = grid.slurm.list_records
     queried_ids = []
@@ -248,6 +251,7 @@ def test_slurmdbd_is_queried_for_all_jobs_after_the_clock_was_set_back(grid, mon
 
 def test_a_job_that_is_lost_repeatedly_is_panicked_and_refunded(grid):
     number = grid.request_job()
+    # These are enough steps to lose three submissions, which is the maximum.
     for _ in range(60):
         grid.step()
         grid.slurm.crash()

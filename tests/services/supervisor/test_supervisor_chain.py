@@ -28,7 +28,7 @@ def grid():
 def test_new_job_is_settled_if_a_reorg_reuses_the_number_of_an_old_job(grid):
     number = grid.request_job()
     grid.run_steps(2)
-    grid.ledger.reorg(5)
+    grid.ledger.reorg(5)  # This removes the first job.
     assert grid.request_job(OTHER_CUSTOMER) == number
     grid.run_steps(10)
     grid.finish_jobs()
@@ -72,7 +72,7 @@ def test_no_attempt_of_an_old_chain_is_adopted_on_a_new_chain(grid):
     new_grid = SupervisorSetup()
     new_grid.clock = grid.clock
     new_grid.ledger.clock = grid.clock
-    # The reorg gives the new chain other block hashes than the old chain has.
+    # Make a reorg, so that the block hashes of the new chain differ from those of the old chain.
     new_grid.ledger.reorg(1)
     new_grid.ledger.mine()
     new_grid.ledger.add_provider(PROVIDER)
@@ -96,12 +96,13 @@ def return_once_then(first, later):
     return call_next
 
 
-def test_a_claim_is_not_lost_if_another_server_of_the_endpoint_lags(grid, monkeypatch):
+def test_a_claim_is_not_lost_if_one_server_of_the_endpoint_lags(grid, monkeypatch):
     grid.request_job()
     grid.step()
     ledger = grid.ledger
     head = ledger.head
 
+    # The third block before the newest block has no claim yet.
     def lagging_head():
         return ledger.block(head().number - 3)
 
@@ -113,7 +114,7 @@ def test_a_claim_is_not_lost_if_another_server_of_the_endpoint_lags(grid, monkey
     assert len(grid.slurm.submissions) == 1
 
 
-def test_a_claim_is_not_lost_if_another_server_is_on_another_fork(grid, monkeypatch):
+def test_a_claim_is_not_lost_if_one_server_of_the_endpoint_is_on_another_fork(grid, monkeypatch):
     grid.request_job()
     grid.step()
     ledger = grid.ledger
@@ -123,6 +124,7 @@ def test_a_claim_is_not_lost_if_another_server_is_on_another_fork(grid, monkeypa
         return replace(head(), hash="another fork")
 
     def state_at_block_or_fork(block):
+        # On the fork, the state is that of an older block, which has no claim.
         if block.hash == "another fork":
             block = ledger.block(block.number - 3)
         return state_at(block)

@@ -31,7 +31,8 @@ def test_no_call_is_lost_if_the_node_returns_the_state_of_the_next_block(
     wallet_sender.restart(batch=2, resend_after_s=resend_after_s)
     jobs = [wallet_sender.run_job() for _ in range(12)]
     for index, job in enumerate(jobs):
-        # Each block has three ticks. In the second and third tick, the node is one block ahead.
+        # The sender runs three ticks per block. In the second and third tick, the node answers with
+        # the state of the next block.
         tick_of_block = index % 3
         wallet_sender.ledger.is_hasty = tick_of_block > 0
         wallet_sender.outbox.put(f"end:{job.job_key}", settlement(job))
@@ -64,7 +65,7 @@ def test_call_that_the_newest_block_made_obsolete_is_rejected_one_block_later(wa
     assert wallet_sender.account.sent == []
 
 
-def test_receipt_is_read_again_after_a_reorg_and_not_otherwise(wallet_sender):
+def test_receipt_is_read_again_only_after_a_reorg(wallet_sender):
     wallet_sender.restart(confirmations=5)
     wallet_sender.put_running()
     request_sizes = []
@@ -104,6 +105,7 @@ def test_job_of_a_pending_call_is_read_before_a_resend_and_after_a_reorg(wallet_
         wallet_sender.sender.tick()
     assert len(read_blocks) == 1
 
+    # 11 seconds after it was sent, the transaction is sent again (resend_after_s is 10).
     wallet_sender.clock.advance(5)
     wallet_sender.sender.tick()
     assert len(read_blocks) == 2

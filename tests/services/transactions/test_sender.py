@@ -139,7 +139,10 @@ def test_transaction_that_the_node_refuses_is_split_in_halves(wallet_sender):
 
 @pytest.mark.parametrize("is_claim", [True, False], ids=["claim", "call about a job"])
 def test_call_that_the_node_always_refuses_backs_off_exponentially(wallet_sender, is_claim):
-    """A service requests the call again at once, and each attempt costs an empty transaction."""
+    """A service puts a refused call into the outbox again at once.
+
+    Each attempt costs an empty transaction for the unused nonce, so the sender backs off.
+    """
     job = wallet_sender.claim_job()
     wallet_sender.account.max_calls = 0
     for block in range(100):
@@ -154,6 +157,7 @@ def test_call_that_the_node_always_refuses_backs_off_exponentially(wallet_sender
 
     stored_transactions = wallet_sender.stored_transactions()
     attempts = [transaction for transaction in stored_transactions if transaction.entry_ids]
+    # The 100 blocks take 600 seconds. Each refusal doubles the backoff.
     assert 2 <= len(attempts) <= 5
 
     wallet_sender.account.max_calls = 50
@@ -227,7 +231,7 @@ def test_fees_of_replacements_stay_within_their_limit(wallet_sender):
     for _ in range(60):
         wallet_sender.sender.tick()
         wallet_sender.mine_empty_block()
-        wallet_sender.clock.advance(31)
+        wallet_sender.clock.advance(31)  # longer than replace_after_s, which is 30
     current_fees = wallet_sender.account.fees()
     offered_fees = [transaction.fees for transaction in wallet_sender.open_transactions()]
     for previous, following in pairwise(offered_fees):
@@ -339,7 +343,7 @@ def test_backoff_of_a_refused_call_is_not_longer_after_the_clock_was_set_back(wa
 
 
 @pytest.mark.parametrize("withdrawn_is_mined", [False, True])
-def test_no_call_is_made_twice_if_its_withdrawn_transaction_is_mined(
+def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(
     wallet_sender, withdrawn_is_mined
 ):
     """A call has become invalid, so the sender withdraws its transaction from the node.
@@ -353,7 +357,7 @@ def test_no_call_is_made_twice_if_its_withdrawn_transaction_is_mined(
     wallet_sender.outbox.put("refuse:2", Refuse(job_key=second_job.job_key))
     ledger.mine()
     wallet_sender.sender.tick()
-    # After a reorg the sender reads the jobs of pending calls again. The pool stays the same.
+    # Make a reorg, after which the sender reads the jobs of pending calls again. Keep the pool.
     pool_with_withdrawn, ledger.pool = ledger.pool, {}
     ledger.reorg(1)
     ledger.pool = dict(pool_with_withdrawn)

@@ -47,6 +47,7 @@ def calls(text):
     pairs = []
     callers = []
     for step in steps(text):
+        # Keep only the direct and indirect callers of this step.
         del callers[step.depth :]
         if callers:
             pairs.append((callers[-1], step))

@@ -18,8 +18,8 @@ from gridstead.config import load, problems
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/settings.md"
 MODELS = settings_models()
-# The difference between a limit and the nearest forbidden number, by the words before the limit.
-# For example, "at least 5" forbids 4, so the difference is -1.
+# The number to add to a limit to get the nearest forbidden number. The key is the words before the
+# limit on the page. For example, "at least 5" forbids 4, so the number is -1.
 DISTANCE_TO_FORBIDDEN = {"more than": 0, "at least": -1, "at most": 1}
 
 # For each type on the page: its Python type, and a value of another type.
@@ -139,6 +139,7 @@ def test_complete_example_sets_every_key(service):
 def test_each_key_of_the_complete_example_has_a_row(service):
     document = example_document(service)
     if service == "supervisor":
+        # Replace the table by a text, so that keys_of returns one key for the table.
         document["labels"] = "one row describes the whole table: the provider chooses the keys"
 
     assert {row.key for row in rows() if row.service == service} == keys_of(document)
@@ -159,7 +160,8 @@ def test_only_keys_that_the_page_calls_required_are_required(row):
     messages = [problem.what for problem in reported_problems]
     if row.default.startswith("required"):
         assert "missing" in messages
-    elif row.key.rpartition(".")[2] != "quota_command":  # The example's quota_gib requires it.
+    # Without quota_command, the example is not valid, because it contains quota_gib.
+    elif row.key.rpartition(".")[2] != "quota_command":
         assert messages == []
 
 
@@ -179,7 +181,7 @@ def test_omitted_key_has_the_default_of_the_page(row):
 
 
 @pytest.mark.parametrize("row", rows(), ids=row_id)
-def test_value_has_the_type_of_the_page(row):
+def test_example_has_the_type_that_the_page_states(row):
     table, name = row.find_in(example_document(row.service))
     type_on_page = next(words for words in TYPES if row.type.startswith(words))
     python_type, value_of_another_type = TYPES[type_on_page]

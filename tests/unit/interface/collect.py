@@ -289,7 +289,10 @@ def files_on_hosts() -> Iterator[str]:
 
 
 def _installed_files(role: Path) -> Iterator[str]:
-    """Yield the paths on hosts of a role's templates and files. The role's folders repeat them."""
+    """Yield the paths on hosts of a role's templates and files.
+
+    Below the role's folder ``templates`` or ``files``, a file has the same path as on the host.
+    """
     for folder in (role / "templates", role / "files"):
         for file in folder.rglob("*"):
             path = f"/{file.relative_to(folder)}".removesuffix(".j2")

@@ -4,7 +4,7 @@
 A recipe lists the cgroups of a host of the lab, with their limits. A hybrid machine has trees of
 cgroup v1 and one tree of cgroup v2. A unified machine has only the tree of cgroup v2.
 
-Only this file tests the recipe for a unified machine. No other test runs hosts with it.
+The recipe for a unified machine is tested only in this file. No test starts hosts with it.
 """
 
 from pathlib import Path

@@ -64,6 +64,7 @@ def test_without_a_lock_file_there_is_no_wheelhouse():
 
 
 def test_a_plain_image_has_a_package_archive_instead_of_packages():
+    """The archive contains the packages of the roles, downloaded but not installed."""
     plain_layers, prepared_layers = image.layers(INPUTS, plain=True), image.layers(INPUTS)
 
     assert [layer.kind for layer in plain_layers] == ["base", "archive", "wheels"]
@@ -104,6 +105,7 @@ def test_a_layer_is_retained_if_it_is_mounted_or_recent_or_among_the_last_three(
         "base-1": 0,
     }
 
-    # The last argument is the current time. A layer is recent for ten minutes.
+    # Layers packages-2 and base-1 are mounted. The last argument is the current time. A layer is
+    # recent for ten minutes.
     assert image.outdated(last_used, "lowerdir=/x/packages-2:/x/base-1", 10_000) == ["packages-1"]
     assert image.outdated(last_used, "", 500) == []

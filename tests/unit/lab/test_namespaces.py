@@ -26,7 +26,7 @@ def test_a_started_host_may_use_every_cpu():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="making a mount namespace needs root")
-def test_the_program_measures_every_cpu_or_no_cpu():
+def test_the_program_prints_the_ids_of_all_cpus_or_nothing():
     result = subprocess.run(
         [sys.executable, "-I", namespaces.__file__], capture_output=True, text=True, check=True
     )

@@ -49,7 +49,7 @@ def test_the_second_pool_is_used_if_the_first_is_routed():
     assert subnet.subnet_of(ipaddress.ip_network("172.16.0.0/12"))
 
 
-def test_default_routes_and_names_are_ignored():
+def test_default_routes_ipv6_addresses_and_words_are_ignored():
     used = ["default", "0.0.0.0/0", "fd00::1", "unreachable"]
 
     assert network.choose_subnet("gs1234", used) == network.choose_subnet("gs1234", [])

@@ -18,7 +18,7 @@ TOPOLOGIES = sorted(CHECKOUT.glob("molecule/*/topology.json"))
 def runs_site_yml(topology_file):
     """Return whether a lab runs site.yml.
 
-    A lab that does not run site.yml needs no groups except those of the plays that the lab runs.
+    A lab that does not run site.yml needs only the groups of the plays that the lab runs.
     """
     playbook = topology_file.with_name("converge.yml")
     return not playbook.exists() or "/site.yml" in playbook.read_text()

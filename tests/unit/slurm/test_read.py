@@ -79,7 +79,8 @@ def query_slurmdbd(runner, names=("0x1",)):
 def test_queue_to_slurmdbd_is_checked_before_the_database_is_read(make_runner, read_recorded):
     """The queue holds records that slurmctld has not yet sent to the database.
 
-    If the database were read first, both reads would miss a record that is sent between them.
+    slurmctld may send a record between the two reads. The first read then finds the record in the
+    queue.
     """
     runner = make_runner(sacct_json=read_recorded("sacct-json"))
 

@@ -186,7 +186,7 @@ def test_association_matches_only_the_whole_account_name(read_recorded):
     assert not text.parse_associated("", USER, account="grid")
 
 
-def test_every_state_of_squeue_is_in_a_table(read_recorded):
+def test_every_state_of_squeue_is_known_as_alive_or_ended(read_recorded):
     """An unknown state must never count as a success."""
     states = set(read_recorded("helpstate").upper().split())
 

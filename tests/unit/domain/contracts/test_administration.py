@@ -191,7 +191,7 @@ def test_account_that_is_not_an_admin_cannot_hand_a_set_over():
         hand_over(state(), OUTSIDER, NEW_ADMIN)
 
 
-def test_contract_whose_ownership_cannot_be_offered_cannot_be_handed_over():
+def test_set_is_not_handed_over_if_the_ownership_of_a_contract_cannot_be_offered():
     with pytest.raises(NotAllowed, match="cannot offer Constants"):
         hand_over(with_ownership(state(), "Constants", offered_to=None), OLD_ADMIN, NEW_ADMIN)
 
@@ -288,7 +288,7 @@ def test_first_admin_has_nothing_to_take_over():
 
 
 def test_take_over_is_refused_if_the_old_admin_is_not_known():
-    """Without the refusal, the old admin would remain an admin after the take-over."""
+    """The take-over revokes the old admin's roles, so it must know the old admin."""
     grid = replace(handed_over_set(), first_block=None)
 
     with pytest.raises(NotAllowed, match="who is not known") as refusal:

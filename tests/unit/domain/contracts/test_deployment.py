@@ -206,7 +206,7 @@ def test_most_serious_diagnostic_comes_first_and_sets_the_exit_code():
 
     severities = [diagnostic.severity for diagnostic in diagnostics]
     assert severities == [Severity.POWER, Severity.CODE, Severity.NOTE]
-    assert exit_code(diagnostics) == 77
+    assert exit_code(diagnostics) == 77  # the exit code for Severity.POWER
 
 
 @pytest.mark.parametrize("text", ["admin", " Admin ", "ADMIN"])

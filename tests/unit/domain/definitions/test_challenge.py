@@ -62,7 +62,7 @@ def test_arbitrary_text_is_not_a_valid_nonce(text):
 def test_another_encoding_of_a_nonce_is_not_valid():
     """The last base64 digit has unused bits, so a nonce has several encodings.
 
-    If all encodings were valid, a nonce could be used several times.
+    Only one encoding is valid, so that a client cannot use a nonce again in another encoding.
     """
     text = nonce()
     last_digit = text[-3]  # The text ends with "==".

@@ -118,12 +118,13 @@ def test_escrow_pays_for_at_most_ten_years(price):
         (3 * CREDIT, 0, 0),
         (3 * CREDIT, PAID_S - 1, PAID_S - 1),
         (3 * CREDIT, PAID_S + 1, PAID_S),
+        # The paid time of a free job is ten years.
         (0, 0, 0),
         (0, PAID_S - 1, PAID_S - 1),
         (0, PAID_S + 1, PAID_S + 1),
     ],
 )
-def test_grace_of_a_cancelled_run_starts_at_the_request_or_the_end_of_the_paid_time(
+def test_grace_of_a_cancelled_run_starts_at_the_request_but_not_after_the_paid_time(
     price, requested_after_s, grace_starts_after_s
 ):
     cancelled_run = replace(
@@ -159,7 +160,7 @@ def test_pending_or_cold_job_is_never_due(state):
 
 # A job returns to PENDING after a refusal or after a claim timeout. In both cases the contracts
 # emit JOB_REFUSED.
-def test_return_after_a_claim_is_a_refusal():
+def test_return_to_pending_after_a_claim_is_a_refusal():
     history = history_of(
         (ChainEventKind.JOB_CLAIMED, 5, PROVIDER),
         (ChainEventKind.JOB_REFUSED, 9, PROVIDER),
@@ -169,7 +170,7 @@ def test_return_after_a_claim_is_a_refusal():
     assert history.timeout_counts() == {}
 
 
-def test_return_without_a_claim_is_a_claim_timeout():
+def test_return_to_pending_without_a_claim_is_a_claim_timeout():
     history = history_of(
         (ChainEventKind.JOB_TRANSITION, 4, ""),
         (ChainEventKind.JOB_REFUSED, 5, PROVIDER),
@@ -201,6 +202,7 @@ def test_provider_is_not_excluded_after_one_claim_timeout():
     assert history.excluded_providers(head=head(5), timeouts=TIMEOUTS) == frozenset()
 
 
+# Each timeout after the first adds ``claim_blocks`` (10) blocks.
 @pytest.mark.parametrize(("timeout_count", "excluded_blocks"), [(2, 10), (3, 20), (5, 40)])
 def test_provider_is_excluded_for_longer_with_each_claim_timeout(timeout_count, excluded_blocks):
     return_events = [(ChainEventKind.JOB_REFUSED, 100 + n, PROVIDER) for n in range(timeout_count)]

@@ -92,7 +92,7 @@ def test_plan_contains_nodes_to_drain_and_jobs_on_affected_hosts():
         ("Remount the file system", [JOB], ("compute1",)),
         ("Stop x", [JOB], ("compute1",)),
         ("Remount the file system", [], ()),
-        ("Remount the file system", None, ()),
+        ("Remount the file system", None, ()),  # Slurm did not answer.
         ("Restart slurmd", [JOB], ()),
         ("Reconfigure Slurm", [JOB], ()),
     ],
@@ -132,6 +132,7 @@ def test_count_changes_counts_the_changes_of_each_host():
 
 
 def test_rescued_task_is_not_a_failure():
+    # A task failed on host b, but only host a is failed at the end of the run.
     events = [
         host_finished("b", "Check x", TaskOutcome.FAILED, message="x"),
         RunEnded(failed=frozenset({"a"})),

@@ -75,11 +75,13 @@ def test_malformed_report_is_refused(text):
         parse_report(text)
 
 
+# 4294967292 is the number of the extern step in Slurm (SLURM_EXTERN_CONT).
 @pytest.mark.parametrize("step", ["extern", "0", "4294967292"])
 def test_report_of_a_step_other_than_the_batch_step_is_not_a_hint(step):
     assert parse_report(END_REPORT.replace("batch", step)) is None
 
 
+# 4294967291 is the number of the batch step in Slurm (SLURM_BATCH_SCRIPT).
 @pytest.mark.parametrize("step", ["batch", "4294967291"])
 @pytest.mark.parametrize("event", ["start", "end"])
 def test_report_of_the_batch_step_is_a_hint(event, step):

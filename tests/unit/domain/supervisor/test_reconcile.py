@@ -64,7 +64,7 @@ def test_submission_is_not_repeated_if_slurmdbd_does_not_answer():
     assert actions == ()
 
 
-def test_submission_is_not_repeated_while_slurmdbd_is_incomplete():
+def test_submission_is_not_repeated_while_slurmdbd_lacks_records_of_slurmctld():
     our_job = job()
     incomplete_sample = accounting_sample(is_complete=False)
 
@@ -76,7 +76,7 @@ def test_submission_is_not_repeated_while_slurmdbd_is_incomplete():
 
 
 def test_job_without_a_submission_waits_if_slurmdbd_does_not_answer():
-    """An attempt may have run and ended before the journal was lost."""
+    """If the journal was lost, only slurmdbd knows whether an attempt has already ended."""
     our_job = job()
 
     actions = planned_actions([our_job], [journal_record(our_job)], accounting_sample=None)
@@ -177,7 +177,7 @@ def test_claimed_job_is_submitted_without_confirmations():
     assert actions == (Submit(job=our_job, time_limit_min=100),)
 
 
-def test_attempt_that_is_missing_in_the_journal_is_noted():
+def test_attempt_that_is_missing_in_the_journal_and_durable_is_noted_as_seen():
     """The supervisor crashed after sbatch and before it wrote the journal entry."""
     our_job = job()
     crashed_record = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
@@ -190,6 +190,7 @@ def test_attempt_that_is_missing_in_the_journal_is_noted():
     assert Submit not in types_of(actions)
 
 
+# The supervisor started the submission at T0 + 1. After 6 seconds the attempt counts as durable.
 @pytest.mark.parametrize(("now", "kinds"), [(T0 + 6, []), (T0 + 7, [EntryKind.SEEN])])
 def test_submission_is_noted_as_seen_when_it_is_durable(now, kinds):
     our_job = job()
@@ -203,7 +204,7 @@ def test_submission_is_noted_as_seen_when_it_is_durable(now, kinds):
     assert len(actions) == len(kinds)
 
 
-def test_adopted_attempt_is_noted_as_submitted_until_it_is_durable():
+def test_attempt_that_is_missing_in_the_journal_and_not_durable_is_noted_as_submitted():
     our_job = job()
     crashed_record = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
     pending_sample = live_sample(attempt(our_job, "PENDING"))
@@ -213,7 +214,7 @@ def test_adopted_attempt_is_noted_as_submitted_until_it_is_durable():
     assert journal_entry_kinds(actions) == [EntryKind.SUBMITTED]
 
 
-def test_attempt_with_the_job_number_of_an_older_chain_is_cancelled():
+def test_attempt_of_an_older_chain_for_the_same_job_number_is_cancelled():
     our_job = job()
     old_job = job(batch_location_hash="older")
     old_attempt = attempt(old_job, "PENDING")
@@ -333,7 +334,8 @@ def test_several_calls_claim_the_queues_of_plain_contracts():
 
     puts = planned_actions(rules=rules, queues=QueueSizes(claimable=9, cancelling=2, top_up=1))
 
-    # Each call claims one entry of a queue. A tick puts at most ``claim_limit`` calls per queue.
+    # Each call claims one entry of a queue. In one tick, the supervisor puts at most
+    # ``claim_limit`` calls per queue into the outbox.
     calls = calls_of(puts)
     assert calls[:4] == [ClaimJobs(limit=4)] * 4
     assert calls[4:6] == [ClaimCancelling()] * 2
@@ -351,7 +353,7 @@ def test_claim_that_is_in_the_outbox_is_not_put_again():
 
 
 def test_absence_with_a_time_in_the_future_is_noted_again():
-    """The clock was set back. Without the new entry, the job would wait until the noted time."""
+    """The clock was set back. The new entry replaces the future time by the present time."""
     our_job = job()
     entries = [
         (EntryKind.SUBMIT_INTENDED, T0 - 100),

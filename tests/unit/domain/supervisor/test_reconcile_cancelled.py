@@ -59,6 +59,7 @@ def test_running_attempt_of_a_job_that_ended_on_the_chain_is_cancelled_at_once()
     assert cancelled_ids(actions) == [42]
 
 
+# The newest block is CLAIM_BLOCK + CONFIRMATIONS.
 @pytest.mark.parametrize(
     ("unclaimed_since", "kinds"), [(CLAIM_BLOCK + 1, []), (CLAIM_BLOCK, [EntryKind.CLOSED])]
 )
@@ -75,6 +76,7 @@ def test_ended_job_without_attempts_is_closed_after_the_confirmations(unclaimed_
     assert len(actions) == len(kinds)
 
 
+# The supervisor started the submission at T0 + 1, and it may reach Slurm for 60 seconds.
 @pytest.mark.parametrize(("now", "kinds"), [(T0 + 61, []), (T0 + 62, [EntryKind.CLOSED])])
 def test_job_is_not_closed_while_its_submission_may_still_reach_slurm(now, kinds):
     our_job = job(JobState.FINISHED)
@@ -125,6 +127,7 @@ def test_attempt_is_not_cancelled_until_its_claim_is_missing_for_enough_blocks(j
         jobs_on_chain(job_on_chain),
         [submitted_record(our_job)],
         live_sample=live_sample(attempt(our_job)),
+        # The newest block is CLAIM_BLOCK + CONFIRMATIONS. One more block is needed.
         unclaimed_since={our_job.job_key: CLAIM_BLOCK + 1},
     )
 
@@ -221,6 +224,7 @@ def test_attempt_of_a_claimed_job_without_a_record_is_not_cancelled():
 
 def test_orphan_is_not_cancelled_while_its_claim_may_be_in_a_later_block():
     other_job = job(provider=OTHER_ADDRESS)
+    # The attempt was submitted at T0 + 1. The supervisor waits 60 seconds for the claim.
 
     assert (
         planned_actions([other_job], live_sample=live_sample(attempt(other_job)), now=T0 + 60) == ()

@@ -41,7 +41,10 @@ OTHER_END_STATES = sorted(END_STATES.keys() - set(SLURM_STATES_THAT_NEED_A_START
 
 
 def calls_for_end(our_job, ended, **fields):
-    """Return the calls that are planned for a submitted job when slurmdbd reports its end."""
+    """Return the calls that are planned for a submitted job when slurmdbd reports its end.
+
+    ``ended`` is the attempt that has ended.
+    """
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
@@ -104,6 +107,7 @@ def test_end_that_only_slurmctld_lists_waits_for_slurmdbd():
 
 def test_end_that_never_reaches_slurmdbd_is_settled_from_slurmctld():
     our_job = job(JobState.RUNNING)
+    # The job ended at T0 + 32. The supervisor waits 30 seconds for the record in slurmdbd.
     ended_sample = live_sample(attempt(our_job, "COMPLETED"), taken_at=T0 + 63)
 
     actions = planned_actions(
@@ -123,6 +127,7 @@ def test_running_state_in_slurmdbd_is_ignored():
         [our_job], [submitted_record(our_job)], accounting_sample=runaway_sample
     )
 
+    # slurmctld does not list the job, and slurmdbd has no end of the job.
     assert journal_entry_kinds(actions) == [EntryKind.ABSENT]
 
 
@@ -148,6 +153,7 @@ def test_billed_time_is_at_most_the_paid_time():
 
     (call,) = calls_for_end(our_job, attempt(our_job, "TIMEOUT"))
 
+    # A minute costs one credit.
     assert call.seconds == 15
 
 
@@ -163,7 +169,7 @@ def test_end_reported_by_a_node_lowers_the_billed_time():
 
     (call,) = calls_for_end(our_job, attempt(our_job, "COMPLETED"), reports=reports)
 
-    assert call.seconds == 8
+    assert call.seconds == 8  # The attempt started at T0 + 2.
 
 
 @pytest.mark.parametrize(
@@ -171,8 +177,8 @@ def test_end_reported_by_a_node_lowers_the_billed_time():
     [
         end_report(T0 + 10, uid=0),
         end_report(T0 + 10, slurm_job_id=43),
-        end_report(T0 + 1),
-        end_report(T0 + 33),
+        end_report(T0 + 1),  # before the start of the attempt
+        end_report(T0 + 33),  # after the end of the attempt
     ],
 )
 def test_report_that_does_not_match_the_attempt_is_ignored(unrelated_report):
@@ -185,7 +191,7 @@ def test_report_that_does_not_match_the_attempt_is_ignored(unrelated_report):
 
 
 def rejected_record(of_job, *, rejection_count, occurred_at=T0 + 1):
-    """Return the record of an absent job whose submissions Slurm rejected."""
+    """Return the record of a job whose submissions Slurm rejected, and that Slurm does not list."""
     intended_entry = (EntryKind.SUBMIT_INTENDED, occurred_at)
     rejected_entry = (EntryKind.SUBMIT_REJECTED, occurred_at, None, "no such partition")
     absent_entry = (EntryKind.ABSENT, occurred_at + 1)
@@ -230,7 +236,7 @@ def test_job_with_a_malformed_script_id_does_not_fail_before_its_claim_is_confir
     assert planned_actions([our_job], [journal_record(our_job)], height=UNCONFIRMED_HEIGHT) == ()
 
 
-def test_running_job_that_slurm_rejected_too_often_panics():
+def test_job_that_slurm_rejected_too_often_panics_if_its_start_is_on_the_chain():
     our_job = job(JobState.RUNNING)
 
     (call,) = calls_of(planned_actions([our_job], [rejected_record(our_job, rejection_count=3)]))
@@ -268,7 +274,7 @@ def test_cancelled_job_is_settled_at_once_after_a_rejection():
     assert call.state is JobState.CANCELLED
 
 
-def test_job_waits_for_a_submission_with_an_unknown_result_after_a_rejection():
+def test_rejected_job_is_not_submitted_again_while_the_result_of_a_submission_is_unknown():
     our_job = job()
     record_without_result = journal_record(
         our_job,
@@ -333,6 +339,7 @@ def test_billed_time_on_plain_contracts_stays_within_the_slack():
     (call,) = calls_of(plan_jobs(state, RULES))
     (plain_call,) = calls_of(plan_jobs(state, replace(RULES, plain_slack_min=15)))
 
+    # The attempt ran from T0 - 7200 to T0 - 1800. Plain contracts do not accept the whole time.
     assert call.seconds == 5400
     whole_minutes = (state.head.timestamp - our_job.started_at) // 60
     assert plain_call.seconds == whole_minutes * 60 + 900

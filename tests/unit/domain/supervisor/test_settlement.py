@@ -33,6 +33,7 @@ def test_minutes_are_rounded_down(seconds, minutes):
     assert billed_minutes(JobState.FINISHED, seconds) == minutes
 
 
+# The attempt took 30 seconds. The escrow of 100 * 10**18 pays for 20 seconds at the third price.
 @pytest.mark.parametrize(
     ("price", "seconds"), [(0, 30), (10**18, 30), (300 * 10**18, 20), (10**40, 0)]
 )
@@ -46,6 +47,7 @@ def test_no_minutes_are_reported_for_a_panic():
     assert billed_minutes(JobState.PANICKED, 10**6) == 0
 
 
+# The job started at 1000. The slack is 15 minutes, or 900 seconds.
 @pytest.mark.parametrize(
     ("now", "seconds"), [(990, 900), (1000, 900), (1059, 900), (1060, 960), (1000 + 7200, 8100)]
 )

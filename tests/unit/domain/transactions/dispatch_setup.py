@@ -38,14 +38,14 @@ def transaction(nonce, *entry_ids, name="", **fields):
 
 
 def view(*entries, transactions=(), waiting=None, **fields):
-    """Return a chain view in which the transactions were sent just now, with these fields."""
+    """Return a chain view with these fields. By default, the transactions were sent just now."""
     if waiting is None:
         just_sent = Waiting(since=NOW, last_sent_at=NOW)
         waiting = dict.fromkeys(map(hash_of, transactions), just_sent)
     values = {
         "now": NOW,
         "head": HEAD,
-        "nonce": 7,
+        "nonce": 7,  # The wallet has used the nonces below 7.
         "receipts": {},
         "objections": {},
         "fees": FEES,

@@ -59,6 +59,7 @@ def test_batch_uses_at_most_half_of_the_gas_of_a_block():
 
 
 def test_pending_nonces_are_limited_by_the_policy():
+    # POLICY allows four pending transactions.
     pending_transactions = [transaction(7), transaction(8), transaction(9)]
     claims = [entry(1, ClaimJobs(limit=1)), entry(2, ClaimJobs(limit=2))]
 

@@ -78,6 +78,7 @@ def test_nonce_used_by_an_unknown_transaction_is_closed_and_its_calls_are_queued
 
 
 def test_nonce_used_by_an_unknown_transaction_of_the_newest_block_is_not_used_again():
+    # Another program has used nonces 7 and 8 in the newest blocks.
     plan = plan_for(entry(1), nonce=7, nonce_at_head=9)
 
     assert (plan.next_nonce, plan.replacements) == (9, ())

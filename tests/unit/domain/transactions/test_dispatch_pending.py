@@ -127,6 +127,7 @@ def test_replacement_offers_more_than_its_predecessors_and_at_least_the_current_
         entry(1), transactions=[first, second], waiting=waiting, fees=Fees(max_fee=150, tip=50)
     )
 
+    # A replacement of the second transaction must offer at least 200 + 200 / 8 + 1 = 226.
     assert plan.replacements == (Slot(nonce=7, entry_ids=(1,), fees=Fees(max_fee=226, tip=50)),)
 
 
