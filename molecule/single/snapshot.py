@@ -55,7 +55,7 @@ def description(path: Path) -> str:
 
 
 def lines_by_first_word(*argv: str) -> dict[str, str]:
-    """Return the other words of each line of a command's output, by the first word."""
+    """Return the rest of each line of a command's output, by the first word of the line."""
     result = {}
     for line in output(*argv).splitlines():
         words = line.split()

@@ -34,7 +34,7 @@ CONTRACT = "0x" + "5c" * 20
 
 
 def job_id(number: int) -> JobId:
-    """Return the id of the grid's job with a number."""
+    """Return the id of the job with this number."""
     return JobId(chain_id=179188, contract=CONTRACT, number=number)
 
 

@@ -72,7 +72,7 @@ def test_an_archive_never_replaces_another_archive(unfinished_archive):
         manifest.write_manifest(unfinished_archive, HEAD, PARTS, lambda: 0)
 
 
-def test_an_incomplete_folder_is_refused_and_the_archives_are_named(unfinished_archive):
+def test_an_incomplete_folder_is_refused_with_a_list_of_the_archives(unfinished_archive):
     complete = unfinished_archive.parent / "20260101T000000Z"
     complete.mkdir()
     (complete / "manifest.json").write_text("{}")

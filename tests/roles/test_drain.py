@@ -77,7 +77,8 @@ def test_the_wait_lists_the_running_jobs_and_ends_with_the_last_job(cluster):
 
     code, output = cluster.drain("-e", "nodes=gpu1 reason=disks wait_s=86400")
 
-    # The number of queries exceeds Ansible's limit of about 246 nested inclusions.
+    # 260 queries are more than Ansible's limit of about 246 nested inclusions of a file. This run
+    # succeeds only if the wait does not nest.
     assert code == 0, output[-2000:]
     assert output.count(f"1 jobs: {JOB}") == 260
     assert cluster.query_count() == 261
@@ -119,6 +120,7 @@ def test_a_failing_squeue_ends_the_wait(cluster):
     ],
 )
 def test_check_mode_reports_nodes_but_does_not_change_them(state, nodes, report, cluster):
+    # The script prints the nodes of "scontrol show", and notes that another command was called.
     cluster.set_script(
         "scontrol", f'[ "$1" = show ] && echo "$3" | tr , "\\n" || touch {cluster.folder}/updated'
     )
@@ -129,11 +131,12 @@ def test_check_mode_reports_nodes_but_does_not_change_them(state, nodes, report,
     assert code == 0, output[-2000:]
     assert f"{report}\n" in output.replace("'", "")
     # In check mode, Ansible reports a change, except if the report contains no node.
-    assert ("changed=0" in output) is report.endswith("no node")
+    is_without_change = "changed=0" in output
+    assert is_without_change == report.endswith("no node")
     assert not (cluster.folder / "updated").exists()
 
 
-def test_arguments_without_a_variable_are_refused(cluster):
+def test_words_that_belong_to_no_variable_are_refused(cluster):
     """The shell removes the quotes of -e reason='new disks', so that Ansible assigns only the first
     word to reason.
     """
@@ -161,6 +164,7 @@ def test_documented_extra_vars_are_parsed_correctly():
         ROOT / "README.md",
         ROOT / "inventory/README.md",
     ]
+    # A command ends at a backquote, at the spaces before a comment, or at the end of the line.
     command = re.compile(r"ansible-playbook .*?(?=`|   |$)", re.MULTILINE)
 
     reasons = []

@@ -139,9 +139,9 @@ def close(grid: GridOptions, sender: SenderOptions) -> None:
 def seal(grid: GridOptions, sender: SenderOptions) -> None:
     """Remove the admin of JobRepository permanently. This is irreversible.
 
-    Afterwards no other contract can get the right to write job records. A contract with this right
-    could take the escrow. MetaScheduler keeps the right. All other commands continue to work,
-    including hand-over and take-over.
+    Afterwards no contract except MetaScheduler can have the right to write job records. A contract
+    with this right could take the escrow. All other commands continue to work, including hand-over
+    and take-over.
     """
     sender.carry_out(grid, plans.seal)
 

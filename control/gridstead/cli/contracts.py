@@ -63,10 +63,10 @@ def deploy(
 
     The command is idempotent: it sends only the missing steps.
 
-    The last step is irreversible: it seals JobRepository. Afterwards no other contract can get the
-    right to write job records. A contract with this right could take the escrow. The step is
-    skipped if another account ever had a role in JobRepository, or if the node cannot search the
-    events that would show such a role.
+    The last step is irreversible: it seals JobRepository. Afterwards no contract except
+    MetaScheduler can have the right to write job records. A contract with this right could take the
+    escrow. The step is skipped if another account ever had a role in JobRepository, or if the node
+    cannot search the events that would show such a role.
     """
     operator = parse_recipient(meta_scheduler)
     amount = parse_credits(supply)

@@ -47,7 +47,9 @@ class GridOptions:
     ] = None
     deployment: Annotated[
         Path | None,
-        typer.Option("--deployment", help="The file that deploy wrote, instead of --contract."),
+        typer.Option(
+            "--deployment", help="File that `contracts deploy` wrote. Can replace --contract."
+        ),
     ] = None
     chain_id: ChainId = None
     first_block: Annotated[

@@ -40,7 +40,7 @@ class ScriptStore(Protocol):
 
         Args:
             batch_location_hash: The id of the script.
-            record: The record from which the id is computed (``script_id``).
+            record: The stored text of the script. ``script_id`` computes the id from this text.
             owner: The customer whose jobs may use the script. If empty, the first customer whose
                 job names the script becomes the owner.
             ends_at: When the script expires if no job names the script. Unit: Unix seconds.
@@ -57,7 +57,9 @@ class ScriptStore(Protocol):
         ...
 
     def use(self, uses: Iterable[ScriptUse]) -> None:
-        """Store which jobs name which scripts, in the order of the chain. Safe to repeat.
+        """Store which jobs name which scripts. Safe to repeat.
+
+        ``uses`` must be in the order of their events on the chain.
 
         The first customer whose job names a script without owner becomes the owner. Jobs of other
         customers and jobs with an unknown script are ignored.
@@ -84,7 +86,7 @@ class ScriptStore(Protocol):
         ...
 
     def reseal(self, *, after: str) -> Resealed:
-        """Encrypt some of the records that have an old key again, with the newest key.
+        """Encrypt some of the records again: records with an old key get the newest key.
 
         The records are processed in the order of their ids.
 
@@ -119,7 +121,7 @@ class Modules(Protocol):
     def text(self, source: ModuleSource) -> str:
         """Return the text of a module, within a limit of time and size.
 
-        The text of a tag or a branch may come from a cache.
+        If the source names a tag or a branch, the text may come from a cache.
 
         Raises:
             InvalidInput: If the module does not exist, is too large, or is on a host that is not

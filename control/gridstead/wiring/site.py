@@ -49,7 +49,7 @@ def find_checkout(checkout: Path | None) -> Path:
     """Return the folder with the playbooks.
 
     Args:
-        checkout: The folder to return. None to search the current folder and its parents.
+        checkout: The folder to check. None to search the current folder and its parents.
 
     Raises:
         ConfigError: If no folder has playbooks.

@@ -113,7 +113,10 @@ class DiskFiles:
                 replace_file(self._folder / name, signed_file.raw, folder=self._txn)
 
     def announce(self, started_at: int | None) -> None:
-        """Write the file that reports a running pull to clients, or remove it."""
+        """Write the file that tells clients when the running pull started.
+
+        If ``started_at`` is None, remove the file.
+        """
         path = self._folder / IS_SNAPSHOTTING
         if started_at is None:
             with write_errors_translated(path):
@@ -129,7 +132,7 @@ def _date(timestamp: int) -> str:
 
 def _encode(state: ReplicaState) -> dict[str, Any]:
     record = asdict(state)
-    # asdict() has converted the names of the roots to dicts. Replace these with paths.
+    # asdict() has converted the name of each root to a dict. The file contains its path instead.
     for revision_record, revision in zip(record["revisions"], state.revisions, strict=True):
         revision_record["roots"] = [root.path for root in revision.roots]
     return {"version": STATE_VERSION, **record}

@@ -73,7 +73,7 @@ def faults(
         folder: The folder of the authorities. It may be empty.
         now: The current time.
         until: The next authority must be valid until this time. The current authority may expire
-            earlier: verify.yml reports this, and a run must be able to replace the authority.
+            earlier, so that a run can still replace it. verify.yml reports this authority.
         is_replaced: Whether the run replaces the current authority. If so, it may have expired.
 
     Yields:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records the output of Slurm's commands in a lab, for the tests of the parsers.
 
-Each command has its own file.
+Each output is written to a file of its own.
 
 Usage: record.py SSH_CONFIG [CONTROLLER]
 
@@ -119,6 +119,7 @@ def main() -> None:
     record("nodes", lab.run_command(text.nodes()))
     record("associations", lab.run_command(text.associations(USER, account=ACCOUNT)))
     record("helpstate", lab.run("squeue", "--helpstate"))
+    # A real token would be a secret, so this one is invented.
     record("token", "SLURM_JWT=header.claims.signature\n")
     lab.run("scancel", *jobs)
 

@@ -46,7 +46,7 @@ class ContractModel:
     """The environment of the modelled contracts.
 
     Args:
-        addresses: The contracts' addresses by name, lower case.
+        addresses: The contracts' addresses in lower case, by the name of the contract.
         chain_id: The chain id in signed messages.
     """
 

@@ -62,7 +62,7 @@ def test_hosts_are_in_the_order_of_the_file():
     assert parsed_topology.members() == {"controller": ["z"], "compute": [], "login": ["a"]}
 
 
-def test_the_default_topology_has_the_hosts_of_the_tests():
+def test_the_default_topology_has_the_hosts_that_the_e2e_tests_use():
     text = Path("molecule/lab/topology.json").read_text()
 
     parsed_topology = topology.parse(text)

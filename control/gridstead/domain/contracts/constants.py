@@ -75,8 +75,8 @@ CONSTANTS = (
         minimum=1,
         maximum=MAX_MINUTES,
         meaning=(
-            "run time that a top-up pays for if the provider or the meta-scheduler makes it for the"
-            " customer"
+            "run time that one top-up pays for, when the provider or the meta-scheduler tops up for"
+            " the customer"
         ),
     ),
     Constant(

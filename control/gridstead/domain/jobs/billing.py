@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 SECONDS_PER_MINUTE = 60
 PERCENT = 100
-MAX_PAID_MINUTES = 10 * 365 * 24 * 60  # The maximum paid time of a job, even if the job is free.
+MAX_PAID_MINUTES = 10 * 365 * 24 * 60  # The limit of a job's paid time. A free job gets this time.
 
 # The contracts refuse higher numbers, to prevent integer overflows.
 MAX_GPUS = 1 << 20

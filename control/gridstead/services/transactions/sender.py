@@ -138,8 +138,9 @@ class Sender:
     def _without_backoff(self, entries: Iterable[OutboxEntry]) -> tuple[OutboxEntry, ...]:
         """Return the entries, except queued ones that back off after a refusal.
 
-        Services put a refused call into the outbox again at once, and each refusal costs an empty
-        transaction, which uses the nonce of the refused one. The backoff limits this cost.
+        Services put a refused call into the outbox again at once. After each refusal, the sender
+        must send an empty transaction to use the nonce of the refused transaction. The backoff
+        limits this cost.
         """
         now = self._ports.clock.now()
         active_keys: set[str] = set()
@@ -253,8 +254,8 @@ class Sender:
                     account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees)
                 )
             elif nonce == view.nonce:
-                # The nonces are equal only if no transaction is pending. Only then are the calls
-                # rejected: after a pending transaction they may succeed.
+                # No other transaction is pending, so nothing can make the calls succeed. While
+                # another transaction is pending, the calls are tried again in the next tick.
                 self._reject(account_name, entry_ids, str(gas))
         return signed
 
@@ -395,8 +396,8 @@ def _calls_of(entry_ids: Iterable[int], calls: Mapping[int, Call]) -> tuple[Call
 def _backoff_key(entry: OutboxEntry) -> str:
     """Return the key under which a refused call backs off.
 
-    For a call about a job, this is the key of the entry. For any other call, this is the name of
-    the call, because each claim has a new key, which contains the block.
+    A call about a job backs off under the key of its entry. Any other call backs off under its
+    name, because the key of a claim contains the block and differs each time.
     """
     return entry.key if job_key_of(entry.call) else name_of(entry.call)
 

@@ -35,9 +35,10 @@ class Module(Model):
     It is a template in the language of Go's `text/template`. `{{ .Job }}` is the job and
     `{{ .Step }}` the step that uses the module, with their fields (`{{ .Job.Resources.Tasks }}`).
     Passwords, keys and tokens of the job are empty. Passwords, keys and tokens of the step are
-    placeholders. A placeholder is replaced only if the template inserts the whole mapping that
-    contains it, unchanged. For example, `{{- .Step.Use.Steps | toYaml | nindent 2 }}` inserts the
-    steps of `use`, with their secrets, into a list. A template can use `if`, `with`, `range`,
+    placeholders. After the template is expanded, each placeholder is replaced by its secret. This
+    works only if the template inserts the whole mapping around the placeholder, unchanged. For
+    example, `{{- .Step.Use.Steps | toYaml | nindent 2 }}` inserts the steps that the user of the
+    module wrote in `use.steps`, with their secrets. A template can use `if`, `with`, `range`,
     variables, built-in functions of Go such as `eq`, `and` and `printf`, and common functions of
     sprig.
     """
