@@ -27,7 +27,7 @@ UNPREDICTABLE = {
     r"base : (Start the firewall and systemd-timesyncd|Reload the firewall)": (
         "nft and the units are missing"
     ),
-    r"base : (Start|Stop) the timer that removes the new firewall rules": "the units are missing",
+    r"base : (Start|Stop) the timer that removes the new firewall rules.*": "the units are missing",
     r"base : Restart systemd-timesyncd": "the unit is missing",
     r"pki : .*": "no CA exists yet",
     r"devnet : .*": "no server runs yet",
