@@ -176,7 +176,6 @@ class Bench:
                 clock=clock,
                 ledger=self.chain.ledger,
                 account=account,
-                outbox=outbox,
                 transactions=outbox,
             )
             sender = Sender(

@@ -32,7 +32,6 @@ def open_outbox(
         clock=clock,
         ledger=chain.ledger,
         account=ChainAccount(chain.node, chain.contracts, wallet),
-        outbox=outbox,
         transactions=outbox,
     )
     batch = MAX_BATCH if chain.contracts.has_batches else 1

@@ -46,7 +46,6 @@ class WalletSender:
             clock=self.clock,
             ledger=self.ledger,
             account=account,
-            outbox=self.outbox,
             transactions=self.outbox,
         )
         self.sender = Sender(ports, self.policy, failpoint=self._failpoint)

@@ -92,8 +92,7 @@ class WalletSender:
             clock=self.clock,
             ledger=self.ledger,
             account=self.account,
-            outbox=self.outbox,
-            transactions=self.outbox,  # MemoryOutbox implements both ports
+            transactions=self.outbox,
         )
         self.sender = Sender(ports, DispatchPolicy(**fields))
 

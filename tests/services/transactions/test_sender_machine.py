@@ -45,7 +45,6 @@ class SenderMachine(RuleBasedStateMachine):
             clock=self.clock,
             ledger=self.ledger,
             account=self.account,
-            outbox=self.outbox,
             transactions=self.outbox,
         )
         policy = DispatchPolicy(

@@ -36,7 +36,7 @@ from gridstead.domain.transactions.outbox import (
 )
 from gridstead.domain.transactions.plan import DispatchPolicy, Slot, TransactionPlan
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
-from gridstead.ports import Account, Clock, Ledger, Outbox, Transactions
+from gridstead.ports import Account, Clock, Ledger, Transactions
 from gridstead.services.failpoint import ignore
 from gridstead.services.transactions.chain_view import ChainViewReader, OutboxSnapshot
 
@@ -66,7 +66,6 @@ class SenderPorts:
     clock: Clock
     ledger: Ledger
     account: Account
-    outbox: Outbox
     transactions: Transactions
 
 
