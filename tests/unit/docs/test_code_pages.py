@@ -82,6 +82,15 @@ def defined_names(source):
     return names
 
 
+@pytest.fixture(scope="module")
+def all_names():
+    """The names of the functions and methods of all modules of the control plane."""
+    names = set()
+    for module in CONTROL.rglob("*.py"):
+        names |= defined_names(module.read_text())
+    return names
+
+
 # A tick is one pass of a service's loop. The part of the page before the heading "Helpers" lists
 # the steps of the ticks. The part below lists functions that these steps call, but that do not pass
 # the job on.
@@ -113,6 +122,11 @@ def test_helpers_are_not_in_modules_of_the_walk():
 @pytest.mark.parametrize("step", sorted(set(steps(WALK)), key=str))
 def test_function_of_a_step_exists(step):
     assert step.name in defined_names(step.module_source)
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([A-Z]\w+\.\w+)`", WALK))))
+def test_method_in_the_text_exists(name, all_names):
+    assert name in all_names
 
 
 @pytest.mark.parametrize(("caller", "step"), calls(TICKS))
