@@ -26,8 +26,12 @@ HEAD = """\
 The layers of `control/gridstead/` are the columns. A layer may use the layers to its right;
 services, adapters and rpc do not use each other. The rows are topics, called subjects, such as
 `jobs`. A subject has the same name in each layer. It is a folder, or, in a layer with few modules,
-a single module. The last row has the modules that belong to several subjects. The package
-`workflow`, which checks and renders workflows, has no subjects.
+a single module. The last row has the modules that belong to several subjects.
+
+Other packages and modules have no subjects: `workflow` checks and renders workflows, `config` reads
+settings, `errors` defines the exceptions, `logs` sets up logging, `abi` and `proto` have the
+generated interfaces of the contracts and of gRPC, `slurm_releases` has the data of each release of
+Slurm, and `distributions` names the distribution of each command.
 
 [A job's way through these modules](job-walk.md) shows how they work together.
 """
