@@ -171,7 +171,8 @@ def _unknown(
 ) -> WorkflowProblem:
     """Return the problem of an unknown key.
 
-    The hint has the most similar valid name, or all valid names if none is similar.
+    The hint names the valid key that is most similar. Without a similar key, it lists all valid
+    keys.
     """
     line = document.line(path)
     model = model_at(loc[:-1], root)

@@ -11,6 +11,7 @@ import time
 
 import pytest
 from tests.devnet import COIN, SUPPLY, Devnet, wallet
+from tests.fakes.crash import Crash
 
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.node import Node
@@ -23,10 +24,6 @@ from gridstead.domain.contracts.checks import check_contracts
 ADMIN, OPERATOR = wallet(66), wallet(67)
 STEP_COUNT = 12  # each step is one transaction
 SEND_METHOD = "eth_sendRawTransaction"
-
-
-class Crash(BaseException):
-    """Simulates the death of the process. ``except Exception`` does not catch a ``Crash``."""
 
 
 def has_method(requests, method):

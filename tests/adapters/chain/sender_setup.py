@@ -6,6 +6,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from tests.adapters.chain.grids import NO_EVIDENCE
+from tests.fakes.crash import Crash
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.ledger import ChainLedger
@@ -19,10 +20,6 @@ from gridstead.services.transactions.sender import Sender, SenderPorts
 
 # The points between two steps of the sender at which a test can crash the sender.
 BOUNDARIES = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
-
-
-class Crash(BaseException):
-    """Simulates the death of the process. No ``except Exception`` catches it."""
 
 
 class WalletSender:

@@ -13,8 +13,9 @@ from tests.adapters.chain.contracts_command import (
     holders,
     inspect,
 )
-from tests.adapters.chain.deploying import Crash, CrashingNode, has_method
+from tests.adapters.chain.deploying import CrashingNode, has_method
 from tests.devnet import wallet
+from tests.fakes.crash import Crash
 
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.contracts.administrator import Administrator

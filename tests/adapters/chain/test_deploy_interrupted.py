@@ -15,12 +15,12 @@ from tests.adapters.chain.deploying import (
     OPERATOR,
     SEND_METHOD,
     STEP_COUNT,
-    Crash,
     CrashingNode,
     MiningNode,
     has_method,
 )
 from tests.devnet import COIN
+from tests.fakes.crash import Crash
 
 from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node

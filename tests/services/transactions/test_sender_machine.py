@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.fakes.account import FakeAccount
+from tests.fakes.crash import Crash
 from tests.fakes.store import FakeClock, MemoryOutbox
 from tests.services.transactions.sender_setup import PROVIDER, HastyLedger, settlement
 
@@ -20,10 +21,6 @@ from gridstead.services.transactions.sender import Sender, SenderPorts
 CUSTOMERS = ["0x" + "c1" * 20, "0x" + "c2" * 20]
 CONFIRMATIONS = 4
 FAILPOINTS = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
-
-
-class Crash(BaseException):
-    """The sender process ends at a failpoint."""
 
 
 class SenderMachine(RuleBasedStateMachine):

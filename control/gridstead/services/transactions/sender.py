@@ -16,17 +16,16 @@ one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
 
-from gridstead.domain.transactions.calls import Call, job_key_of, name_of
+from gridstead.domain.transactions.calls import Call
 from gridstead.domain.transactions.dispatch import plan_transactions
 from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
-    OutboxEntry,
     Refusal,
     Reply,
     SendResult,
@@ -38,25 +37,10 @@ from gridstead.domain.transactions.plan import DispatchPolicy, Slot, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 from gridstead.ports import Account, Clock, Ledger, Transactions
 from gridstead.services.failpoint import ignore
+from gridstead.services.transactions.backoff import Backoffs
 from gridstead.services.transactions.chain_view import ChainViewReader, OutboxSnapshot
 
 log = structlog.get_logger()
-
-FIRST_BACKOFF_S = 60
-MAX_BACKOFF_S = 3600
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Backoff:
-    """How long a refused call waits before it is sent again.
-
-    Attributes:
-        until: End of the backoff, Unix seconds.
-        length_s: Length of the backoff.
-    """
-
-    until: int
-    length_s: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +78,7 @@ class Sender:
         )
         self._waiting: dict[str, Waiting] = {}
         self._refusals: dict[int, Refusal] = {}
-        self._backoffs: dict[str, _Backoff] = {}
+        self._backoffs = Backoffs()
         self._last_head: tuple[int, int] | None = None  # (Unix seconds, height) of the last view
 
     def tick(self) -> None:
@@ -106,7 +90,8 @@ class Sender:
             ConfigError: If the wallet cannot pay for its transactions.
         """
         ports = self._ports
-        entries = self._without_backoff(ports.transactions.next_entries(self._policy.max_queued))
+        next_entries = ports.transactions.next_entries(self._policy.max_queued)
+        entries = self._backoffs.sendable(next_entries, ports.clock.now())
         genesis = ports.ledger.block(0)
         if genesis is None:
             raise ChainUnavailable("could not read the chain's first block")
@@ -133,37 +118,6 @@ class Sender:
             [*signed_transactions, *plan.resend], key=lambda transaction: transaction.nonce
         )
         self._send(account_name, transactions_to_send, view)
-
-    def _without_backoff(self, entries: Iterable[OutboxEntry]) -> tuple[OutboxEntry, ...]:
-        """Return the entries, except queued ones that back off after a refusal.
-
-        Services put a refused call into the outbox again at once. After each refusal, the sender
-        must send an empty transaction to use the nonce of the refused transaction. The backoff
-        limits this cost.
-        """
-        now = self._ports.clock.now()
-        active_keys: set[str] = set()
-        for key, backoff in list(self._backoffs.items()):
-            # Setting the clock back must not extend a backoff.
-            until = min(backoff.until, now + backoff.length_s)
-            # An ended backoff is remembered for its own length, so that a further refusal in this
-            # time doubles the length.
-            if now >= until + backoff.length_s:
-                del self._backoffs[key]
-                continue
-            self._backoffs[key] = replace(backoff, until=until)
-            if now < until:
-                active_keys.add(key)
-        return tuple(entry for entry in entries if not _backs_off(entry, active_keys))
-
-    def _back_off(self, entry: OutboxEntry) -> None:
-        """Start a backoff of the entry's key, which is twice as long as the key's last backoff."""
-        key = _backoff_key(entry)
-        length_s = FIRST_BACKOFF_S
-        if key in self._backoffs:
-            length_s = min(2 * self._backoffs[key].length_s, MAX_BACKOFF_S)
-        now = self._ports.clock.now()
-        self._backoffs[key] = _Backoff(until=now + length_s, length_s=length_s)
 
     def _forget_mined_and_closed(self, view: ChainView) -> None:
         """Forget the refusals of closed entries and the waiting times of mined transactions."""
@@ -377,28 +331,15 @@ class Sender:
             if transaction.nonce not in sent_nonces:
                 withdrawn.append(transaction.nonce)
             if call_count == 1 and entry_ids[0] in entries:
-                self._back_off(entries[entry_ids[0]])
+                self._backoffs.start(entries[entry_ids[0]], self._ports.clock.now())
         if withdrawn:
             self._ports.transactions.record(
                 account_name, changes=(), withdrawn=withdrawn, closed=()
             )
 
 
-def _backs_off(entry: OutboxEntry, backoff_keys: Collection[str]) -> bool:
-    return entry.state is SendState.QUEUED and _backoff_key(entry) in backoff_keys
-
-
 def _calls_of(entry_ids: Iterable[int], calls: Mapping[int, Call]) -> tuple[Call, ...]:
     return tuple(calls[entry_id] for entry_id in entry_ids)
-
-
-def _backoff_key(entry: OutboxEntry) -> str:
-    """Return the key under which a refused call backs off.
-
-    A call about a job backs off under the key of its entry. Any other call backs off under its
-    name, because the key of a claim contains the block and differs each time.
-    """
-    return entry.key if job_key_of(entry.call) else name_of(entry.call)
 
 
 def _log_changes(changes: Iterable[EntryChange]) -> None:
