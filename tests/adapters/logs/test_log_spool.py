@@ -86,7 +86,7 @@ def test_next_process_continues_with_the_chunks_that_were_not_sent(folder, missi
         assert 1 <= number <= 20
         assert data == b"%d" % number * 10
     numbers = [number for number, _ in old_chunks] + [last_number]
-    assert numbers == sorted(set(numbers))  # ascending, and none is repeated
+    assert numbers == sorted(set(numbers))  # sorted, without duplicates
     assert second._writer == first_spool._writer
 
 

@@ -140,7 +140,7 @@ def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
     assert copied_numbers - dict(lines).keys() == set()  # no line is lost
     for stream in STREAMS:
         numbers = [number for number, line_stream in lines if line_stream is stream]
-        assert numbers == sorted(set(numbers))  # the lines are in order, and none is repeated
+        assert numbers == sorted(set(numbers))  # sorted, without duplicates
     for number, stream in lines:
         assert stream is STREAMS[number % 2]
     assert job.line_count in dict(lines)
