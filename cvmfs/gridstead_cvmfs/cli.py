@@ -31,10 +31,17 @@ from gridstead_cvmfs.domain.replica import PullResult, ReplicaState
 if TYPE_CHECKING:  # the import takes a long time, and few commands need it
     from gridstead_cvmfs.services.replica import Replica
 
-HELP = "Replicates CVMFS repositories and serves the replicas."
-
-app = typer.Typer(help=HELP, no_args_is_help=True)
-add_run(app, "cvmfs", text=HELP, model=CvmfsSettings, wiring="gridstead_cvmfs.wiring.replica")
+app = typer.Typer(
+    help="Replicates, serves and mounts CVMFS repositories.",
+    no_args_is_help=True,
+)
+add_run(
+    app,
+    "cvmfs",
+    text="Replicates CVMFS repositories and serves the replicas.",
+    model=CvmfsSettings,
+    wiring="gridstead_cvmfs.wiring.replica",
+)
 
 MIB = 1024 * 1024
 PROGRESS_EVERY_S = 10.0

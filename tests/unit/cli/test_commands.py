@@ -51,7 +51,7 @@ def test_each_service_has_a_settings_model_and_a_run_function():
 def test_command_of_another_distribution_is_listed_with_the_summary_of_the_command(gridstead):
     result = gridstead("--help")
 
-    summary = "Replicates CVMFS repositories and serves the replicas."
+    summary = "Replicates, serves and mounts CVMFS repositories."
     assert f"  cvmfs             {summary}\n" in result.out
 
 
