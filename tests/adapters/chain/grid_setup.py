@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from tests.adapters.chain.grids import RealGrid
 from tests.adapters.chain.sender_setup import WalletSender
+from tests.fakes.crash import Crash
 from tests.fakes.ledger import PRICES, SMALL
 from tests.fakes.scheduler import FakeReports, FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal
 from tests.fakes.users import FakeDirectory
-from tests.services.supervisor.supervisor_setup import FakeScripts, SupervisorKilled
+from tests.services.supervisor.supervisor_setup import FakeScripts
 
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.domain.jobs.lifecycle import COLD, JobState
@@ -98,7 +99,7 @@ class GridServices:
     def _failpoint(self, name):
         if name == self.failpoint:
             self.failpoint = None
-            raise SupervisorKilled(name)
+            raise Crash(name)
 
     def step(self, seconds=2):
         """Run one tick of every service, and mine a block."""
@@ -107,7 +108,7 @@ class GridServices:
         self.matching.tick()
         try:
             self.supervisor.tick()
-        except SupervisorKilled:
+        except Crash:
             self.start()
         self.provider.tick()
         self.operator.tick()

@@ -96,7 +96,7 @@ def test_script_of_a_job_requested_while_the_service_was_down_is_kept(setup):
 
 
 def test_script_is_kept_if_a_lagging_server_does_not_have_its_job(setup):
-    """The chain may have several servers, and the server that answers may lack new blocks."""
+    """An endpoint may have several servers, and the server that answers may lack new blocks."""
     setup.add()
     setup.add_job()
     jobs = setup.ledger.jobs

@@ -35,7 +35,7 @@ def test_script_belongs_to_the_customer_of_its_first_job_on_the_chain(definition
         definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=KEY
     )
     first_job = definitions_setup.job
-    second = replace(
+    second_job = replace(
         first_job,
         id=replace(first_job.id, number=6),
         customer=outsider.address,
@@ -43,7 +43,7 @@ def test_script_belongs_to_the_customer_of_its_first_job_on_the_chain(definition
     )
     definitions_setup.ledger.jobs = lambda job_ids, *, at_block: {
         job_id(5): first_job,
-        job_id(6): second,
+        job_id(6): second_job,
     }
 
     with pytest.raises(ScriptUnavailable, match="another customer"):

@@ -6,6 +6,7 @@ An attempt is a Slurm job that the supervisor submitted for a job of the grid.
 
 from __future__ import annotations
 
+from tests.fakes.crash import Crash
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.scheduler import FakeReports, FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal, MemoryOutbox
@@ -20,10 +21,6 @@ from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 PROVIDER = "0x" + "11" * 20
 CUSTOMER = "0x" + "33" * 20
 CONFIRMATIONS = 6
-
-
-class SupervisorKilled(BaseException):
-    """Raised at the chosen failpoint. Simulates the end of a killed supervisor process."""
 
 
 class FakeScripts:
@@ -85,13 +82,13 @@ class SupervisorSetup:
     def _pass_failpoint(self, name):
         if name == self.failpoint:
             self.failpoint = None
-            raise SupervisorKilled(name)
+            raise Crash(name)
 
     def tick(self):
         """Run one tick of the supervisor. If a failpoint kills the supervisor, start a new one."""
         try:
             self.supervisor.tick()
-        except SupervisorKilled:
+        except Crash:
             self.start_supervisor()
 
     def step(self, seconds=1):

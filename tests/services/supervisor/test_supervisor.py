@@ -259,6 +259,7 @@ def test_a_job_that_is_lost_repeatedly_is_panicked_and_refunded(grid):
     job = grid.ledger.job(number)
     assert job.state is JobState.PANICKED
     assert job.final_cost == 0
+    assert grid.ledger.balance(CUSTOMER) == job.escrow
 
 
 def test_a_running_job_that_its_customer_cancels_is_billed_for_its_run_time(grid):

@@ -346,7 +346,7 @@ def test_backoff_of_a_refused_call_is_not_longer_after_the_clock_was_set_back(wa
 def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(
     wallet_sender, withdrawn_is_mined
 ):
-    """A call has become invalid, so the sender withdraws its transaction from the node.
+    """A call has become invalid, so the sender withdraws its transaction, which the node has.
 
     The sender replaces the transaction by an empty one. The next block may contain either of them.
     """

@@ -24,7 +24,7 @@ FAILPOINTS = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome
 
 
 class SenderMachine(RuleBasedStateMachine):
-    """A provider's sender. Each rule changes the chain, the node, the clock or the outbox."""
+    """A provider's sender. A rule runs a tick, or changes the chain, node, clock or outbox."""
 
     def __init__(self):
         super().__init__()

@@ -13,11 +13,7 @@ from gridstead.domain.jobs.job import Block, Job, QueueSizes
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Cancel, Note, Put
 from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
-from gridstead.domain.supervisor.journal import (
-    EntryKind,
-    JournalEntry,
-    JournalRecords,
-)
+from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import plan_jobs
 from gridstead.domain.supervisor.snapshot import Rules, Snapshot
 

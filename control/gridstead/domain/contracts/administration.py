@@ -154,7 +154,7 @@ def hand_over(state: GridState, sender: str, new_owner: str) -> tuple[Change, ..
 def seal(state: GridState, sender: str) -> tuple[Change, ...]:
     """Return the changes that remove the last admin of JobRepository permanently.
 
-    Afterwards no account but MetaScheduler may ever write to JobRepository.
+    Afterwards only MetaScheduler can ever write to JobRepository.
 
     Raises:
         NotAllowed: If the sender is not admin of JobRepository, if an account other than
@@ -338,7 +338,7 @@ def _check_only_admin(state: GridState, new_owner: str) -> None:
 def _check_admin(state: GridState, sender: str, changes: Iterable[Change]) -> None:
     """Raise an error if a change needs an admin of its contract and the sender is not one.
 
-    Every change except ``offerOwnership`` needs an admin.
+    The owner of a contract may call ``offerOwnership`` without being its admin.
     """
     for change in changes:
         contract = change.contract

@@ -74,8 +74,8 @@ class StoredScript:
 
     Attributes:
         record: The record. The id of the script is a hash of the record.
-        owner: The address of the customer whose jobs may use the script, lower case. Empty until a
-            job names the script.
+        owner: The address of the customer whose jobs may use the script, lower case. Empty if no
+            owner was given at the submission and no job has named the script yet.
     """
 
     record: str = field(repr=False)

@@ -27,7 +27,7 @@ MIN_KEY_BYTES = 32
 TOKEN_GRACE_S = 30 * 24 * 3600
 LONGEST_TOKEN_S = 366 * 24 * 3600
 
-# A timestamp from this value on is in milliseconds. In seconds, this value is a time after the year
+# A timestamp from this value on is in milliseconds. In seconds, this value is a time in the year
 # 5138.
 _MIN_MILLISECONDS = 10**11
 _TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-f]{64})")

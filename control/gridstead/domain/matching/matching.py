@@ -115,7 +115,7 @@ def ineligibility_reason(
 def fits(resources: Resources, hardware: Hardware) -> bool:
     """Return whether the nodes have room for all tasks at once.
 
-    A task runs on one node. Its GPUs may be on any nodes.
+    A task runs on one node. The GPUs of the job may be on any nodes.
     """
     if resources.gpus > sum(hardware.gpus_per_node):
         return False

@@ -6,8 +6,8 @@ a hint is that a service checks a job sooner or lowers its bill. So an invalid h
 
 Rule 1: only root on a node may send a report. The report must come from the address of a node, in a
 MUNGE credential with a short validity.
-Rule 2: only reports of the batch step are hints. Reports of the extern step are ignored, because
-that step lasts as long as the allocation.
+Rule 2: a node's report is a hint only if it is about the batch step. The extern step, for example,
+lasts as long as the allocation.
 Rule 3: a token bucket limits the rate of reports.
 """
 

@@ -150,7 +150,7 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     these states, the start and the end are put into the outbox together. If the start is lost, the
     contract skips the end, and the start and the end are sent again.
 
-    The contract accepts the other end states also without a start, but then pays nothing. So such
+    The contract accepts the other end states even without a start, but then pays nothing. So such
     an end waits until the start is mined. With DeepSquare's contracts every end waits, because each
     call is simulated alone before it is sent.
 

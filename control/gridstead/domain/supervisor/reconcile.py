@@ -147,7 +147,8 @@ def _cancel_and_note(record: JournalRecord, attempt: Attempt, reason: str) -> It
 def _close_if_absent(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Close a job in the journal if it has no live attempt and none can appear any more.
 
-    An attempt may still appear while a submission has no result.
+    If the result of a submission is unknown, an attempt may still appear for ``submission_s`` after
+    the start of the submission.
     """
     if snapshot.live_sample is None or snapshot.live_attempts(record.job_key):
         return

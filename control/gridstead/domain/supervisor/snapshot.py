@@ -30,10 +30,10 @@ class Rules:
             supervisor gives the job up.
         max_time_limit_min: The longest time limit of a job, minutes.
         plain_slack_min: How many minutes a bill may exceed the time since the contracts received
-            the start. Set only for the contracts of DeepSquare 1.2 ("plain" contracts), from which
-            Gridstead's contracts are derived. A claim to plain contracts also takes only one entry
-            of a queue. None for Gridstead's contracts.
-        wait_times: How long the supervisor waits before it concludes that a job is missing.
+            the start. None for Gridstead's contracts. Set only for the contracts of DeepSquare 1.2
+            ("plain" contracts), from which Gridstead's contracts are derived. If it is set, a claim
+            takes only one entry of a queue.
+        wait_times: How long the supervisor waits before it draws a conclusion.
     """
 
     chain_id: int

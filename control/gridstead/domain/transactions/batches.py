@@ -23,7 +23,8 @@ def pack(
     """Yield the batches as tuples of entry ids, in the order in which they must be sent.
 
     The calls of a batch have one type, concern different jobs, and use at most ``gas_limit``.
-    The calls of one job keep their order across the batches.
+    A call that needs more gas than this limit gets a batch of its own. The calls of one job keep
+    their order across the batches.
 
     Args:
         entries: The queued entries, oldest first.

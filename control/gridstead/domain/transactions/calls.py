@@ -35,7 +35,7 @@ class ClaimJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimCancelling:
-    """Claim entries of the cancelling queue: jobs that their customers cancelled.
+    """Claim entries of the cancelling queue: jobs that were cancelled, panicked or expired.
 
     The contracts of DeepSquare 1.2 claim one entry.
     """
@@ -43,7 +43,7 @@ class ClaimCancelling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTopUp:
-    """Claim entries of the top-up queue: jobs whose customers added credits.
+    """Claim entries of the top-up queue: jobs to which credits were added.
 
     The contracts of DeepSquare 1.2 claim one entry.
     """

@@ -2,9 +2,16 @@
 """Decides what the sender of a wallet does next, from one snapshot of the chain and the outbox.
 
 An entry of the outbox is one call to the contracts. The state of an entry follows from the
-transactions that carry its call. The entry is mined or final if one of these transactions
-succeeded. It is sent if one of them may still be mined, and queued if none of them may. An
-*objection* is a reason why a call must not be sent any more (``objection.py``). A sent or queued
+transactions that carry its call:
+
+- The entry is mined if one of these transactions made the call, and final if this transaction has
+  enough confirmations.
+- If not, the entry is sent if one of the transactions may still be mined.
+- If all mined transactions failed or skipped the call, the entry is mined until the first of them
+  has enough confirmations. Then the entry is rejected.
+- If no transaction is mined or may still be mined, the entry is queued.
+
+An *objection* is a reason why a call must not be sent any more (``objection.py``). A sent or queued
 entry with an objection becomes rejected.
 
 A nonce is *open* until one of its transactions has enough confirmations. A *nonce gap* is an open

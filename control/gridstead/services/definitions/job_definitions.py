@@ -102,7 +102,7 @@ class LoggerAccess:
 
 
 class JobDefinitions:
-    """The service. Safe to call from many threads.
+    """The Job Definition service. Its methods may be called from many threads.
 
     Args:
         keeper: Stores the scripts with their owners.
@@ -155,7 +155,7 @@ class JobDefinitions:
             customer: Address of the owner. If it is empty, the owner is the first customer whose
                 job names the script.
             charge: Counts the size of the stored record against the caller's limit. The size of the
-                workflow is not counted, because the script of a small workflow can be large.
+                request is not enough, because the script of a small workflow can be large.
 
         Raises:
             InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.

@@ -138,7 +138,10 @@ class MetaScheduler:
         )
 
     def _request_expiry(self, job: Job) -> bool:
-        """Put the expiry into the outbox, and return whether this succeeded. Log it only once."""
+        """Put the expiry into the outbox, and return whether this succeeded.
+
+        The first success is logged, and each failure.
+        """
         state = job.state.name
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
         try:

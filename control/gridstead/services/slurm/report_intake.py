@@ -59,7 +59,7 @@ class ReportIntake:
         self._next_log_at = 0
 
     def receive(self, datagram: bytes, source: str) -> None:
-        """Store a datagram's report, if the sender, the munge credential and the rate are valid."""
+        """Store a datagram's report, if the sender, the MUNGE credential and the rate are valid."""
         rate = self._rates.get(source)
         if rate is None or not rate.allows(self._clock.now()):
             self._drop(f"{source} is not a known node, or exceeds its rate limit")

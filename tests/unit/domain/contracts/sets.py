@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets of contracts as values, and a simulation of the changes that their functions make.
 
-A set is the state of all contracts of one grid, with their roles, owners and constants. The sets of
+A set consists of all contracts of one grid, with their roles, owners and constants. The sets of
 this module are correct unless a test changes them.
 """
 

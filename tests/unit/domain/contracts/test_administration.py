@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the changes that an administrator's commands make, also after an interrupted command.
+"""Tests of the changes that an administrator's commands make, even after an interrupted command.
 
-A set is the state of all contracts of one grid. To hand a set over, its admin makes the new admin
+A set consists of all contracts of one grid. To hand a set over, its admin makes the new admin
 an admin too and offers the ownership of the contracts. To take the set over, the new admin accepts
 the offers and revokes the old admin's roles.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the sealing of JobRepository, and of the administration of a set that is sealed.
 
-A set is the state of all contracts of one grid. A set is sealed if contract JobRepository has no
+A set consists of all contracts of one grid. A set is sealed if contract JobRepository has no
 admin. Nobody can then allow another account to write to JobRepository.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of login challenges. The service verifies the nonce of a challenge without storing it."""
+"""Tests of the challenges that providers sign. The service verifies nonces without storing them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def test_claim_time_is_the_time_of_the_first_claim():
     assert record.claimed_at == T0
 
 
-def test_second_entry_with_a_slurm_job_id_is_not_a_new_attempt():
+def test_second_entry_with_the_same_slurm_job_id_is_not_a_new_attempt():
     record = journal_record(job(), (EntryKind.SUBMITTED, T0, 42), (EntryKind.SEEN, T0 + 6, 42))
 
     assert record.attempt_count == 1

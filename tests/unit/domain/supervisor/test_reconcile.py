@@ -90,6 +90,7 @@ def test_first_absence_is_noted_without_another_action():
     actions = planned_actions([our_job], [submitted_record(our_job)])
 
     assert journal_entry_kinds(actions) == [EntryKind.ABSENT]
+    assert len(actions) == 1
 
 
 def test_job_is_not_submitted_again_if_the_second_absence_is_too_early():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan for a job that ends: settlement, refusal and cancellation. A top-up delays the end.
 
-Plain contracts are those of DeepSquare 1.2, from which Gridstead's contracts are derived. They bill
-whole minutes, and accept at most the minutes since the start plus a slack.
+Plain contracts are those of DeepSquare 1.2, from which Gridstead's contracts are derived. Plain
+contracts bill whole minutes, and accept at most the minutes since the start plus a slack.
 """
 
 from dataclasses import replace

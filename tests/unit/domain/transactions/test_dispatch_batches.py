@@ -41,9 +41,9 @@ def test_queued_calls_of_one_type_share_a_transaction():
 
 def test_expiries_are_sent_one_by_one():
     first_call = Expire(job_key=job_key(1), state=JobState.RUNNING, state_block=1)
-    second = Expire(job_key=job_key(2), state=JobState.RUNNING, state_block=1)
+    second_call = Expire(job_key=job_key(2), state=JobState.RUNNING, state_block=1)
 
-    plan = plan_for(entry(1, first_call), entry(2, second))
+    plan = plan_for(entry(1, first_call), entry(2, second_call))
 
     assert plan.batches == ((1,), (2,))
 

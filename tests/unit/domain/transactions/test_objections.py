@@ -80,7 +80,7 @@ def test_call_for_an_ended_job_has_an_objection(call, state):
     ],
 )
 def test_bill_of_a_job_whose_start_a_reorg_removed_has_an_objection(state, seconds, expected):
-    """The contract accepts FAILED and CANCELLED also without a start, but then pays nothing."""
+    """The contract accepts FAILED and CANCELLED even without a start, but then pays nothing."""
     call = replace(settle_call(), state=state, seconds=seconds)
     scheduled_job = replace(JOB, state=JobState.SCHEDULED)
 
