@@ -57,7 +57,7 @@ class FakeLedger(FakeChain):
         self.constants = TIMEOUTS
         self.mine()
 
-    # Port Ledger. FakeChain implements the methods that do not use the contracts.
+    # Port Ledger, except the methods of port Chain, which FakeChain implements.
 
     def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> dict[JobId, Job]:
         requested_ids = set(job_ids)

@@ -84,7 +84,8 @@ def revoke(
     owner of a contract. The last admin of a contract cannot lose the role.
 
     Only the contract MetaScheduler may have the role `contract`, with which it changes the other
-    contracts. `status` reports any other account that has this role. Revoke it with this command.
+    contracts. `status` reports any other account that has this role. Use this command to revoke the
+    role of such an account.
     """
     revoked_role = parse_role(role, Role)
     account = parse_address(address)

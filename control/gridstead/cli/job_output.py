@@ -175,9 +175,9 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
 def filter_stream(
     stream: JobStream, print_output: Callable[[OutputLine], None]
 ) -> Callable[[OutputLine], None]:
-    """Return a function that prints only lines of one stream of the job.
+    """Return a function that prints all lines except those of the job's other stream.
 
-    The function also prints messages of the grid, and lines whose stream is unknown.
+    Messages of the grid, and lines whose stream is unknown, are printed for both streams.
     """
 
     def print_if_selected(line: OutputLine) -> None:

@@ -124,8 +124,8 @@ class SupervisorSettings(TickingService):
     max_attempts: Annotated[
         PositiveInt,
         Field(
-            description="Maximum number of submissions of one job. If Slurm loses or refuses all "
-            "of them, the supervisor gives up the job."
+            description="If Slurm has lost a job this number of times, or has refused it this "
+            "number of times, the supervisor gives up the job."
         ),
     ] = 3
     clock_skew_s: Annotated[

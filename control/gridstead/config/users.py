@@ -17,8 +17,8 @@ class LdapConnectorSettings(TickingService):
         str,
         Field(
             description=(
-                "SQLAlchemy URL of the database that stores up to which block the connector has"
-                " read the chain."
+                "SQLAlchemy URL of the database that stores the last blocks that the connector has"
+                " read."
             )
         ),
     ] = "sqlite:////var/lib/gridstead/ldap-connector/state.db"

@@ -11,7 +11,7 @@ here, except the ports of ``site.py``.
 
 from __future__ import annotations
 
-from gridstead.ports.chain import Account, Ledger
+from gridstead.ports.chain import Account, AccountState, Chain, Ledger
 from gridstead.ports.clock import Clock
 from gridstead.ports.definitions import Modules, ScriptSource, ScriptStore, TakenNonces
 from gridstead.ports.logs import LogSink
@@ -30,8 +30,10 @@ from gridstead.ports.users import Directory, UserDirectories
 
 __all__ = [
     "Account",
+    "AccountState",
     "Accounting",
     "Accounts",
+    "Chain",
     "Clock",
     "CompletionSpool",
     "Cursor",

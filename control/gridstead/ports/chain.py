@@ -15,8 +15,8 @@ from gridstead.domain.transactions.outbox import Fees, Receipt, Reply, Transacti
 from gridstead.errors import TransactionReverted
 
 
-class Ledger(Protocol):
-    """Reads the grid's contracts. Every answer is the state at one block."""
+class Chain(Protocol):
+    """Reads the blocks of the chain and the events of the grid."""
 
     def head(self) -> Block:
         """Return the newest block."""
@@ -26,16 +26,20 @@ class Ledger(Protocol):
         """Return the canonical block at a height. Returns None if the chain is shorter."""
         ...
 
-    def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> Mapping[JobId, Job]:
-        """Return those of the jobs that exist at a block and belong to the grid."""
-        ...
-
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         """Return the grid's events from height ``first`` to block ``end``, in the chain's order.
 
         Both blocks are included. All events are on the fork of the end block. A ledger that is
         limited to the claims of one provider may omit all other events.
         """
+        ...
+
+
+class Ledger(Chain, Protocol):
+    """Reads the grid's contracts. Every answer is the state at one block."""
+
+    def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> Mapping[JobId, Job]:
+        """Return those of the jobs that exist at a block and belong to the grid."""
         ...
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
@@ -55,8 +59,8 @@ class Ledger(Protocol):
         ...
 
 
-class Account(Protocol):
-    """Signs and sends the transactions of one wallet."""
+class AccountState(Protocol):
+    """Reads the state of one wallet, and the values that its transactions depend on."""
 
     @property
     def address(self) -> str:
@@ -67,13 +71,28 @@ class Account(Protocol):
         """Return the next nonce of the wallet at a block."""
         ...
 
+    def receipts(self, hashes: Iterable[str]) -> Mapping[str, Receipt]:
+        """Return the receipts by hash. Transactions in no canonical block are omitted."""
+        ...
+
     def fees(self) -> Fees:
         """Return fees that are high enough for one of the next blocks."""
         ...
 
-    def receipts(self, hashes: Iterable[str]) -> Mapping[str, Receipt]:
-        """Return the receipts by hash. Transactions in no canonical block are omitted."""
+    def gas_limit(self, *, at_block: Block) -> int:
+        """Return the gas limit of a block."""
         ...
+
+    def gas_of(self, call: Call) -> int:
+        """Return the maximum gas that a call adds to a batch.
+
+        Returns 0 if the call is never in a batch with other calls.
+        """
+        ...
+
+
+class Account(AccountState, Protocol):
+    """Signs and sends the transactions of one wallet."""
 
     def gas(
         self, batches: Sequence[Sequence[Call]], *, available_gas: int
@@ -97,17 +116,6 @@ class Account(Protocol):
 
         A transaction without calls only uses the nonce. A transaction that claims jobs claims as
         many as ``gas`` allows.
-        """
-        ...
-
-    def gas_limit(self, *, at_block: Block) -> int:
-        """Return the gas limit of a block."""
-        ...
-
-    def gas_of(self, call: Call) -> int:
-        """Return the maximum gas that a call adds to a batch.
-
-        Returns 0 if the call is never in a batch with other calls.
         """
         ...
 

@@ -76,7 +76,7 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
         account=settings.account,
         homes=paths.homes,
     )
-    slurm.release()  # With an unsupported release, the start must fail and not the first job.
+    slurm.release()  # An unsupported release must be reported at the start, not at the first job.
     storage = UserStorage(
         homes=paths.homes,
         shared_cache=paths.shared_cache,

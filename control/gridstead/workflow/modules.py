@@ -59,12 +59,12 @@ def resolve(
 
 
 def check_module(mapping: Mapping[str, object]) -> Module:
-    """Return a module that came over the wire.
+    """Return the module that a client sent in a GraphQL request.
 
     Raises:
         InvalidWorkflow: If the module breaks a rule. The error contains every broken rule.
     """
-    # A module from the wire has no file, so the document has no lines.
+    # A module in a request has no file, so the document has no lines.
     return read(dict(mapping), (), Document(value=None, lines={}), Module, strict=True).model
 
 

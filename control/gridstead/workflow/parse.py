@@ -92,7 +92,7 @@ def parse_workflow(text: str) -> Workflow:
 def from_graphql(
     mapping: Mapping[str, object], *, fetch_module: FetchText | None = None
 ) -> Workflow:
-    """Return the workflow that a server received in a GraphQL or gRPC request.
+    """Return the workflow that a client sent in a GraphQL request.
 
     Args:
         mapping: The workflow as decoded JSON.

@@ -247,7 +247,7 @@ def test_plan_json_has_effects_jobs_and_changes(gridstead, use_fake_site):
     assert document["changes"][0]["diff"] == "-a\n+b\n"
 
 
-def test_the_command_runs_prints_all_runs_or_the_run_with_an_id(gridstead, use_fake_site):
+def test_runs_are_listed_or_one_run_is_printed(gridstead, use_fake_site):
     use_fake_site(
         (record(RunOutcome.FAILED, failed=(FailedTask(host="a", task="x", message="no room"),)),)
     )

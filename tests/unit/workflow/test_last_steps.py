@@ -113,7 +113,10 @@ def signal_branch_late(node):
 
 
 def end_job_after_its_tasks(node, is_signalled):
-    """End a job whose tasks Slurm has ended already. ``is_signalled``: the script gets SIGTERM."""
+    """End a job whose tasks Slurm has ended already.
+
+    If ``is_signalled`` is true, the script also gets SIGTERM.
+    """
     running_job = let_slurm_end_job(node).start(workflow(TERMINATED, "echo never"))
     wait_for((node.home / "asked").exists)
     if is_signalled:
@@ -198,6 +201,7 @@ def test_finally_steps_in_a_nested_launch_run_to_their_end(result_of, signal_num
 
 def test_a_launch_ends_even_if_its_signal_was_lost(node):
     """Bash loses about one SIGINT in a hundred. Then the branch finds the marks but gets no signal.
+
     In this test, a step writes the marks, and no signal is sent.
     """
     mark = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; echo sent >"$each"; done'
@@ -208,8 +212,9 @@ def test_a_launch_ends_even_if_its_signal_was_lost(node):
 
 
 def test_finally_steps_wait_until_the_sender_has_signalled_the_branch(result_of):
-    """The script calls Slurm to signal each step, so some signals arrive late. A late signal must
-    not end the ``finally`` steps.
+    """A signal that arrives late must not end the ``finally`` steps.
+
+    The script calls Slurm to signal each step, so some signals arrive late.
     """
     assert result_of(signal_branch_late) == (130, "last\n", False)
 

@@ -122,8 +122,9 @@ def test_errors_include_misplaced_fields_only_if_the_check_is_strict():
 
 
 def with_all_misplaced_fields(mapping):
-    """Return a copy of a workflow. One mapping of each model gets all fields that are misplaced in
-    it.
+    """Return a copy of a workflow with every possible misplaced field.
+
+    For each model, all fields that the model does not have are added to its first mapping.
     """
     changed_mapping = copy.deepcopy(mapping)
     changed_models = set()

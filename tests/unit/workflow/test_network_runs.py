@@ -261,7 +261,7 @@ class TestVirtualNetworks:
         ]
         assert "Address = 10.9.0.1/24\n" in gateway
         assert gateway.count("[Peer]") == 2
-        # The gateway lists the addresses of the steps in ascending order.
+        # The gateway lists the addresses of the steps in alphabetical order.
         first_peer, second_peer = "AllowedIPs = 10.9.0.2/32\n", "AllowedIPs = 10.9.0.3/32\n"
         assert gateway.index(first_peer) < gateway.index(second_peer)
         assert "Address = 10.10.0.1/16\n" in other_gateway

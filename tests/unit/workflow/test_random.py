@@ -96,8 +96,9 @@ def test_scripts_have_no_errors(mappings, modules, tmp_path):
 
 
 def test_scripts_with_many_steps_have_no_errors(tmp_path):
-    """Each script contains the helper functions. shellcheck reads them less often in a few long
-    scripts than in many short scripts.
+    """A few long scripts are checked faster than many short scripts.
+
+    Each script contains the helper functions, which shellcheck reads again for each script.
     """
     resources = {"tasks": HUGE, "cpusPerTask": 4, "memPerCpu": 64}
     scripts = []

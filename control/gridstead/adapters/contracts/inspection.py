@@ -148,7 +148,7 @@ class Inspector:
             givers[key] = grant.given_by
         for contract, role in ROLE_NAMES:
             for account in (*accounts, self._contracts.meta_scheduler.address):
-                # No event shows who has given the role to this account.
+                # If no event shows the grant, it is unknown who gave the role to this account.
                 givers.setdefault((contract, role, account), "")
         calls: list[ViewArguments] = []
         for contract, role, account in givers:

@@ -20,7 +20,7 @@ import structlog
 from gridstead.domain.chain.events import ChainEvent
 from gridstead.domain.jobs.job import Block
 from gridstead.errors import ChainUnavailable
-from gridstead.ports import Cursor, Ledger
+from gridstead.ports import Chain, Cursor
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ class Follower:
     """Follows the chain's events from a stored position on.
 
     Args:
-        ledger: The chain.
+        chain: The chain, with the events of the grid.
         cursor: Stores the last block that was read. It must be kept as long as the consumer's
             store.
         start: First block to read if the cursor is empty or none of its blocks is on the chain.
@@ -45,14 +45,14 @@ class Follower:
 
     def __init__(
         self,
-        ledger: Ledger,
+        chain: Chain,
         cursor: Cursor,
         *,
         start: int = 0,
         confirmations: int = STATE_KEPT_BLOCKS,
         blocks_per_read: int = BLOCKS_PER_READ,
     ) -> None:
-        self._ledger = ledger
+        self._chain = chain
         self._cursor = cursor
         self._start = start
         self._confirmations = confirmations
@@ -80,7 +80,7 @@ class Follower:
             ChainUnavailable: If the chain did not answer, or was reorganised. The next tick
                 continues after the last range that was delivered.
         """
-        head = self._ledger.head()
+        head = self._chain.head()
         first = self._common_ancestor(head) + 1
         # A range ends at the newest final block, so that the cursor saves this block. After a short
         # reorg, the follower goes back to this block.
@@ -89,7 +89,7 @@ class Follower:
             last_allowed = final if first <= final else head.number
             last = min(first + self._blocks_per_read - 1, last_allowed)
             end = head if last == head.number else self._block(last)
-            events = self._ledger.events(first=first, end=end)
+            events = self._chain.events(first=first, end=end)
             # A reorg between the requests for the last block and for its events may mix two forks.
             if self._block(last).hash != end.hash:
                 raise ChainUnavailable(
@@ -114,7 +114,7 @@ class Follower:
                 continue  # a server that lags does not have the block yet
             canonical: Block | None = head
             if saved_block.number != head.number:
-                canonical = self._ledger.block(saved_block.number)
+                canonical = self._chain.block(saved_block.number)
             if canonical is None or canonical.hash != saved_block.hash:
                 is_forked = True
                 continue
@@ -133,7 +133,7 @@ class Follower:
         return self._start - 1
 
     def _block(self, number: int) -> Block:
-        block = self._ledger.block(number)
+        block = self._chain.block(number)
         if block is None:
             raise ChainUnavailable(
                 f"could not read block {number}", detail="the chain has become shorter"

@@ -37,7 +37,7 @@ from gridstead.domain.transactions.outbox import (
 )
 from gridstead.domain.transactions.plan import TransactionPlan
 from gridstead.errors import ChainUnavailable
-from gridstead.ports import Account, Clock, Ledger
+from gridstead.ports import AccountState, Clock, Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class ChainViewReader:
     """
 
     def __init__(
-        self, clock: Clock, ledger: Ledger, account: Account, *, confirmations: int
+        self, clock: Clock, ledger: Ledger, account: AccountState, *, confirmations: int
     ) -> None:
         self._confirmations = confirmations
         self._clock = clock

@@ -10,7 +10,7 @@ import structlog
 from gridstead.domain.chain.events import ChainEvent
 from gridstead.domain.users.accounts import customers, missing
 from gridstead.errors import ChainUnavailable
-from gridstead.ports import Directory, Ledger
+from gridstead.ports import Chain, Directory
 from gridstead.services.chain.follower import Follower
 
 log = structlog.get_logger()
@@ -25,16 +25,16 @@ class LdapConnector:
     events with the directory. So a restart of the connector creates every user that is missing.
 
     Args:
-        ledger: The chain.
+        chain: The chain, with the events of the grid.
         follower: The reader of new events.
         directory: The LDAP directory.
         start: The first block that the first tick reads.
     """
 
     def __init__(
-        self, ledger: Ledger, follower: Follower, directory: Directory, *, start: int = 0
+        self, chain: Chain, follower: Follower, directory: Directory, *, start: int = 0
     ) -> None:
-        self._ledger = ledger
+        self._chain = chain
         self._follower = follower
         self._directory = directory
         self._start = start
@@ -50,15 +50,15 @@ class LdapConnector:
     def _reconcile(self) -> None:
         """Compare all events with the directory and create the missing users."""
         required_addresses: set[str] = set()
-        head = self._ledger.head()
+        head = self._chain.head()
         for first in range(self._start, head.number + 1, BLOCKS_PER_READ):
             last = first + BLOCKS_PER_READ - 1
-            last_block = head if last >= head.number else self._ledger.block(last)
+            last_block = head if last >= head.number else self._chain.block(last)
             if last_block is None:
                 raise ChainUnavailable(
                     f"could not read block {last}", detail="the chain has become shorter"
                 )
-            required_addresses |= customers(self._ledger.events(first=first, end=last_block))
+            required_addresses |= customers(self._chain.events(first=first, end=last_block))
         self._ensure(missing(required_addresses, self._directory.users()))
         log.info("directory_reconciled", block=head.number, users=len(required_addresses))
 

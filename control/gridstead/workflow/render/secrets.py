@@ -58,5 +58,5 @@ def _write(name: str, variables: tuple[str, ...]) -> str:
 
 
 def _file(variable: str) -> str:
-    """Return the name of a variable's file, for example ``network-1`` for the first network."""
+    """Return the name of a variable's file, for example ``network-1`` for the first tunnel."""
     return variable.removeprefix("GRIDSTEAD_").lower().replace("_", "-")
