@@ -90,9 +90,7 @@ class TestUnavailableServer:
 class TestTrust:
     """A client shows no revision without valid signatures, and never returns to an older one."""
 
-    def test_a_revision_signed_with_another_key_is_refused(
-        self, replica_setup, new_reader, keys, tmp_path
-    ):
+    def test_a_revision_signed_with_another_key_is_refused(self, new_reader, keys, tmp_path):
         other_publisher = Publisher(tmp_path / "other", master=keys[1], signer=keys[0])
 
         with pytest.raises(RepositoryUntrusted, match="master key"):
@@ -111,7 +109,7 @@ class TestTrust:
         assert reader.tree() == contents_of(NEWER)
         assert new_reader().tree() == contents_of(NEWER)
 
-    def test_an_expired_whitelist_stops_updates_but_not_reads(self, replica_setup, new_reader):
+    def test_an_expired_whitelist_stops_updates_but_not_reads(self, new_reader):
         clock = ManualClock()
         reader = new_reader(clock=clock)
         clock.seconds += 31 * DAY_S  # the whitelist is valid for 30 days

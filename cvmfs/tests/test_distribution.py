@@ -44,11 +44,23 @@ def test_each_wheel_has_its_own_package_only(wheels):
     assert [content(wheel)[0] for wheel in wheels] == [{"gridstead"}, {"gridstead_cvmfs"}]
 
 
-def test_cvmfs_requires_the_control_plane_and_not_the_reverse(wheels):
+def version_of(metadata):
+    (version,) = [line for line in metadata if line.startswith("Version: ")]
+    return version.removeprefix("Version: ")
+
+
+def test_cvmfs_requires_the_control_plane_of_its_own_version(wheels):
     (_, gridstead), (_, cvmfs) = map(content, wheels)
 
-    assert "Requires-Dist: gridstead[site]" in cvmfs
+    version = version_of(cvmfs)
+    assert version_of(gridstead) == version
+    assert f"Requires-Dist: gridstead[site]=={version}" in cvmfs
     assert "Provides-Extra: site" in gridstead
+
+
+def test_the_control_plane_does_not_require_cvmfs(wheels):
+    _, gridstead = content(wheels[0])
+
     requirements = [line for line in gridstead if line.startswith("Requires-Dist: ")]
     assert [line for line in requirements if "cvmfs" in line or "mfusepy" in line] == []
 

@@ -198,7 +198,8 @@ class TestInterrupted:
         with pytest.raises(StorageFull, match="no room"):
             replica_setup.replica(min_free=2**60).snapshot()
 
-    @pytest.mark.parametrize("object_count", [1, 9, 14])  # the pull is killed after as many
+    # The pull is killed when it has checked this number of objects.
+    @pytest.mark.parametrize("object_count", [1, 9, 14])
     def test_a_killed_pull_leaves_no_partial_object_and_resumes(self, replica_setup, object_count):
         def die(progress):
             if progress.objects == object_count:

@@ -150,11 +150,11 @@ def _texts_of(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def make_trial(static: Mapping[str, Any], folder: str, addresses: Iterator[str]) -> dict[str, Any]:
-    """Return a static configuration for a test run, which writes only to one folder.
+    """Return a copy of a static configuration, changed for a test run.
 
     Args:
         static: The configuration.
-        folder: The folder of the test run.
+        folder: The folder of the test run. Traefik writes only to this folder.
         addresses: Addresses for the entry points and the API.
     """
     trial: dict[str, Any] = json.loads(json.dumps(static))

@@ -54,8 +54,8 @@ RETURN = """
 state:
   type: str
   returned: always
-  description: The action, C(started), C(restarted) or C(reloaded). Empty if the daemon was left
-    alone.
+  description: The action, C(started), C(restarted) or C(reloaded). Empty if the daemon already ran
+    and needed no restart and no reload.
 why:
   type: list
   elements: str

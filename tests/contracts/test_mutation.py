@@ -25,9 +25,8 @@ def mutate(body, head=""):
     bodies = set()
     for mutant in mutants_of(source):
         mutated_source = mutant.apply(source)
-        if mutated_source.startswith(
-            before
-        ):  # The mutant does not change the head of the function.
+        is_head_unchanged = mutated_source.startswith(before)
+        if is_head_unchanged:
             bodies.add(mutated_source.removeprefix(before).removesuffix(after).strip())
     return bodies
 

@@ -40,7 +40,7 @@ def tool():
 
 @pytest.fixture(scope="session")
 def spank_plugin(tool, tmp_path_factory):
-    """Return the path of gridstead.so, built like in the role, from a copy of the sources."""
+    """Return the path of gridstead.so, built from a copy of the sources as on a host."""
     sources = tmp_path_factory.mktemp("plugin") / "spank"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
     install_folder = sources.parent / "installed"

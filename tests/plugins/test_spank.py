@@ -22,8 +22,12 @@ VALGRIND = ["--quiet", "--error-exitcode=99", "--leak-check=full", "--show-leak-
 
 @dataclass(frozen=True)
 class Run:
-    """A run of the fake slurmstepd: its duration, the plugin's return values, and how the child
-    processes ended.
+    """The result of a run of the fake slurmstepd.
+
+    Attributes:
+        return_values: The return values of the plugin's callbacks.
+        duration_ms: The duration of the run.
+        child_exits: How each child process ended: ``exit`` or ``signal``, and the number.
     """
 
     return_values: list[str]

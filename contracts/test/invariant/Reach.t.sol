@@ -4,9 +4,9 @@ pragma solidity 0.8.37;
 import {Base} from "../Base.sol";
 import {Ending} from "./Ending.sol";
 
-/// @notice A campaign is a series of runs with random actions. A campaign that reaches few states
-/// detects few faults. The campaign in this test is as large as a campaign in CI and draws from the
-/// same actions. It must make every legal transition and reach every situation in the list
+/// @notice Campaigns (random sequences of actions) that reach few states detect few faults. This
+/// test makes as many campaigns as an invariant test in CI, of the same length and from the same
+/// actions. Together they must make every legal transition and reach every situation in the list
 /// `situations`. Some of these situations are attacks, for example a call during a transfer.
 contract ReachTest is Base {
     uint256 private constant RUNS = 64;

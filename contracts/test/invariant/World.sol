@@ -134,7 +134,7 @@ abstract contract World is Base, IInterrupter {
         if (!holds) violation = rule;
     }
 
-    /// @dev Counts a situation that a campaign must reach (see Reach.t.sol).
+    /// @dev Counts a situation that campaigns must reach (see Reach.t.sol).
     function _countIf(bool happened, string memory situation) internal {
         if (happened) ++occurrences[situation];
     }

@@ -18,7 +18,7 @@ class Revision:
         published_at: The time of publication. Unit: Unix seconds.
         roots: The objects from which all other objects are reachable: catalog, certificate, and,
             if they exist, history and metainfo.
-        superseded_at: The time at which a newer revision replaced this revision. Unit: Unix
+        superseded_at: The time at which another revision replaced this revision. Unit: Unix
             seconds. None while this revision is served.
     """
 
@@ -40,8 +40,9 @@ class ReplicaState:
         doubted: Whether a sweep or a check was interrupted while it removed objects. If so, a
             stored catalog does not prove that the objects below it are stored.
         whitelist_expires_at: Expiry of the whitelist. Unit: Unix seconds. None before the first
-            pull.
-        failure: The error message of the last run. Empty if the last run succeeded.
+            successful pull.
+        failure: The code and the message of the last error of a pull or a sweep. A successful pull
+            clears it.
     """
 
     revisions: tuple[Revision, ...] = ()

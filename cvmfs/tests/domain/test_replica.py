@@ -69,9 +69,20 @@ def test_a_new_state_has_no_current_revision():
     assert ReplicaState().current is None
 
 
-def test_a_revision_has_the_roots_of_its_manifest():
-    assert [root.kind for root in to_revision(manifest(H="2" * 40)).roots] == [
-        ObjectKind.CATALOG,
-        ObjectKind.CERTIFICATE,
-        ObjectKind.HISTORY,
-    ]
+def test_a_revision_has_the_number_and_the_time_of_its_manifest():
+    new_revision = to_revision(manifest())
+
+    assert (new_revision.number, new_revision.published_at) == (7, 9)
+
+
+@pytest.mark.parametrize(
+    ("optional_fields", "kinds"),
+    [
+        ({}, [ObjectKind.CATALOG, ObjectKind.CERTIFICATE]),
+        ({"H": "2" * 40}, [ObjectKind.CATALOG, ObjectKind.CERTIFICATE, ObjectKind.HISTORY]),
+    ],
+)
+def test_a_revision_has_the_roots_of_its_manifest(optional_fields, kinds):
+    roots = to_revision(manifest(**optional_fields)).roots
+
+    assert [root.kind for root in roots] == kinds

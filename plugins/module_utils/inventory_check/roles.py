@@ -73,23 +73,24 @@ class Role:
         path = CHECKOUT / "roles" / self.name / part
         if not path.exists():
             return {}
-        # With unsafe=True the loader returns its cached object and not a copy.
+        # With unsafe=True the loader returns its cached object and not a copy, which is faster.
+        # Callers must not change the object.
         return self.loader.load_from_file(str(path), unsafe=True, trusted_as_template=True) or {}
 
     @functools.cached_property
     def options(self) -> dict[str, dict[str, Any]]:
-        """The specifications of its public variables."""
+        """The specifications of the role's public variables."""
         return self.read("meta/argument_specs.yml")["argument_specs"]["main"].get("options", {})
 
     @functools.cached_property
     def assertions(self) -> list[dict[str, Any]]:
-        """The assert tasks of its ``tasks/validate.yml``. They need only variables, no host."""
+        """The assert tasks in ``tasks/validate.yml``. They need only variables, no host."""
         tasks = self.read("tasks/validate.yml")
         return [task for task in tasks if "ansible.builtin.assert" in task]
 
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
-        """Its defaults, which an inventory may replace."""
+        """The role's defaults, which an inventory may replace."""
         return self.read("defaults/main.yml")
 
     @functools.cached_property
