@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chain with test doubles of the contracts of DeepSquare 1.2.
 
-Gridstead's contracts are derived from the contracts of DeepSquare 1.2. In the tests, "plain
-contracts" and "first generation" mean the contracts of DeepSquare 1.2.
+Gridstead's contracts are derived from the contracts of DeepSquare 1.2. In names of the tests,
+"plain" and "generation 1" mean the contracts of DeepSquare 1.2.
 """
 
 from __future__ import annotations

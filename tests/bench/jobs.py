@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the throughput of the grid with plain Slurm: the same small jobs on the same lab.
 
-The time of plain Slurm starts with the first submission to slurmrestd and ends with
-the end time of the last job in slurmdbd. The time of the grid starts when the first workflow is
-sent to the Job Definition service and ends with the receipt of the last settlement. The report
-shows each phase.
+The time of plain Slurm starts with the first submission to slurmrestd and ends with the end time of
+the last job in slurmdbd. The time of the grid starts when the first workflow is sent to the Job
+Definition service and ends with the receipt of the last settlement. The report shows each phase.
 """
 
 import argparse

@@ -6,6 +6,7 @@ import secrets
 from pathlib import Path
 
 import pytest
+from tests.e2e.conftest import slurm_name
 
 pytestmark = pytest.mark.jobs
 
@@ -32,7 +33,7 @@ def attacker(grid):
 def slurm_id(lab, grid_job):
     """Return the Slurm job id of a grid job. ``grid_job`` is the number of the grid job."""
     return lab.run(
-        "controller", "squeue", "-h", "-t", "all", "-n", f"0x{grid_job:064x}", "-o", "%i"
+        "controller", "squeue", "-h", "-t", "all", "-n", slurm_name(grid_job), "-o", "%i"
     ).stdout.strip()
 
 
@@ -67,13 +68,14 @@ def test_every_attempt_of_a_hostile_job_is_refused(grid, lab, victim, attacker):
     assert report["forged_end_at"] not in reported_ends(lab, attacker_job)
     assert limits(lab, victim_job) == limits_before
     lab.run("controller", "scontrol", "ping")  # this command fails if slurmctld does not answer
-    node_states = set(lab.sh("controller", "sinfo -h -o %t").split())
-    assert node_states <= {"idle", "mix", "alloc", "comp"}
+    # The suffix "-" and the state "plnd" mean that Slurm has planned a pending job on the node.
+    node_states = {state.rstrip("-") for state in lab.sh("controller", "sinfo -h -o %t").split()}
+    assert node_states <= {"idle", "mix", "alloc", "comp", "plnd"}
     lab.run("infra", "touch", f"{homes[victim.address]}/{tag}")
     grid.wait(victim, victim_job, "FINISHED")
     for user, number in ((attacker, attacker_job), (victim, victim_job)):
         grid.check_money(user, number)
-        (record,) = lab.sacct(f"0x{number:064x}")
+        (record,) = lab.sacct(slurm_name(number))
         assert record["state"] == "COMPLETED"
         assert record["user"] == user.address
     attacker_jobs = lab.run(

@@ -43,10 +43,10 @@ def in_container(command, **fields):
 
 
 def steps_with_signal(number):
-    """Return a step with two steps: a launched step that traps a signal, and a step that ends.
+    """Return a step with two steps: a launched step that traps a signal, and a step that waits.
 
-    At the end of the list of steps, the script sends the signal to the launched step. srun must not
-    end the launched step before the trap of this step has run.
+    The second step waits until the first step has set its trap. Then the script sends the signal to
+    the first step. srun must not end the first step before the trap has run.
     """
     waiting_command = (
         f"trap 'echo signal {number} {APPEND_TO_OUTPUT}; exit 0' {number}; touch at.{number}; "

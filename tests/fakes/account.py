@@ -92,7 +92,7 @@ class FakeAccount:
         return Reply(result=SendResult.ACCEPTED)
 
     def _is_underpriced(self, transaction: Transaction, pending: Transaction) -> bool:
-        """Return whether a replacement's fee exceeds the pending fee by less than 10 %."""
+        """Return whether a replacement's fee is less than 110 % of the pending fee."""
         if transaction.hash == pending.hash:
             return False
         return transaction.fees.max_fee * 10 < pending.fees.max_fee * 11

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chain in memory: blocks, the state after each block, and a pool of transactions.
 
-A subclass implements ``apply`` and ``is_mistaken``. ``apply`` makes a contract call,
-which changes the state. ``is_mistaken`` returns whether a call is one that a correct sender never
-sends.
+A subclass implements ``apply`` and ``is_mistaken``. ``apply`` makes a contract call, which changes
+the state. ``is_mistaken`` returns whether a call is one that a correct sender never sends.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ def restored_afterwards(devnet):
     """Yield the chain. Undo all changes of the chain when the ``with`` statement ends."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
     yield devnet
-    # evm_mine returns after anvil has mined all earlier blocks. Anvil thus mines no block during
-    # evm_revert. A block that is mined at that time remains, although its parent is removed.
+    # A block that anvil mines during evm_revert would remain, although its parent is removed.
+    # evm_mine returns after anvil has mined all earlier blocks, so anvil is idle afterwards.
     devnet.anvil.rpc("anvil_dropAllTransactions")
     devnet.anvil.rpc("evm_mine")
     devnet.anvil.rpc("evm_revert", snapshot)

@@ -198,6 +198,14 @@ class RealGrid:
         return balance(self.customer), balance(self.provider)
 
 
+def join_real_grid(chain):
+    """Return the grid on a real chain, after its provider has registered and is approved."""
+    grid = RealGrid(chain)
+    grid.register()
+    grid.approve()
+    return grid
+
+
 def queue_sizes(grid):
     """Return the sizes of the provider's queues at the newest block."""
     return grid.ledger.queue_sizes(grid.provider, at_block=grid.ledger.head())

@@ -10,7 +10,7 @@ import json
 import subprocess
 
 import pytest
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import join_real_grid
 from tests.adapters.chain.test_refusals import COMMAND, definitions, person
 
 __all__ = ["definitions", "person"]  # the imported fixtures
@@ -33,9 +33,7 @@ def run_json(user, *arguments):
 
 
 def test_jobs_are_listed_shown_and_cancelled(person, chain):
-    user, grid = person(), RealGrid(chain)
-    grid.register()
-    grid.approve()
+    user, grid = person(), join_real_grid(chain)
     number = grid.request("script-1", name="my job")
     grid.match(number)
     grid.claim()
@@ -50,9 +48,7 @@ def test_jobs_are_listed_shown_and_cancelled(person, chain):
 
 
 def test_administrator_removes_a_provider(person, chain):
-    administrator, grid = person(ADMINISTRATOR), RealGrid(chain)
-    grid.register()
-    grid.approve()
+    administrator, grid = person(ADMINISTRATOR), join_real_grid(chain)
     (provider,) = run_json(administrator, "provider", "list")
     assert (provider["address"], provider["state"]) == (grid.provider, "joined")
 

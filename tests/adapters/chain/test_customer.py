@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from tests import billing_oracle
 from tests.adapters.chain.generations import on_both
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import RealGrid, join_real_grid
 from tests.devnet import COIN, wallet
 from tests.fakes.ledger import SMALL
 from tests.fakes.store import MemoryCursor
@@ -202,9 +202,7 @@ def test_bytes_that_are_not_utf8_do_not_affect_other_jobs(chain, ledger):
 
 @on_both
 def test_job_history_has_times_and_amounts(chain, expected):
-    grid = RealGrid(chain)
-    grid.register()
-    grid.approve()
+    grid = join_real_grid(chain)
     number = grid.request("script-1")
     grid.match(number)
     grid.claim()
@@ -243,9 +241,7 @@ def event_names(history):
 
 @on_both
 def test_history_of_a_refused_and_cancelled_job_has_all_its_events(chain, expected):
-    grid = RealGrid(chain)
-    grid.register()
-    grid.approve()
+    grid = join_real_grid(chain)
     cancelled_number = grid.request("script-1")
     claimed_number = grid.request("script-2", escrow=100 * COIN)
     grid.match(claimed_number)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import grpc
 import httpx
 import pytest
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import join_real_grid
 from tests.devnet import wallet
 from tests.fakes.definitions import wire_workflow
 from tests.fakes.definitions_process import KEY, DefinitionsProcess
@@ -259,9 +259,7 @@ class Provider:
 
 
 def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, secret_texts):
-    grid = RealGrid(chain)
-    grid.register()
-    grid.approve()
+    grid = join_real_grid(chain)
     process = DefinitionsProcess(tmp_path, chain, limits=LIMITS)
     process.start()
     try:

@@ -141,7 +141,7 @@ def test_renew_restores_the_renamed_file_of_the_chain(site):
 
 
 def test_renamed_files_are_never_replaced(site):
-    """The first and the third file have the same administrator, so their new names differ."""
+    """The first and the third file have the same origin, so the name of the third gets a suffix."""
     names, records = [], []
     for digit in ("1", "2", "1"):
         origin = Origin(chain_id=1, genesis="0xabcdef0123", admin="0x" + digit * 40)

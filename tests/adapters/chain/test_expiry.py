@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from tests import billing_oracle
 from tests.adapters.chain.generations import on_both
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import join_real_grid
 from tests.adapters.chain.sender_setup import WalletSender, settlement
 
 from gridstead.adapters.store.cursor import VolatileCursor
@@ -27,9 +27,7 @@ class Operator:
     """The operator's services on a real chain. The tests send the calls of all other accounts."""
 
     def __init__(self, chain, directory):
-        self.grid = RealGrid(chain)
-        self.grid.register()
-        self.grid.approve()
+        self.grid = join_real_grid(chain)
         batch = self.grid.expected.max_calls
         self.wallet_sender = WalletSender(chain, chain.operator, directory, batch=batch)
         ledger = self.grid.ledger

@@ -12,7 +12,7 @@ import time
 import grpc
 import httpx
 import pytest
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import join_real_grid
 from tests.devnet import COIN, wallet
 from tests.fakes.definitions import wire_workflow
 from tests.fakes.definitions_process import KEY, DefinitionsProcess
@@ -48,10 +48,7 @@ STORE = {
 @pytest.fixture
 def grid(chain):
     """The grid. The provider has joined the grid."""
-    grid = RealGrid(chain)
-    grid.register()
-    grid.approve()
-    return grid
+    return join_real_grid(chain)
 
 
 @pytest.fixture

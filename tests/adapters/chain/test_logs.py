@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from tests.adapters.chain.generations import on_both
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import join_real_grid
 from tests.fakes.ledger import HARDWARE, PRICES
 
 from gridstead import config
@@ -73,11 +73,8 @@ class LaggingEndpoint:
 
 @pytest.fixture
 def grid(chain):
-    """A grid with a provider that has joined."""
-    real_grid = RealGrid(chain)
-    real_grid.register()
-    real_grid.approve()
-    return real_grid
+    """The grid. The provider has joined the grid."""
+    return join_real_grid(chain)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests import billing_oracle
 from tests.adapters.chain.generations import on_both
-from tests.adapters.chain.grids import RealGrid, queue_sizes
+from tests.adapters.chain.grids import join_real_grid, queue_sizes
 from tests.devnet import COIN
 from tests.fakes.ledger import PRICES
 
@@ -93,9 +93,7 @@ def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
     While such a job runs, the ledger returns a price above the escrow, so that the escrow pays for
     no time. After the end of the job, the ledger returns the price 0.
     """
-    grid = RealGrid(chain)
-    grid.register()
-    grid.approve()
+    grid = join_real_grid(chain)
     number = grid.request("script-1")
     grid.match(number)
     grid.claim()
@@ -127,9 +125,7 @@ def test_plain_deepsquare_limits_the_bill_if_the_start_is_reported_late(
 
     If the provider reports more time, DeepSquare bills only the minimum.
     """
-    grid = RealGrid(chain)
-    grid.register()
-    grid.approve()
+    grid = join_real_grid(chain)
     number = grid.request("script-1")
     grid.match(number)
     grid.claim()

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import join_real_grid
 from tests.adapters.chain.sender_setup import (
     BOUNDARIES,
     WalletSender,
@@ -34,10 +34,8 @@ def generation():
 
 @pytest.fixture
 def grid(chain):
-    """Return a grid with an approved provider. Blocks are mined only on request."""
-    real_grid = RealGrid(chain)
-    real_grid.register()
-    real_grid.approve()
+    """The grid. The provider has joined the grid. Blocks are mined only on request."""
+    real_grid = join_real_grid(chain)
     chain.anvil.rpc("evm_setAutomine", False)
     return real_grid
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from tests import billing_oracle
 from tests.adapters.chain.generations import on_both
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import join_real_grid
 from tests.devnet import COIN, wallet
 from tests.fakes.ledger import PRICES, SMALL
 
@@ -30,11 +30,8 @@ OFFERED_PRICES = (1, 1, 1)
 
 @pytest.fixture
 def grid(chain):
-    """A grid with a provider that has joined."""
-    real_grid = RealGrid(chain)
-    real_grid.register()
-    real_grid.approve()
-    return real_grid
+    """The grid. The provider has joined the grid."""
+    return join_real_grid(chain)
 
 
 def call_contract(grid, wallet, function, *arguments, contract="meta_scheduler"):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import RealGrid, join_real_grid
 from tests.adapters.chain.sender_setup import (
     BOUNDARIES,
     WalletSender,
@@ -35,11 +35,8 @@ def paused_chain(chain):
 
 @pytest.fixture
 def grid(chain):
-    """Return a grid that the provider has joined."""
-    real_grid = RealGrid(chain)
-    real_grid.register()
-    real_grid.approve()
-    return real_grid
+    """The grid. The provider has joined the grid."""
+    return join_real_grid(chain)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ The tests cover crashes, reorgs, and other programs that use the wallet of the s
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import join_real_grid
 from tests.adapters.chain.sender_setup import WalletSender, claim_jobs, job_states
 
 from gridstead.domain.jobs.lifecycle import JobState
@@ -18,10 +18,8 @@ from gridstead.errors import ConfigError
 
 @pytest.fixture
 def grid(chain):
-    """A grid with an approved provider. Blocks are mined only on request."""
-    real_grid = RealGrid(chain)
-    real_grid.register()
-    real_grid.approve()
+    """The grid. The provider has joined the grid. Blocks are mined only on request."""
+    real_grid = join_real_grid(chain)
     chain.anvil.rpc("evm_setAutomine", False)
     return real_grid
 

@@ -15,7 +15,7 @@ from tests.adapters.chain.contracts_command import (
 )
 from tests.adapters.chain.deploying import has_method
 from tests.adapters.chain.generations import on_unsealed
-from tests.adapters.chain.grids import RealGrid
+from tests.adapters.chain.grids import RealGrid, join_real_grid
 from tests.devnet import CHAIN_ID, COIN, wallet
 
 from gridstead.adapters.chain.abi import artifact
@@ -62,9 +62,7 @@ def test_status_of_a_complete_set_lists_its_contracts_and_roles(contracts_cli, c
 
 
 def test_status_has_the_sum_of_the_escrows(contracts_cli, chain):
-    grid = RealGrid(chain)
-    grid.register()
-    grid.approve()
+    grid = join_real_grid(chain)
     settled_job = grid.request("script-1")
     grid.request("script-2")
     grid.match(settled_job)

@@ -10,6 +10,7 @@ import pytest
 from tests import billing_oracle
 from tests.adapters.chain.generations import on_both
 from tests.adapters.chain.grid_setup import GridServices
+from tests.adapters.chain.grids import queue_sizes
 from tests.adapters.chain.sender_setup import job_states
 from tests.devnet import COIN
 
@@ -145,11 +146,6 @@ def test_job_cancelled_before_its_start_costs_nothing(grid_services):
     assert after == before
 
 
-def queue_sizes(grid_services):
-    head = grid_services.ledger.head()
-    return grid_services.ledger.queue_sizes(grid_services.grid.provider, at_block=head)
-
-
 def test_cancelled_running_job_is_billed_for_its_time(grid_services, expected):
     number = grid_services.request()
     slurm_job_id = grid_services.start_job(number)
@@ -160,7 +156,7 @@ def test_cancelled_running_job_is_billed_for_its_time(grid_services, expected):
     elapsed_s = grid_services.slurm.attempt(slurm_job_id).elapsed_s
     assert job.state is JobState.CANCELLED
     assert job.final_cost == bill_of(expected, job, elapsed_s).cost
-    assert queue_sizes(grid_services) == QueueSizes(claimable=0, cancelling=0, top_up=0)
+    assert queue_sizes(grid_services.grid) == QueueSizes(claimable=0, cancelling=0, top_up=0)
 
 
 def test_top_up_extends_a_running_job(grid_services):
@@ -168,7 +164,7 @@ def test_top_up_extends_a_running_job(grid_services):
     slurm_job_id = grid_services.start_job(number)
     before = grid_services.slurm.attempt(slurm_job_id).time_limit_min
     grid_services.by_hand(grid_services.grid.top_up, number, ESCROW)
-    grid_services.until(lambda: queue_sizes(grid_services).top_up == 0)
+    grid_services.until(lambda: queue_sizes(grid_services.grid).top_up == 0)
 
     # The escrow is doubled. Time limits are rounded down to minutes.
     assert grid_services.slurm.attempt(slurm_job_id).time_limit_min in {2 * before, 2 * before + 1}

@@ -8,39 +8,14 @@ import stat
 from dataclasses import replace
 
 import pytest
+from tests.adapters.logs.conftest import KEY, LATER_LOG, LOG, OTHER, OWNER, chunk, lines
 
 from gridstead.adapters.logs import files as adapter
 from gridstead.adapters.logs.file import CHUNK_HEAD_BYTES, FILE_HEAD_BYTES, MAX_SEALED_BYTES
 from gridstead.adapters.logs.files import FileLogs, Limits
 from gridstead.adapters.logs.tail import MAX_WRITERS
-from gridstead.domain.logs.log import Chunk, LogId, to_lines
+from gridstead.domain.logs.log import LogId
 from gridstead.errors import ConfigError, InvalidInput, LogDamaged, LogFull, LoggerUnavailable
-
-OWNER = "0x" + "ab" * 20
-OTHER = "0x" + "cd" * 20
-KEY = b"k" * 32
-LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
-# A log with the name of LOG and a different identity. It is written after LOG.
-LATER_LOG = replace(LOG, log_identity="0" * 32)
-
-
-def chunk(data, timestamp_ns=1, **fields):
-    return Chunk(data=data, timestamp_ns=timestamp_ns, **fields)
-
-
-def lines(logs, log=LOG, after=0):
-    """Return the lines of a log after a position."""
-    result = []
-    for chunk in logs.read(log, after=after):
-        result += to_lines(chunk.chunk.data)
-    return result
-
-
-@pytest.fixture
-def files(tmp_path):
-    logs = FileLogs(tmp_path, key=KEY, limits=Limits(log_bytes=600))
-    yield logs
-    logs.close()
 
 
 @pytest.fixture

@@ -77,9 +77,9 @@ def test_next_process_continues_with_the_chunks_that_were_not_sent(folder, missi
     if missing_bytes < last_segment.stat().st_size:
         os.truncate(last_segment, last_segment.stat().st_size - missing_bytes)
 
-    second = Spool(folder)
-    second.put(b"after", Stream.STDOUT)
-    *old_chunks, (last_number, last_data) = drain(second)
+    second_spool = Spool(folder)
+    second_spool.put(b"after", Stream.STDOUT)
+    *old_chunks, (last_number, last_data) = drain(second_spool)
 
     assert last_data == b"after"
     for number, data in old_chunks:
@@ -87,7 +87,7 @@ def test_next_process_continues_with_the_chunks_that_were_not_sent(folder, missi
         assert data == b"%d" % number * 10
     numbers = [number for number, _ in old_chunks] + [last_number]
     assert numbers == sorted(set(numbers))  # sorted, without duplicates
-    assert second._writer == first_spool._writer
+    assert second_spool._writer == first_spool._writer
 
 
 def test_full_spool_drops_lines_and_reports_their_number(folder):

@@ -8,41 +8,16 @@ two chunks of a log. A writer can give each of its chunks a sequence number.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import pytest
+from tests.adapters.logs.conftest import LATER_LOG, LOG, OTHER, OWNER, chunk, lines
 from tests.fakes.definitions import MemoryLogs
 
-from gridstead.adapters.logs.files import FileLogs, Limits
-from gridstead.domain.logs.log import Chunk, LogId, Stream, to_lines
+from gridstead.adapters.logs.files import Limits
+from gridstead.domain.logs.log import LogId, Stream
 from gridstead.errors import LogFull
 
-OWNER = "0x" + "ab" * 20
-OTHER = "0x" + "cd" * 20
-KEY = b"k" * 32
-LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
-# A log with the name of LOG and a different identity. It is written after LOG.
-LATER_LOG = replace(LOG, log_identity="0" * 32)
 NOW = 1_800_000_000
-
-
-def chunk(data, timestamp_ns=1, **fields):
-    return Chunk(data=data, timestamp_ns=timestamp_ns, **fields)
-
-
-def lines(logs, log=LOG, after=0):
-    """Return the lines of a log after a position."""
-    result = []
-    for chunk in logs.read(log, after=after):
-        result += to_lines(chunk.chunk.data)
-    return result
-
-
-@pytest.fixture
-def files(tmp_path):
-    logs = FileLogs(tmp_path, key=KEY, limits=Limits(log_bytes=600))
-    yield logs
-    logs.close()
 
 
 @pytest.fixture(params=["memory", "files"])

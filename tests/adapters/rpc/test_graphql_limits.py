@@ -77,11 +77,11 @@ class TestLimits:
 
         with new_http_client(ca) as http:
             first_answer = http.post(url, content=b"x" * 600_000)
-            second = http.post(url, content=b"x" * 600_000)
+            second_answer = http.post(url, content=b"x" * 600_000)
 
         server.stop()
         assert first_answer.status_code == 413  # larger than a single request may be
-        assert second.status_code == 429
+        assert second_answer.status_code == 429
 
     def test_stored_size_counts_towards_the_upload_limit(self, servers, server_tls, ca):
         """A small request can contain a workflow whose script is large."""

@@ -31,7 +31,7 @@ class TestWriter:
 
     @pytest.fixture
     def access_file(self, tmp_path, peer, access):
-        """Return a function that writes the file with the log's token, and returns the file."""
+        """Return a function that writes the file with the log's token and returns its path."""
 
         def write(address=peer.address, token=access.token, owner=access.owner):
             path = tmp_path / "logger"

@@ -119,9 +119,9 @@ def test_streams_per_owner_are_limited(  # noqa: PLR0917 # fixtures
     client = LoggerClient(GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate))
     client.write(access, [Chunk(data=b"one", timestamp_ns=1)])
     first_reader = follow(client, owner, clock)
-    second = follow(client, owner, clock)
+    second_reader = follow(client, owner, clock)
     next(first_reader)
-    next(second)
+    next(second_reader)
 
     with pytest.raises(LoggerUnavailable, match="too many readers"):
         next(follow(client, owner, clock))
@@ -129,7 +129,7 @@ def test_streams_per_owner_are_limited(  # noqa: PLR0917 # fixtures
     # The logger needs a short time to notice that the client has closed a stream.
     first_reader.close()
     wait_until(lambda: is_accepted(follow(client, owner, clock)))
-    second.close()
+    second_reader.close()
     client.close()
     server.stop()
 

@@ -132,13 +132,24 @@ def test_caller_behind_a_known_proxy_is_the_last_forwarded_address(host, forward
     assert caller_host(RemoteCaller(host, forwarded), (ip_network("10.0.0.0/24"),)) == caller
 
 
-def test_caller_has_one_limit_with_and_without_a_known_proxy(now):
-    limit = PeerLimit(
+@pytest.fixture
+def one_call_limit(now):
+    """A limit of one call per caller and second. The proxy 10.0.0.9 is known."""
+    return PeerLimit(
         per_s=1, burst=1, subject="calls", proxies=(ip_network("10.0.0.9/32"),), now=now
     )
-    limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
-    limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
+
+
+def test_callers_behind_a_known_proxy_have_separate_limits(one_call_limit):
+    one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
+    one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
 
     with pytest.raises(TooMuch):
-        # The first caller, which has used its burst, now calls without the proxy.
-        limit.take(RemoteCaller("198.51.100.7"))
+        one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
+
+
+def test_caller_has_one_limit_with_and_without_a_known_proxy(one_call_limit):
+    one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
+
+    with pytest.raises(TooMuch):
+        one_call_limit.take(RemoteCaller("198.51.100.7"))

@@ -50,12 +50,12 @@ def test_records_are_readable_only_by_their_owner(tmp_path):
 
 def test_two_records_with_the_same_id_are_read_newest_first(tmp_path):
     first_record = record(1)
-    second = replace(first_record, outcome=RunOutcome.SUCCEEDED)
+    second_record = replace(first_record, outcome=RunOutcome.SUCCEEDED)
     records = RunRecordFiles(tmp_path)
     records.add(first_record)
-    records.add(second)
+    records.add(second_record)
 
-    assert records.all() == (second, first_record)
+    assert records.all() == (second_record, first_record)
 
 
 def test_damaged_record_is_refused(tmp_path):

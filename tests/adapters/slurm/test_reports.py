@@ -5,7 +5,6 @@ A *report* says that a Slurm job has started or ended. The *spool* is the file t
 of slurmctld appends a line for each ended job.
 """
 
-import sqlite3
 import threading
 
 import pytest
@@ -162,17 +161,5 @@ def test_no_lines_are_returned_without_a_spool_file(spool_file):
     assert FileSpool(spool_file).read_lines() == ()
 
 
-def test_each_report_is_synced_to_the_disk_before_it_can_be_read(tmp_path, clock, monkeypatch):
-    connections = []
-    connect = sqlite3.connect
-
-    def connect_and_remember(*args, **options):
-        connections.append(connect(*args, **options))
-        return connections[-1]
-
-    monkeypatch.setattr(sqlite3, "connect", connect_and_remember)
-
-    SqliteReports(tmp_path / "reports.db", clock).add([])
-
-    assert connections[0].execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
-    connections[0].close()
+def test_store_syncs_the_file_to_the_disk_at_every_commit(store):
+    assert store._database.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL

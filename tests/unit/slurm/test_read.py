@@ -2,7 +2,6 @@
 """Queries that run Slurm's commands: the order of the commands, and missing answers."""
 
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from tests.fakes.store import FakeClock
@@ -11,8 +10,6 @@ from gridstead.adapters.slurm import read, text
 from gridstead.adapters.slurm.command import CommandResult
 from gridstead.errors import SchedulerUnavailable
 
-RECORDED = Path(__file__).parents[2] / "adapters" / "slurm" / "recorded"
-VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
 USER = f"0x{1:040d}"
 MAX_ARGUMENT_BYTES = 128 * 1024  # the kernel's limit
 
@@ -40,17 +37,6 @@ class ScriptedRunner:
     @property
     def programs(self):
         return [argv[0] for argv in self.commands]
-
-
-@pytest.fixture(params=VERSIONS)
-def read_recorded(request):
-    """Return a function that returns the recorded output of a command in a situation."""
-    folder = RECORDED / request.param
-
-    def read_output(situation):
-        return (folder / f"{situation}.txt").read_text(encoding="utf-8")
-
-    return read_output
 
 
 @pytest.fixture

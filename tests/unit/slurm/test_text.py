@@ -2,7 +2,6 @@
 """The parsers of Slurm's output, on recorded output of every supported version."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,12 +9,7 @@ from gridstead.adapters.slurm import text
 from gridstead.domain.supervisor.attempt import ALIVE_STATES, END_STATES
 from gridstead.errors import UnexpectedOutput
 
-RECORDED = Path(__file__).parents[2] / "adapters" / "slurm" / "recorded"
 USER = f"0x{1:040d}"
-
-
-VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
-
 # The recorder is the program that submitted these jobs and recorded Slurm's output. The states are
 # those in the listing squeue-while-running, by job number.
 STATES = {
@@ -32,17 +26,6 @@ STATES = {
     11: "SUSPENDED",
     12: "OUT_OF_MEMORY",
 }
-
-
-@pytest.fixture(params=VERSIONS)
-def read_recorded(request):
-    """Return a function that returns the recorded output of a command in a situation."""
-    folder = RECORDED / request.param
-
-    def read(situation):
-        return (folder / f"{situation}.txt").read_text(encoding="utf-8")
-
-    return read
 
 
 def by_job_number(attempts):
