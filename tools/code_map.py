@@ -26,7 +26,8 @@ HEAD = """\
 The layers of `control/gridstead/` are the columns. A layer may use the layers to its right;
 services, adapters and rpc do not use each other. The rows are topics, called subjects, such as
 `jobs`. A subject has the same name in each layer. It is a folder, or, in a layer with few modules,
-a single module. The last row has the modules that belong to several subjects.
+a single module. The last row has the modules that belong to several subjects. The modules of
+`wiring` create the adapters and services from the settings, and start the services.
 
 Other packages and modules have no subjects: `workflow` checks and renders workflows, `config` reads
 settings, `errors` defines the exceptions, `logs` sets up logging, `abi` and `proto` have the

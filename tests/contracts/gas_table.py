@@ -22,20 +22,25 @@ CALLS = {
 LIMITS = {"later": 600_000, "batched": 420_000}
 HEAD = """# Gas
 
-`make gas` measures these figures on anvil and writes this page. A test fails if a figure grows by
-more than 2 %.
+`make gas` measures the gas of Gridstead's contracts on anvil, Foundry's local Ethereum node, and
+writes this page. A test fails if a figure grows by more than 2 %.
 
 ## One whole job
 
-The job has a script id of 22 characters and no labels. First: the first job of its customer and of
-its provider. Later: the mean of the next four jobs. In batches: per job, with 50 jobs per batch
-and single requests. DeepSquare 1.2: its contracts for the same steps.
+The job has a script id of 22 characters and no labels. The columns contain the gas of each step:
+
+- *DeepSquare 1.2*: with the contracts of DeepSquare 1.2. The figure for the end is an estimate.
+- *first*: for the first job of its customer and of its provider.
+- *later*: the mean for the next four jobs.
+- *in batches*: per job, if 50 jobs are handled in one call. Each request is still a separate call.
 
 | step | calls | DeepSquare 1.2 | first | later | in batches |
 |---|---|---:|---:|---:|---:|
 """
 OTHERS_HEAD = """
 ## Other calls
+
+The word after a comma is the state of the job before the call.
 
 | call | gas |
 |---|---:|
