@@ -64,8 +64,8 @@ class LabGrid:
     @property
     def contract(self) -> str:
         """The address of the MetaScheduler."""
-        deployed_contracts = json.loads((self.chain / "deployment.json").read_text())
-        return str(deployed_contracts["contracts"]["MetaScheduler"])
+        deployment_record = json.loads((self.chain / "deployment.json").read_text())
+        return str(deployment_record["contracts"]["MetaScheduler"])
 
     @property
     def chain(self) -> Path:

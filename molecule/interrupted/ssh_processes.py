@@ -20,8 +20,8 @@ def parent(pid: int) -> int:
     except (FileNotFoundError, ProcessLookupError):
         return 0
     # The name of the program is in parentheses. The state and the parent's pid follow it.
-    _, parent, *_ = text.rpartition(")")[2].split()
-    return int(parent)
+    _state, parent_pid, *_ = text.rpartition(")")[2].split()
+    return int(parent_pid)
 
 
 def ancestors(pid: int) -> set[int]:

@@ -43,8 +43,8 @@ class FakeDirectory:
                 old_passwords = self.passwords.get(dn, [])
                 self.passwords[dn] = [*old_passwords, *values] if how == "add" else values
             else:
-                old_passwords = self.tree[dn].get(name, [])
-                self.tree[dn][name] = [*old_passwords, *values] if how == "add" else values
+                old_values = self.tree[dn].get(name, [])
+                self.tree[dn][name] = [*old_values, *values] if how == "add" else values
 
     def accepts(self, dn, password):
         return password in self.passwords.get(dn, [])

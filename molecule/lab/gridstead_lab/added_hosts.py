@@ -25,14 +25,14 @@ def add(names: Names, name: str, model_host: str) -> None:
 
     Raises:
         LabError: If the name is in use or not allowed, the lab is not up or has no host
-            ``model_host``, or the new host does not come up.
+            ``model_host``, no address is free, or the new host does not come up.
     """
     with running_lab(names, model_host) as lab:
         if name in lab.hosts or not NAME.fullmatch(name):
             message = f"cannot add host {name!r} to lab {lab.lab}"
             hint = f"The name must match {NAME.pattern} and differ from {' '.join(lab.hosts)}."
             raise LabError(message, hint)
-        octet = _next_octet(lab)
+        octet = free_octet(lab)
         entry = lab.hosts[model_host] | {
             "octet": octet,
             "address": network.address(lab.network, octet),
@@ -58,10 +58,18 @@ def remove(names: Names, name: str) -> None:
         _remove_objects(names, name, lab.hosts[name]["octet"])
 
 
-def _next_octet(lab: state.State) -> int:
-    """Return an octet that is higher than those of all hosts, and at least FIRST_ADDED."""
-    used_octets = [entry["octet"] for entry in lab.hosts.values()]
-    return max(network.FIRST_ADDED - 1, *used_octets) + 1
+def free_octet(lab: state.State) -> int:
+    """Return the lowest octet from FIRST_ADDED to LAST_ADDED that no host of the lab has.
+
+    Raises:
+        LabError: If hosts have all these octets.
+    """
+    used_octets = {entry["octet"] for entry in lab.hosts.values()}
+    for octet in range(network.FIRST_ADDED, network.LAST_ADDED + 1):
+        if octet not in used_octets:
+            return octet
+    message = f"could not add a host to lab {lab.lab}: all addresses of added hosts are in use"
+    raise LabError(message, "Remove a host that was added: `lab.py remove NAME`.")
 
 
 def _create(names: Names, name: str, entry: dict[str, Any], lab: state.State) -> str:

@@ -17,7 +17,7 @@ class LabError(Exception):
 
 
 class InvalidTopology(LabError):
-    """A topology file is not valid. No command has changed the lab."""
+    """A topology file is not valid. The lab is unchanged."""
 
 
 class CommandFailed(LabError):

@@ -18,6 +18,7 @@ from gridstead_lab.names import Names
 POOLS = ("10.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
 FIRST_HOST = 11
 FIRST_ADDED = 240
+LAST_ADDED = 254  # 255 is the broadcast address of a /24
 GATEWAY = 1
 
 
