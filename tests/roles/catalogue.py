@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 from ansible.plugins.loader import init_plugin_loader
 from ansible.utils.collection_loader import AnsibleCollectionConfig
+from tests.yaml_files import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_START, TABLE_END = "<!-- variables -->", "<!-- /variables -->"
@@ -48,7 +49,7 @@ class Role:
     @property
     def entry_points(self) -> dict[str, dict[str, Any]]:
         """The specifications of the role's entry points by name, in the order of the file."""
-        return yaml.safe_load((self.path / "meta/argument_specs.yml").read_text())["argument_specs"]
+        return read_yaml(self.path / "meta/argument_specs.yml")["argument_specs"]
 
     @property
     def options(self) -> dict[str, dict[str, Any]]:
@@ -75,7 +76,7 @@ class Role:
     def vars(self) -> dict[str, Any]:
         """The role's internal constants."""
         path = self.path / "vars/main.yml"
-        return (yaml.safe_load(path.read_text()) or {}) if path.exists() else {}
+        return (read_yaml(path) or {}) if path.exists() else {}
 
     @property
     def templates(self) -> list[Path]:
@@ -104,7 +105,7 @@ def playbook_plays(name: str) -> list[dict[str, Any]]:
     plays of the part. Imports of other playbooks are returned as they are.
     """
     plays = []
-    for play in yaml.safe_load((ROOT / "playbooks" / f"{name}.yml").read_text()):
+    for play in read_yaml(ROOT / "playbooks" / f"{name}.yml"):
         part = play.get("ansible.builtin.import_playbook", "")
         if part.startswith(f"{name}/"):
             plays += playbook_plays(part.removesuffix(".yml"))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
@@ -17,6 +16,7 @@ from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 from tests.roles.catalogue import COLLECTION, ROOT, Role
 from tests.roles.inventories import read_inventory
+from tests.yaml_files import read_yaml
 
 # Files with variables that a role sets only during a run, such as the item of a loop.
 SAMPLES = Path(__file__).parent / "samples"
@@ -63,7 +63,7 @@ class LoadedInventory:
         """Return the sorted host patterns of the plays that run the role."""
         patterns = set()
         for path in (ROOT / "playbooks").glob("**/*.yml"):
-            for play in yaml.safe_load(path.read_text()):
+            for play in read_yaml(path):
                 if "hosts" in play and role.name in roles_of(play):
                     # Remove the template, which follows the pattern and excludes unreachable hosts.
                     patterns.add(play["hosts"].partition("{{")[0])
@@ -82,7 +82,7 @@ class LoadedInventory:
     def templar(self, role: Role, host: str, **variables: object) -> Templar:
         """Return a renderer of the role's templates for a host, with additional variables."""
         path = SAMPLES / f"{role.name}.yml"
-        samples = yaml.safe_load(path.read_text()) if path.exists() else {}
+        samples = read_yaml(path) if path.exists() else {}
         available_variables = {
             "ansible_managed": "Ansible managed",
             "ansible_check_mode": False,

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import yaml
 from tests.roles.catalogue import ROOT
+from tests.yaml_files import read_yaml
 
 PAGE = ROOT / "docs/reference/flows.md"
 DATA = ROOT / "inventory/group_vars/all/flows.yml"
@@ -40,7 +40,7 @@ def page(text: str) -> str:
     """Return the text of the page, in which the table is replaced by the current table."""
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
-    flows = yaml.safe_load(DATA.read_text())["gridstead_flows"]
+    flows = read_yaml(DATA)["gridstead_flows"]
     return f"{before}{START}{table(flows)}{END}{after}"
 
 

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
 from tests.roles import flows_page
 from tests.roles.catalogue import ROOT
+from tests.yaml_files import read_yaml
 
 PAGE = ROOT / "docs/reference/hosts.md"
 PORTS = re.compile(r"<!-- ports (\w+) -->\n.*?<!-- /ports -->\n", re.DOTALL)
@@ -30,7 +30,7 @@ class Section:
 
 def page(text: str) -> str:
     """Return the text of the page with the current tables of ports."""
-    variables = yaml.safe_load(flows_page.DATA.read_text())
+    variables = read_yaml(flows_page.DATA)
 
     def current_table(match: re.Match[str]) -> str:
         group = match[1]

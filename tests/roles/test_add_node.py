@@ -12,6 +12,7 @@ import yaml
 from tests.roles.catalogue import ROOT
 from tests.roles.conftest import roles_of
 from tests.roles.content import named
+from tests.yaml_files import read_yaml
 
 ADD_NODE = ROOT / "playbooks/add_node.yml"
 NEW_NODES = "add_node_new"
@@ -19,7 +20,7 @@ NEW_NODES = "add_node_new"
 
 def plays(path):
     """Return the plays of a playbook and of its imported playbooks."""
-    for play in yaml.safe_load(path.read_text()):
+    for play in read_yaml(path):
         imported_playbook = play.get("ansible.builtin.import_playbook")
         if imported_playbook:
             yield from plays(path.parent / imported_playbook)

@@ -13,10 +13,10 @@ import sys
 import time
 
 import pytest
-import yaml
 from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
 from tests.roles.catalogue import COLLECTION, ROOT, playbook_plays, roles
 from tests.roles.content import names_in, tasks_with, texts_below
+from tests.yaml_files import read_yaml
 
 BACKED_UP_ROLES = [role for role in roles() if "backup" in role.entry_points]
 
@@ -268,7 +268,7 @@ def imported_roles(playbook):
 @pytest.mark.parametrize("name", ["backup", "restore"])
 @pytest.mark.parametrize("role", BACKED_UP_ROLES, ids=lambda role: role.name)
 def test_no_stage_folder_remains_after_success_or_failure(role, name):
-    tasks = yaml.safe_load((role.path / f"tasks/{name}.yml").read_text())
+    tasks = read_yaml(role.path / f"tasks/{name}.yml")
 
     (block,) = tasks_with("block", tasks)
     (task,) = tasks_with("ansible.builtin.import_role", block["always"])

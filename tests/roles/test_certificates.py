@@ -12,6 +12,7 @@ import sys
 import pytest
 import yaml
 from tests.roles.catalogue import ROOT
+from tests.yaml_files import read_yaml
 
 # A fake systemctl that logs the commands. All units are active. For each unit, the program stores
 # the time of the last start in UNIT.start, and the time of the last start or reload in UNIT.change.
@@ -51,7 +52,7 @@ TRAEFIK_PLAY = {
 
 def certificates_play(hosts):
     """Return the play of certificates.yml for a host pattern."""
-    plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
+    plays = read_yaml(ROOT / "playbooks/certificates.yml")
     (play,) = (play for play in plays if play.get("hosts") == hosts and "tasks" in play)
     return play
 

@@ -10,10 +10,10 @@ import tarfile
 import tomllib
 
 import pytest
-import yaml
 from tests.roles.catalogue import COLLECTION, ROOT, roles
+from tests.yaml_files import read_yaml
 
-GALAXY = yaml.safe_load((ROOT / "galaxy.yml").read_text())
+GALAXY = read_yaml(ROOT / "galaxy.yml")
 MODULES = sorted(COLLECTION + path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
 
 

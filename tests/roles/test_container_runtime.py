@@ -10,6 +10,7 @@ import pytest
 import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import ROOT, Role
+from tests.yaml_files import read_yaml
 
 ROLE = Role("container_runtime")
 ENROOT = {
@@ -52,7 +53,7 @@ def test_check_mode_fetches_no_enroot_package_if_the_download_folder_is_missing(
 @pytest.mark.parametrize(("packages", "is_checked"), [([], False), ([ENROOT], True)])
 def test_verification_checks_enroot_only_if_the_site_installs_it(packages, is_checked, site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], container_runtime_enroot_packages=packages)
-    task = yaml.safe_load((ROLE.path / "tasks/verify.yml").read_text())[0]
+    task = read_yaml(ROLE.path / "tasks/verify.yml")[0]
     argv = task["gridstead.site.inspection"]["commands"][0]["argv"]
     programs = templar.template(trust_as_template(argv))
 

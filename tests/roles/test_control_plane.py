@@ -4,7 +4,6 @@
 import tomllib
 
 import pytest
-import yaml
 from ansible.errors import AnsibleFilterError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from tests.roles.catalogue import Role
 from tests.roles.conftest import trust_templates
 from tests.roles.content import tasks_with
+from tests.yaml_files import read_yaml
 
 from gridstead.config import SERVICES
 
@@ -38,7 +38,7 @@ TABLES = st.recursive(
 
 def start_task():
     """Return the task that starts the services."""
-    block, _ = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
+    block, _ = read_yaml(ROLE.path / "tasks/service.yml")
     (task,) = tasks_with("gridstead.site.daemon", block["block"])
     return task
 
@@ -135,7 +135,7 @@ def test_the_read_files_of_a_service_include_its_settings_ca_and_certificate(ser
 
 
 def test_the_key_timer_restarts_if_its_unit_file_is_newer():
-    tasks = yaml.safe_load((ROLE.path / "tasks/authorized_keys.yml").read_text())
+    tasks = read_yaml(ROLE.path / "tasks/authorized_keys.yml")
 
     (task,) = tasks_with("gridstead.site.daemon", tasks)
     assert task["gridstead.site.daemon"] == {

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 from ansible.template import trust_as_template
 from ansible_collections.gridstead.site.plugins.filter import secret as secret_filter
 from tests.roles.catalogue import Role
+from tests.yaml_files import read_yaml
 
 ROLE = Role("control_plane")
 KEY = "3f9c0ffee"
@@ -49,7 +49,7 @@ def test_settings_whose_url_may_contain_a_secret_are_recognised(settings, is_sec
 def test_a_difference_of_settings_is_shown_if_the_settings_contain_no_secret(
     state_url, rpc_url, diff_mode, shown, site
 ):
-    tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
+    tasks = read_yaml(ROLE.path / "tasks/configure.yml")
     (task,) = (task for task in tasks if task.get("register") == "__control_plane_settings_result")
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], ansible_diff_mode=diff_mode)
     variables = templar.available_variables

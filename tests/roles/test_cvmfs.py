@@ -7,9 +7,9 @@ import re
 import tomllib
 
 import pytest
-import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import Role
+from tests.yaml_files import read_yaml
 
 from gridstead.cli.check_config import settings_models
 
@@ -91,7 +91,7 @@ def test_services_older_than_their_settings_or_unit_are_restarted(site, componen
     """The name of a key file depends on its content, so a new key changes the settings."""
     templar = site.templar(ROLE, "infra", cvmfs_components=[component])
     (part,) = templar.template(templar.available_variables["__cvmfs_parts"])
-    tasks = yaml.safe_load((ROLE.path / "tasks/builtin/service.yml").read_text())
+    tasks = read_yaml(ROLE.path / "tasks/builtin/service.yml")
 
     files_by_unit = {}
     for task in tasks:

@@ -5,10 +5,10 @@ import shlex
 import subprocess
 
 import pytest
-import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import Role
 from tests.roles.content import tasks_with
+from tests.yaml_files import read_yaml
 
 ROLE = Role("database")
 # Messages of `mariadbd --help --verbose`, MariaDB 11.8.6 of Debian 13.
@@ -32,7 +32,7 @@ def validate(site, tmp_path):
     The function's arguments are the exit code and the messages of the fake mariadbd. It returns the
     exit code and the messages of the validation.
     """
-    tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
+    tasks = read_yaml(ROLE.path / "tasks/configure.yml")
     (task,) = tasks_with("ansible.builtin.template", tasks)
     command = task["ansible.builtin.template"]["validate"]
     server = tmp_path / "mariadbd"

@@ -6,6 +6,7 @@ import re
 import yaml
 from tests.roles.catalogue import ROOT
 from tests.roles.inventories import read_inventory
+from tests.yaml_files import read_yaml
 
 EXAMPLE = ROOT / "inventory/example"
 # Variables of the example inventory that concern hosts that the five-machine layout lacks.
@@ -15,12 +16,12 @@ REMOVED_VARIABLES = ("slurm_state_directory", "slurm_gres")
 def test_five_machines_are_enough(loader, tmp_path):
     page = (ROOT / "docs/howto/provider.md").read_text().partition("## Five machines")[2]
     layout = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
-    example_groups = yaml.safe_load((EXAMPLE / "hosts.yml").read_text())["all"]["children"]
+    example_groups = read_yaml(EXAMPLE / "hosts.yml")["all"]["children"]
     groups = layout["all"]["children"]
     for name, group in example_groups.items():
         if "children" in group:
             groups[name] = group
-    variables = yaml.safe_load((EXAMPLE / "group_vars/all/example.yml").read_text())
+    variables = read_yaml(EXAMPLE / "group_vars/all/example.yml")
     for name in REMOVED_VARIABLES:
         variables.pop(name, None)
     del variables["slurm_partitions"]["gpu"]

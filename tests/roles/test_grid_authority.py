@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.roles.catalogue import ROOT, Role
 from tests.roles.conftest import trust_templates
 from tests.roles.inventories import NOW
+from tests.yaml_files import read_yaml
 
 PKI = Role("pki")
 CA_FILE = "/etc/gridstead/grid-ca.crt"
@@ -30,7 +31,7 @@ def certificate(ends=NOW + dt.timedelta(days=300)):
 
 def write_ca_file(folder, text):
     """Run the task that writes the CA file, in ``folder``, and return Ansible's output."""
-    tasks = yaml.safe_load((PKI.path / "tasks/configure.yml").read_text())[:1]
+    tasks = read_yaml(PKI.path / "tasks/configure.yml")[:1]
     variables = PKI.vars | {
         "pki_grid_authority": text,
         "__pki_grid_authority": str(folder / "grid-ca.crt"),
@@ -98,7 +99,7 @@ def test_every_host_gets_the_ca_file(site):
 
 
 def test_verification_checks_the_ca_file_only_if_a_certificate_is_set(site):
-    (task,) = yaml.safe_load((PKI.path / "tasks/verify.yml").read_text())
+    (task,) = read_yaml(PKI.path / "tasks/verify.yml")
     for text, checked_files in (("", []), ("PEM", [CA_FILE])):
         templar = site.templar(PKI, "control", pki_grid_authority=text)
         # Keep only the check of the CA file. The other checks of the role are in this variable.

@@ -10,10 +10,10 @@ import re
 from fnmatch import fnmatchcase
 
 import pytest
-import yaml
 from ansible.template import trust_as_template
 from tests.roles import flows_page, hosts_page
 from tests.roles.catalogue import ROOT, Role, roles
+from tests.yaml_files import read_yaml
 
 STATE = Role("slurm").defaults["slurm_state_directory"]
 SECTIONS = hosts_page.sections()
@@ -131,7 +131,7 @@ def test_the_tables_of_ports_are_up_to_date():
 
 def test_every_group_with_a_port_has_a_table_of_ports():
     groups = set()
-    for flow in yaml.safe_load(flows_page.DATA.read_text())["gridstead_flows"]:
+    for flow in read_yaml(flows_page.DATA)["gridstead_flows"]:
         groups |= set(flow["to"])
 
     tables = re.findall(r"<!-- ports (\w+) -->", hosts_page.PAGE.read_text())

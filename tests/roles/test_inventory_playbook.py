@@ -12,6 +12,7 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT
 from tests.roles.inventories import copy_inventory, make_authority
+from tests.yaml_files import read_yaml
 
 # Program that runs ansible-playbook in a process that cannot import pydantic.
 WITHOUT_PYDANTIC = """
@@ -47,7 +48,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def test_the_playbook_reports_all_mistakes_and_changes_nothing(site, tmp_path):
-    hosts = yaml.safe_load((site / "hosts.yml").read_text())
+    hosts = read_yaml(site / "hosts.yml")
     children = hosts["all"]["children"]
     children["slurm_compute"]["hosts"] |= {"Compute_3": {"ansible_host": "10.64.2.22"}}
     children["control_plane"]["hosts"] |= {"db": None}
@@ -131,7 +132,7 @@ def test_an_expired_ca_stops_every_run_except_the_run_that_replaces_it(
     (site / ".secrets").chmod(0o700)
     # Run the play that imports validate.yml, with the variables of this play, and no other play.
     key = "ansible.builtin.import_playbook"
-    plays = yaml.safe_load((ROOT / "playbooks" / name).read_text())
+    plays = read_yaml(ROOT / "playbooks" / name)
     (check,) = (play for play in plays if play.get(key) == "validate.yml")
     check[key] = str(ROOT / "playbooks/validate.yml")
     (tmp_path / "playbook.yml").write_text(yaml.safe_dump([check]))

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 from tests.roles.catalogue import ROOT, Role
 from tests.roles.content import named, texts_below
+from tests.yaml_files import read_yaml
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
 DAY = dt.timedelta(days=1)
@@ -190,7 +191,7 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
         .sign(key, hashes.SHA256())
     )
     # The tasks that the role runs on a host that requests one certificate.
-    tasks = yaml.safe_load((Role("pki").path / "tasks/configure.yml").read_text())
+    tasks = read_yaml(Role("pki").path / "tasks/configure.yml")
     sign = named("Sign the missing certificates", tasks)
     install = named("Install the signed certificates", tasks)
     del install["ansible.builtin.copy"]["owner"]

@@ -9,9 +9,10 @@ from tests.modules import load
 from tests.roles.catalogue import ROOT, roles
 from tests.roles.conftest import roles_of
 from tests.roles.content import imported_playbooks, named
+from tests.yaml_files import read_yaml
 
 plays = load(ROOT / "tools/plays.py")
-TABLE = yaml.safe_load((ROOT / "meta/site.yml").read_text())
+TABLE = read_yaml(ROOT / "meta/site.yml")
 GENERATED = plays.generated_files(TABLE)
 
 

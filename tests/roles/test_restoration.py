@@ -8,10 +8,10 @@ import json
 import subprocess
 
 import pytest
-import yaml
 from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
 from tests.roles.catalogue import COLLECTION, ROOT, playbook_plays
 from tests.roles.content import named, tasks_with
+from tests.yaml_files import read_yaml
 
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
 PLAYS = playbook_plays("restore")
@@ -118,7 +118,7 @@ def test_the_list_of_required_parts_matches_the_parts_that_the_plays_restore():
 def restored_part(role_name):
     """Return the name of the archive's part that a role restores in tasks/restore.yml."""
     folder = ROOT / "roles" / role_name.removeprefix(COLLECTION)
-    tasks = yaml.safe_load((folder / "tasks/restore.yml").read_text())
+    tasks = read_yaml(folder / "tasks/restore.yml")
     (block,) = tasks_with("block", tasks)
     part = block["block"][0]["vars"]["archive_part"]
     return part.replace("{{ inventory_hostname }}", "HOST")

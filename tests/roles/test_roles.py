@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from tests.roles.catalogue import COLLECTION, ROOT, Role, one_line, roles, with_table
+from tests.yaml_files import read_yaml
 
 from gridstead.domain.site.playbook import VERBS
 
@@ -66,14 +66,14 @@ def test_no_role_names_an_inventory_group(role: Role):
 
 @every_role
 def test_roles_have_no_dependencies(role: Role):
-    assert yaml.safe_load((role.path / "meta/main.yml").read_text()).get("dependencies", []) == []
+    assert read_yaml(role.path / "meta/main.yml").get("dependencies", []) == []
 
 
 @every_role
 def test_the_first_word_of_a_handlers_name_is_its_effect(role: Role):
     """`gridstead provider plan` reads this word."""
     path = role.path / "handlers/main.yml"
-    handlers = yaml.safe_load(path.read_text()) if path.exists() else []
+    handlers = read_yaml(path) if path.exists() else []
 
     for handler in handlers:
         assert handler["name"].split()[0] in VERBS
@@ -104,7 +104,7 @@ def test_every_called_entry_point_has_a_specification():
     call_count = 0
     for folder in ("playbooks", "roles", "molecule"):
         for path in (ROOT / folder).rglob("*.yml"):
-            for call in role_calls(yaml.safe_load(path.read_text())):
+            for call in role_calls(read_yaml(path)):
                 assert call in specified, path
                 call_count += 1
     assert call_count > len(roles())

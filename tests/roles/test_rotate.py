@@ -7,8 +7,8 @@ import subprocess
 import time
 
 import pytest
-import yaml
 from tests.roles.catalogue import ROOT, playbook_plays
+from tests.yaml_files import read_yaml
 
 ROTATE = playbook_plays("rotate")
 FILES = ROTATE[0]["vars"]["__rotate_files_by_tag"]
@@ -68,7 +68,7 @@ def find_plays(pattern):
 
 def test_certificate_rotation_changes_no_password():
     """A service could not log in with a new password that the LDAP directory does not have yet."""
-    plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
+    plays = read_yaml(ROOT / "playbooks/certificates.yml")
     entry_points = {}
     for play in plays:
         for task in play.get("tasks", []):

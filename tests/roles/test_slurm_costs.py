@@ -6,8 +6,8 @@ import os
 import subprocess
 
 import pytest
-import yaml
 from tests.roles.catalogue import COSTS_PAGE, Role, slurm_costs, slurm_rules, with_costs
+from tests.yaml_files import read_yaml
 
 ROLE = Role("slurm")
 costs = slurm_costs()
@@ -165,7 +165,7 @@ def test_unchanged_files_of_the_role_cost_nothing(render):
 
 
 def test_every_cost_has_a_handler():
-    handlers = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
+    handlers = read_yaml(ROLE.path / "handlers/main.yml")
     topics = set()
     for handler in handlers:
         listen = handler["listen"]

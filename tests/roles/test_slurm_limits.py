@@ -4,11 +4,11 @@
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from ansible_collections.gridstead.site.plugins.module_utils import slurm_limits as limits
 from ansible_collections.gridstead.site.plugins.modules import slurm_accounting as accounting
 from tests.roles.catalogue import Role
 from tests.roles.conftest import trust_templates
+from tests.yaml_files import read_yaml
 
 ROLE = Role("slurm").path
 
@@ -163,7 +163,7 @@ def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
     """
     qos = {"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
     templar = site.templar(Role("slurm"), "controller", slurm_qos=qos)
-    tasks = trust_templates(yaml.safe_load((ROLE / "tasks/controller.yml").read_text()))
+    tasks = trust_templates(read_yaml(ROLE / "tasks/controller.yml"))
     names = [task["name"] for task in tasks]
     starts = (
         names.index("Restart the Slurm daemons whose configuration has changed"),

@@ -4,10 +4,10 @@
 from ipaddress import ip_network
 
 import pytest
-import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import Role
 from tests.roles.content import lines_with, values_of
+from tests.yaml_files import read_yaml
 
 ROLE = Role("shared_storage")
 SERVER, CLIENT = "infra", "compute1"
@@ -234,7 +234,7 @@ def test_the_refusal_of_a_secret_mount_option_hides_its_value(options, refused_n
     templar = site.templar(
         ROLE, CLIENT, shared_storage_backend="external", shared_storage_external=external
     )
-    tasks = yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text())
+    tasks = read_yaml(ROLE.path / "tasks/validate.yml")
     (task,) = (task for task in tasks if "contain no secret" in task["name"])
 
     assertion = task["ansible.builtin.assert"]

@@ -6,18 +6,18 @@ system if the description differs from the description of the present mount.
 """
 
 import pytest
-import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import Role
 from tests.roles.conftest import trust_templates
 from tests.roles.content import lines_with, tasks_with, values_of
+from tests.yaml_files import read_yaml
 
 ROLE = Role("shared_storage")
 
 
 def tasks(name):
     """Return the tasks of a file of the role."""
-    return yaml.safe_load((ROLE.path / "tasks" / name).read_text())
+    return read_yaml(ROLE.path / "tasks" / name)
 
 
 def daemons(site, backend):
@@ -84,7 +84,7 @@ def test_a_client_mounts_after_the_server_has_its_export():
 
 def test_jobs_are_checked_again_just_before_the_remount():
     """A job may start after the first check, because nodes are not drained."""
-    check, remount = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
+    check, remount = read_yaml(ROLE.path / "handlers/main.yml")
     first_check = tasks("remount.yml")[-1]
 
     arguments = check["gridstead.site.shared_storage_mount"]

@@ -15,6 +15,7 @@ from ansible.template import trust_as_template
 from tests.roles.catalogue import COLLECTION, ROOT, Role, playbook_plays, roles
 from tests.roles.conftest import trust_templates
 from tests.roles.content import imported_playbooks, tasks_with
+from tests.yaml_files import read_yaml
 
 # The argument that contains the path that a task writes, by module.
 PATH_ARGUMENTS = {
@@ -55,7 +56,7 @@ def tasks_of(role):
     """Yield the tasks that a role runs on its hosts, also those in blocks. Omit the teardown."""
     for path in sorted((role.path / "tasks").rglob("*.yml")):
         if path.name != "teardown.yml":
-            yield from tasks_on_hosts(yaml.safe_load(path.read_text()))
+            yield from tasks_on_hosts(read_yaml(path))
 
 
 def tasks_on_hosts(tasks):
@@ -207,7 +208,7 @@ def test_mariadbs_tables_remain_if_another_database_exists(other_databases, answ
     If the server has another database, the role must not give this answer.
     """
     database = Role("database")
-    tasks = yaml.safe_load((database.path / "tasks/teardown.yml").read_text())
+    tasks = read_yaml(database.path / "tasks/teardown.yml")
     templar = site.templar(database, site.hosts_of(database)[0])
     templar.available_variables |= {"__database_others_result": {"matched": other_databases}}
 
@@ -218,9 +219,7 @@ def test_mariadbs_tables_remain_if_another_database_exists(other_databases, answ
 
 def test_the_documentation_lists_the_objects_that_a_teardown_leaves():
     """File declared.yml is also the list of allowed remains in the molecule test of a teardown."""
-    declared_objects = yaml.safe_load(
-        (ROOT / "molecule/single/nothing_left/declared.yml").read_text()
-    )
+    declared_objects = read_yaml(ROOT / "molecule/single/nothing_left/declared.yml")
     page = (ROOT / "docs/howto/teardown.md").read_text()
 
     section = page.partition("## What stays")[2]
@@ -236,7 +235,7 @@ def test_a_teardown_needs_the_name_of_the_site(confirmation, code, tmp_path):
 
     The confirmation therefore contains the name of the site.
     """
-    confirming_play = yaml.safe_load((ROOT / "playbooks/teardown.yml").read_text())[:1]
+    confirming_play = read_yaml(ROOT / "playbooks/teardown.yml")[:1]
     (tmp_path / "teardown.yml").write_text(yaml.safe_dump(confirming_play))
     (tmp_path / "tasks").mkdir()
     shutil.copy(ROOT / "playbooks/tasks/confirm_teardown.yml", tmp_path / "tasks")

@@ -8,9 +8,9 @@ test_settle_nodes.py. It runs at the start of the primary and after a takeover b
 import subprocess
 
 import pytest
-import yaml
 from tests.roles.catalogue import Role
 from tests.roles.content import lines_with, tasks_with, texts_below
+from tests.yaml_files import read_yaml
 
 ROLE = Role("slurm")
 UNITS = ROLE.path / "templates/etc/systemd/system"
@@ -88,7 +88,7 @@ def settling_options(render, host):
 
 @pytest.mark.parametrize("component", ["controller", "backup_controller"])
 def test_slurmctld_restarts_for_a_newer_jwt_key(component):
-    tasks = yaml.safe_load((ROLE.path / f"tasks/{component}.yml").read_text())
+    tasks = read_yaml(ROLE.path / f"tasks/{component}.yml")
     daemon_tasks = tasks_with("gridstead.site.daemon", tasks)
 
     (task,) = [task for task in daemon_tasks if "slurmctld" in str(task)]

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT, playbook_plays
 from tests.roles.content import tasks_with
+from tests.yaml_files import read_yaml
 
 PLAYBOOKS = ROOT / "playbooks"
 READY_NODES = "compute1|idle|\ncompute2|mixed|\n"
@@ -88,7 +89,7 @@ def batch_play(**variables):
     Variable ``failing`` names a host that fails before the checks.
     """
     play = upgrade_plays()["Upgrade Slurm on the compute hosts"]
-    tasks = yaml.safe_load((PLAYBOOKS / "tasks/check_batch.yml").read_text())
+    tasks = read_yaml(PLAYBOOKS / "tasks/check_batch.yml")
     states = {"compute1": "idle", "compute2": "mixed"}
     failing_task = {
         "ansible.builtin.command": "false",

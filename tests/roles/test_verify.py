@@ -12,6 +12,7 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT, Role, roles
 from tests.roles.conftest import trust_templates
+from tests.yaml_files import read_yaml
 
 HOSTS = ("ash", "birch")
 COMMAND_KEYS = {"what", "argv", "expect", "refuse", "wait_s", "who", "hint"}
@@ -20,7 +21,7 @@ VERIFIED_ROLES = [role for role in roles() if (role.path / "tasks/verify.yml").e
 
 def first_task(role):
     """Return the first task of a role's verification."""
-    return trust_templates(yaml.safe_load((role.path / "tasks/verify.yml").read_text()))[0]
+    return trust_templates(read_yaml(role.path / "tasks/verify.yml"))[0]
 
 
 INSPECTED_ROLES = [
@@ -103,7 +104,7 @@ def test_the_report_counts_the_checks(verification):
 
 
 def test_every_role_with_a_verification_is_verified():
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/verify_host.yml").read_text())
+    tasks = read_yaml(ROOT / "playbooks/tasks/verify_host.yml")
 
     assert sorted(task["vars"]["__verify_role"] for task in tasks) == [
         role.name for role in VERIFIED_ROLES

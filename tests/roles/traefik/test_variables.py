@@ -4,11 +4,11 @@
 import re
 
 import pytest
-import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import ROOT
 from tests.roles.conftest import LoadedInventory, trust_templates
 from tests.roles.traefik.gateway import BINARY, ROLE, ROUTE
+from tests.yaml_files import read_yaml
 
 SETTINGS = ROOT / "docs/reference/settings.md"
 # The ports of services for which the gateway has no route, with the reasons.
@@ -45,7 +45,7 @@ def templar(site: LoadedInventory):
 
 def failed_assertions(templar, **variables):
     """Return the names of the tasks of validate.yml that fail with these variables."""
-    tasks = trust_templates(yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text()))
+    tasks = trust_templates(read_yaml(ROLE.path / "tasks/validate.yml"))
     templar = templar.copy_with_new_env(available_variables=templar.available_variables | variables)
     names = []
     for task in tasks:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import typer.main
-import yaml
+from tests.yaml_files import read_yaml
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 CONTROL = CHECKOUT / "control" / "gridstead"
@@ -227,7 +227,7 @@ def role_variables() -> Iterator[str]:
     """Yield the entry points of the roles, and the public variables of each role."""
     for file in CHECKOUT.glob("roles/*/meta/argument_specs.yml"):
         role = file.parents[1].name
-        entry_points = yaml.safe_load(file.read_text())["argument_specs"]
+        entry_points = read_yaml(file)["argument_specs"]
         for entry_point, specification in entry_points.items():
             yield f"role {role} {entry_point}"
             yield from _variables(specification.get("options") or {}, f"variable {role}")
@@ -248,14 +248,14 @@ def _yaml_files() -> Iterator[Path]:
 def inventory_variables() -> Iterator[str]:
     """Yield the variables of inventory/group_vars."""
     for file in (CHECKOUT / "inventory" / "group_vars").rglob("*.yml"):
-        for name in yaml.safe_load(file.read_text()):
+        for name in read_yaml(file):
             yield f"inventory {name}"
 
 
 def tags() -> Iterator[str]:
     """Yield the tags that ``--tags`` accepts."""
     for file in _yaml_files():
-        for tag in _tags(yaml.safe_load(file.read_text())):
+        for tag in _tags(read_yaml(file)):
             yield f"tag {tag}"
 
 

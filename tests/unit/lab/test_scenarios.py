@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
+from tests.yaml_files import read_yaml
 
 from gridstead_lab import topology
 
@@ -38,7 +38,7 @@ def groups_of_plays():
     """Return the groups on which the plays of the site run."""
     groups = set()
     for file in (CHECKOUT / "playbooks").rglob("*.yml"):
-        for play in yaml.safe_load(file.read_text()):
+        for play in read_yaml(file):
             # The hosts of a play are a pattern that contains the names of groups. The pattern may
             # also contain Jinja expressions, which this line removes.
             pattern = re.sub(r"{{.*?}}", "", play.get("hosts", ""))
@@ -58,7 +58,7 @@ def test_a_lab_has_every_group_of_the_sites_plays(file):
 
 @pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.parent.name)
 def test_a_scenario_runs_all_its_tests(file):
-    scenario = yaml.safe_load(file.read_text())
+    scenario = read_yaml(file)
     folders = set()
     for test in file.parent.rglob("test_*.py"):
         folders.add(str(test.parent.relative_to(file.parent)))

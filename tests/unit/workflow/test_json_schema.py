@@ -8,19 +8,17 @@ from pathlib import Path
 from random import Random
 
 import pytest
-import yaml
 from jsonschema import Draft202012Validator
 from tests.unit.workflow.fields import value_at
 from tests.unit.workflow.random_workflows import random_mapping
 from tests.unit.workflow.strategies import problems_of
+from tests.yaml_files import read_yaml
 
 from gridstead.workflow.json_schema import json_schema
 from gridstead.workflow.parse import from_graphql
 
 VALIDATOR = Draft202012Validator(json_schema())
-EXAMPLES = {
-    path.stem: yaml.safe_load(path.read_text()) for path in sorted(Path("examples").glob("*.yaml"))
-}
+EXAMPLES = {path.stem: read_yaml(path) for path in sorted(Path("examples").glob("*.yaml"))}
 INVALID_VALUES = (-5, "a b", [3], {"x": 1}, True, 1.5, "/bin/zsh")
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-import yaml
 from graphql import GraphQLInputObjectType, GraphQLNonNull, build_schema, coerce_input_value
 from tests.unit.workflow.fields import models
 from tests.unit.workflow.random_workflows import random_mapping
+from tests.yaml_files import read_yaml
 
 from gridstead.workflow.field_paths import fields_of
 from gridstead.workflow.parse import from_graphql
@@ -54,7 +54,7 @@ def test_every_input_type_is_a_model():
     "path", sorted(Path("examples").glob("*.yaml")), ids=lambda path: path.stem
 )
 def test_graphql_does_not_change_an_example(path):
-    mapping = yaml.safe_load(path.read_text())
+    mapping = read_yaml(path)
 
     assert from_graphql(coerce_input_value(mapping, JOB)) == from_graphql(mapping)
 
