@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fast generator of random workflows and modules. Together they use all workflow fields.
 
-Tests generate thousands of workflows, each from a seed. ``make check`` and ``make hostile`` set
-$GRIDSTEAD_ALL_EXAMPLES. Without this variable, pytest tests a tenth of the workflows.
+Tests generate thousands of workflows, each from a seed. ``make test`` and ``make hostile`` set
+$GRIDSTEAD_ALL_EXAMPLES. Without this variable, the tests use a tenth of the workflows.
 """
 
 from __future__ import annotations

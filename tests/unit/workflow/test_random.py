@@ -113,6 +113,6 @@ def test_scripts_with_many_steps_have_no_errors(tmp_path):
     assert shellcheck(*scripts) == ""
 
 
-@pytest.mark.parametrize("file", ["tools/check", "Makefile"])
-def test_make_check_and_make_hostile_use_all_examples(file):
+@pytest.mark.parametrize("file", ["tools/background-checks", "Makefile"])
+def test_make_test_and_make_hostile_use_all_examples(file):
     assert "GRIDSTEAD_ALL_EXAMPLES=1" in (CHECKOUT / file).read_text()
