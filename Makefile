@@ -58,7 +58,7 @@ demo: up ## Run one job on the lab, from its workflow to its payment.
 test: setup ## Run every check of the project, on a lab that is built and removed.
 	@tools/test $(SCENARIOS)
 
-check: setup ## Run every check that needs no hosts.
+check: setup ## Run every check that needs no hosts, except `make contracts`.
 	@tools/check
 
 lint: setup ## Check style, types, layers, roles and scripts.
