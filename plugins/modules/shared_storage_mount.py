@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the mounts of the shared storage.
 
-With ``must: spare`` the module checks that no job would lose open files if the storage is mounted
-again. With ``must: answer`` it waits until the storage is mounted and its server answers.
+With ``must: allow_remount`` the module checks that no job would lose open files if the storage is
+mounted again. With ``must: answer`` it waits until the storage is mounted and its server answers.
 
-A path can be mounted again without harm if it is not mounted, or if its server no longer has the
-file system (ESTALE, ENOTCONN), because in these cases no file is open. A server that does not
-answer may recover. Then jobs keep their open files, so the path must not be mounted again. The
-module starts a program for each path, because a request to a server that is down may block forever.
+While jobs run, a path may be mounted again only in three cases: the path is not mounted, the server
+no longer has the file system (ESTALE), or the process that serves the mount has ended (ENOTCONN).
+In these cases a job has no open files that still work. If the server does not answer, the path is
+not mounted again, because the server may recover. Then the open files of the jobs work again.
+
+The module starts a program for each path, because a request to a server that is down may block
+forever.
 """
 
 from __future__ import annotations
@@ -26,19 +29,22 @@ short_description: Check the mount of the shared storage
 description: Changes nothing. Fails if the check fails. The message says who must act and how.
 options:
   paths: {type: list, elements: path, required: true, description: Mount points of the file system.}
-  made_of: {type: path, required: true, description: File with the new parameters of the mount.}
+  parameters_file:
+    type: path
+    required: true
+    description: File with the new parameters of the mount.
   in_force:
     type: path
     required: true
-    description: Copy of C(made_of) from the time of the mount. The copy does not exist while
-      nothing is mounted.
+    description: Copy of C(parameters_file) from the time of the mount. The copy does not exist
+      while nothing is mounted.
   must:
     type: str
-    choices: [spare, answer]
+    choices: [allow_remount, answer]
     required: true
     description:
-      - C(spare) fails if a job would lose open files when the storage is mounted again. C(answer)
-        fails if the storage is not available at all mount points.
+      - C(allow_remount) fails if a job would lose open files when the storage is mounted again.
+        C(answer) fails if the storage is not available at all mount points.
   wait_s:
     type: int
     default: 150
@@ -52,7 +58,7 @@ EXAMPLES = """
 - name: Wait for the file system
   gridstead.site.shared_storage_mount:
     paths: [/srv/shared, /home]
-    made_of: /etc/gridstead/storage.mounts
+    parameters_file: /etc/gridstead/storage.mounts
     in_force: /run/gridstead-storage.mounts
     must: answer
 """
@@ -129,27 +135,29 @@ def start_query(path: str) -> subprocess.Popen[str]:
     )
 
 
-def jobs(module: AnsibleModule) -> list[str]:
-    """Return the process titles of the step daemons on this host. A title contains a job's id."""
+def step_daemons(module: AnsibleModule) -> list[str]:
+    """Return the titles of the step daemons on this host, such as ``[12.batch]`` for job 12."""
     code, text, err = module.run_command(STEP_DAEMONS)
     if code > 1:  # pgrep exits with 1 if no process matches
         module.fail_json(msg=f"could not look for jobs: {err.strip()}")
     return [line.partition("slurmstepd: ")[2] for line in text.splitlines()]
 
 
-def spare(module: AnsibleModule) -> None:
+def check_remount(module: AnsibleModule) -> None:
     """Fail if a job may have open files on a mount point of the old or the new parameters."""
-    running_jobs = jobs(module)
+    daemons = step_daemons(module)
     old_paths = mount_points_of(text_of(module.params["in_force"]))
     paths = list(dict.fromkeys([*old_paths, *module.params["paths"]]))
-    if not running_jobs:
+    if not daemons:
         # Paths are not queried: a program that waits for an answer would block the unmount.
         module.exit_json(changed=False, troubles={})
     troubles = troubles_of(paths, module.params["answer_s"])
-    if any(troubles.get(path) not in WITHOUT_OPEN_FILES for path in paths):
+    # A path is also in use if its server does not answer, because the server may recover.
+    paths_in_use = [path for path in paths if troubles.get(path) not in WITHOUT_OPEN_FILES]
+    if paths_in_use:
         message = (
             "The shared storage was not mounted again, because these jobs would lose their open"
-            f" files: {', '.join(running_jobs)}. Run playbooks/drain.yml to prevent new jobs, wait"
+            f" files: {', '.join(daemons)}. Run playbooks/drain.yml to prevent new jobs, wait"
             " until the jobs end or cancel them, and run this playbook again."
         )
         module.fail_json(troubles=troubles, msg=message)
@@ -157,13 +165,13 @@ def spare(module: AnsibleModule) -> None:
 
 
 def mount_troubles(module: AnsibleModule) -> dict[str, str]:
-    """Return what is wrong with each path that is not mounted or available as configured."""
-    if text_of(module.params["made_of"]) != text_of(module.params["in_force"]):
+    """Return what is wrong with each path. Omit paths that are available as configured."""
+    if text_of(module.params["parameters_file"]) != text_of(module.params["in_force"]):
         return dict.fromkeys(module.params["paths"], "not mounted with the new parameters")
     return troubles_of(module.params["paths"], module.params["answer_s"])
 
 
-def answer(module: AnsibleModule) -> None:
+def wait_for_answer(module: AnsibleModule) -> None:
     """Fail if the storage is not available within ``wait_s`` seconds."""
     end = time.monotonic() + module.params["wait_s"]
     troubles = mount_troubles(module)
@@ -183,20 +191,23 @@ def answer(module: AnsibleModule) -> None:
     module.fail_json(troubles=troubles, msg=message)
 
 
+CHECKS = {"allow_remount": check_remount, "answer": wait_for_answer}
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "paths": {"type": "list", "elements": "path", "required": True},
-            "made_of": {"type": "path", "required": True},
+            "parameters_file": {"type": "path", "required": True},
             "in_force": {"type": "path", "required": True},
-            "must": {"type": "str", "choices": ["spare", "answer"], "required": True},
+            "must": {"type": "str", "choices": list(CHECKS), "required": True},
             "wait_s": {"type": "int", "default": 150},
             "answer_s": {"type": "int", "default": 20},
         },
         supports_check_mode=True,
     )
-    {"spare": spare, "answer": answer}[module.params["must"]](module)
+    CHECKS[module.params["must"]](module)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def mount_description(root, *folders):
 def check_mount(tmp_path, monkeypatch):
     """Return a function that runs the module with fake programs.
 
-    With ``must="spare"`` the module fails if a remount could close files of jobs. With
+    With ``must="allow_remount"`` the module fails if a remount could close files of jobs. With
     ``must="answer"`` the module fails if the mount does not work. ``stat`` has the script of the
     fake stat for each path. ``job`` is the output of the fake pgrep, or None without jobs.
     ``mounted`` is the recorded description of the present mount, or None without a record.
@@ -50,12 +50,12 @@ def check_mount(tmp_path, monkeypatch):
             (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
             (tmp_path / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        (tmp_path / "made_of").write_text(mount_description(*paths))
+        (tmp_path / "parameters_file").write_text(mount_description(*paths))
         if mounted is not None:
             (tmp_path / "in_force").write_text(mounted)
         arguments = {
             "paths": list(paths),
-            "made_of": str(tmp_path / "made_of"),
+            "parameters_file": str(tmp_path / "parameters_file"),
             "in_force": str(tmp_path / "in_force"),
             "must": must,
             "wait_s": 0,
@@ -70,7 +70,7 @@ def check_mount(tmp_path, monkeypatch):
     "stat", [{}, {ROOT: DISCONNECTED}, {HOME: STALE}, {ROOT: DISCONNECTED, HOME: DENIED}]
 )
 def test_a_working_mount_is_retained_while_a_job_runs(check_mount, stat):
-    result = check_mount("spare", stat={ROOT: SUCCEEDS, HOME: SUCCEEDS} | stat)
+    result = check_mount("allow_remount", stat={ROOT: SUCCEEDS, HOME: SUCCEEDS} | stat)
 
     assert result["failed"]
     assert "lose their open files: [12.batch]. Run playbooks/drain.yml" in result["msg"]
@@ -78,7 +78,7 @@ def test_a_working_mount_is_retained_while_a_job_runs(check_mount, stat):
 
 def test_without_jobs_the_mount_is_not_probed(check_mount, tmp_path):
     """mfsmount does not end at SIGTERM while a probe waits for an answer."""
-    result = check_mount("spare", stat={ROOT: f"touch {tmp_path}/probed"}, job=None)
+    result = check_mount("allow_remount", stat={ROOT: f"touch {tmp_path}/probed"}, job=None)
 
     assert "failed" not in result
     assert not (tmp_path / "probed").exists()
@@ -87,7 +87,7 @@ def test_without_jobs_the_mount_is_not_probed(check_mount, tmp_path):
 @pytest.mark.parametrize("script", [STALE, DISCONNECTED])
 def test_a_dead_mount_is_mounted_again_while_jobs_run(check_mount, script):
     result = check_mount(
-        "spare", stat={ROOT: script, HOME: script}, mounted=mount_description(ROOT, HOME)
+        "allow_remount", stat={ROOT: script, HOME: script}, mounted=mount_description(ROOT, HOME)
     )
 
     assert "failed" not in result
@@ -95,12 +95,12 @@ def test_a_dead_mount_is_mounted_again_while_jobs_run(check_mount, script):
 
 
 def test_a_missing_mount_is_mounted_while_jobs_run(check_mount):
-    assert "failed" not in check_mount("spare", stat={}, paths=[NOT_MOUNTED])
+    assert "failed" not in check_mount("allow_remount", stat={}, paths=[NOT_MOUNTED])
 
 
 def test_mounts_to_remove_are_retained_while_a_job_runs(check_mount):
     result = check_mount(
-        "spare", stat={OLD: SUCCEEDS}, paths=[NOT_MOUNTED], mounted=mount_description(OLD)
+        "allow_remount", stat={OLD: SUCCEEDS}, paths=[NOT_MOUNTED], mounted=mount_description(OLD)
     )
 
     assert result["failed"]
@@ -108,7 +108,7 @@ def test_mounts_to_remove_are_retained_while_a_job_runs(check_mount):
 
 def test_a_mount_without_an_answer_is_retained_while_a_job_runs(check_mount):
     """The mount works again if its server answers later, so jobs should keep their open files."""
-    result = check_mount("spare", stat={ROOT: "exec sleep 30"}, paths=[ROOT], answer_s=0)
+    result = check_mount("allow_remount", stat={ROOT: "exec sleep 30"}, paths=[ROOT], answer_s=0)
 
     assert result["failed"]
     assert result["troubles"] == {ROOT: "no answer within 0 s"}

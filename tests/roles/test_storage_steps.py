@@ -89,7 +89,7 @@ def test_jobs_are_checked_again_just_before_the_remount():
 
     arguments = check["gridstead.site.shared_storage_mount"]
     assert arguments == first_check["gridstead.site.shared_storage_mount"]
-    assert arguments["must"] == "spare"
+    assert arguments["must"] == "allow_remount"
     assert check["listen"] == remount["listen"]
     assert remount["name"] == "Remount the file system"
 
