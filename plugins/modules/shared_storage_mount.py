@@ -152,7 +152,7 @@ def check_remount(module: AnsibleModule) -> None:
         # Paths are not queried: a program that waits for an answer would block the unmount.
         module.exit_json(changed=False, troubles={})
     troubles = troubles_of(paths, module.params["answer_s"])
-    # A path is also in use if its server does not answer, because the server may recover.
+    # A path whose server does not answer counts as in use, because the server may recover.
     paths_in_use = [path for path in paths if troubles.get(path) not in WITHOUT_OPEN_FILES]
     if paths_in_use:
         message = (
