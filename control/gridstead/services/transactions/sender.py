@@ -73,7 +73,7 @@ class Sender:
         self._ports = ports
         self._policy = policy
         self._failpoint = failpoint
-        self._chain_view = ChainViewReader(
+        self._view_reader = ChainViewReader(
             ports.clock, ports.ledger, ports.account, confirmations=policy.confirmations
         )
         self._waiting: dict[str, Waiting] = {}
@@ -105,9 +105,10 @@ class Sender:
             waiting=self._waiting,
             refusals=self._refusals,
         )
-        view = self._chain_view.read(snapshot)
+        view = self._view_reader.read(snapshot)
         self._forget_mined_and_closed(view)
-        view = self._chain_view.check(view, plan_transactions(view, self._policy))
+        first_plan = plan_transactions(view, self._policy)
+        view = self._view_reader.check(view, first_plan)
         plan = plan_transactions(view, self._policy)
         self._store(account_name, plan)
         signed_transactions = self._sign(account_name, plan, view)
@@ -169,24 +170,30 @@ class Sender:
         calls = {entry.id: entry.call for entry in view.entries}
         gas_limit = view.gas_limit
         signed_transactions = [
-            self._sign_replacement(slot, calls, available_gas=gas_limit)
-            for slot in plan.replacements
+            self._sign_replacement(replacement, calls, available_gas=gas_limit)
+            for replacement in plan.replacements
         ]
         return signed_transactions + self._sign_batches(account_name, plan, view, calls)
 
     def _sign_replacement(
-        self, slot: Slot, calls: Mapping[int, Call], *, available_gas: int
+        self, replacement: Slot, calls: Mapping[int, Call], *, available_gas: int
     ) -> Transaction:
-        """Sign a transaction with the slot's calls, or an empty one if they would revert."""
+        """Sign a transaction with the replacement's calls, or an empty one if they would revert."""
         account = self._ports.account
-        entry_ids = tuple(entry_id for entry_id in slot.entry_ids if entry_id in calls)
+        entry_ids = tuple(entry_id for entry_id in replacement.entry_ids if entry_id in calls)
         batch = _calls_of(entry_ids, calls)
-        (gas,) = account.gas([batch], available_gas=available_gas)
-        if isinstance(gas, TransactionReverted):
+        (gas_or_revert,) = account.gas([batch], available_gas=available_gas)
+        if isinstance(gas_or_revert, TransactionReverted):
             # An empty transaction uses the nonce. The entries return to the queue.
-            empty_slot = replace(slot, entry_ids=())
-            return self._sign_replacement(empty_slot, calls, available_gas=available_gas)
-        return account.sign(batch, entry_ids=entry_ids, nonce=slot.nonce, gas=gas, fees=slot.fees)
+            empty_replacement = replace(replacement, entry_ids=())
+            return self._sign_replacement(empty_replacement, calls, available_gas=available_gas)
+        return account.sign(
+            batch,
+            entry_ids=entry_ids,
+            nonce=replacement.nonce,
+            gas=gas_or_revert,
+            fees=replacement.fees,
+        )
 
     def _sign_batches(
         self,
@@ -199,17 +206,18 @@ class Sender:
         account = self._ports.account
         batches = [_calls_of(entry_ids, calls) for entry_ids in plan.batches]
         # The gas limit of each batch, or the revert of a batch that the contract would refuse.
-        limits = account.gas(batches, available_gas=view.gas_limit)
-        for entry_ids, batch, gas in zip(plan.batches, batches, limits, strict=True):
+        results = account.gas(batches, available_gas=view.gas_limit)
+        for entry_ids, batch, gas_or_revert in zip(plan.batches, batches, results, strict=True):
             nonce = plan.next_nonce + len(signed)
-            if not isinstance(gas, TransactionReverted):
-                signed.append(
-                    account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees)
+            if not isinstance(gas_or_revert, TransactionReverted):
+                transaction = account.sign(
+                    batch, entry_ids=entry_ids, nonce=nonce, gas=gas_or_revert, fees=view.fees
                 )
+                signed.append(transaction)
             elif nonce == view.nonce:
                 # No other transaction is pending, so nothing can make the calls succeed. While
                 # another transaction is pending, the calls are tried again in the next tick.
-                self._reject(account_name, entry_ids, str(gas))
+                self._reject(account_name, entry_ids, str(gas_or_revert))
         return signed
 
     def _reject(self, account_name: str, entry_ids: tuple[int, ...], reason: str) -> None:
@@ -301,7 +309,8 @@ class Sender:
         """Withdraw the transactions that the node refused.
 
         The next tick uses their nonces for empty transactions, and sends their calls in smaller
-        batches. A call that is refused in a batch of its own is rejected and backs off.
+        batches. If a refused transaction has only one call, the call is rejected, and the sender
+        waits before it sends the same call again.
 
         A refused transaction is not withdrawn in two cases: if it has no calls, or if the node has
         accepted a transaction with this nonce before, which may still be mined. In these cases the
