@@ -42,17 +42,18 @@ def store_secrets(workflow: Workflow, *, logging: bool) -> str:
     files |= {_file(variable): (variable,) for variable in secrets_of(workflow)}
     if not files:
         return ""
-    writes = "".join(_write(name, variables) for name, variables in files.items())
+    writes = "".join(_printf_line(name, variables) for name, variables in files.items())
     unset = "".join(f" \\\n    -u {variable}" for variable in chain.from_iterable(files.values()))
     return fill("secrets.sh", writes=writes, unset=unset)
 
 
-def _write(name: str, variables: tuple[str, ...]) -> str:
+def _printf_line(name: str, variables: tuple[str, ...]) -> str:
     """Return the line that prints the name and the content of a file, with a NUL after each.
 
-    The content has one line for each variable.
+    The content has one line for each variable. A variable that is not set is an empty line.
     """
-    values = "".join(f' \\\n        "${{{variable}:-}}"' for variable in variables)
+    expansions = ['"${' + variable + ':-}"' for variable in variables]
+    values = "".join(f" \\\n        {expansion}" for expansion in expansions)
     line_formats = "%s\\n" * len(variables)
     return f"      printf '{name}\\0{line_formats}\\0'{values}\n"
 
