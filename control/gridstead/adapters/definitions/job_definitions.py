@@ -176,7 +176,7 @@ def submit_workflow(
 
 
 def _rejects_customer(errors: list[dict[str, Any]]) -> bool:
-    """Return whether the service, such as DeepSquare's, does not know the argument ``customer``."""
+    """Return whether the service rejects the argument ``customer``. DeepSquare's service does."""
     return any(UNKNOWN_CUSTOMER in str(error["message"]) for error in errors)
 
 

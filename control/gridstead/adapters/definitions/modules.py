@@ -78,7 +78,7 @@ class GitModules:
     """Fetches modules. Safe to call from many threads.
 
     Args:
-        hosts: Allowed hosts. If the sources contain a port, the host is listed with this port.
+        hosts: Allowed hosts. A host with a port must be listed with the same port.
         clock: The wall clock.
         ca_file: PEM file of the hosts' CA. None for the system's CAs.
         bounds: Limits for one module.
@@ -291,6 +291,7 @@ class _Repository:
             return self._refusal(
                 f"the repository is larger than {self._bounds.pack_bytes // 1024} KiB, or damaged"
             )
+        # git did not fetch files over the limit, so cat-file fails for such a file.
         if command == "cat-file":
             return self._refusal(f"{FILE} is larger than {MAX_TEXT_BYTES // 1024} KiB")
         if command == "rev-parse" or (command == "ls-remote" and code == _NO_MATCHING_REFS):
