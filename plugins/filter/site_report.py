@@ -23,7 +23,7 @@ def checks_of(role: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     if "looks" in result:
         return list(result["looks"])
-    description = f"what role {role} verifies"
+    description = f"all checks of role {role} succeed"
     if result.get("failed"):
         return [failed_check(description, str(result.get("msg", "")))]
     return [{"what": description, "ok": True}]
@@ -56,7 +56,7 @@ def checks_by_role(variables: Mapping[str, Any]) -> dict[str, list[dict[str, Any
         elif not result.get("skipped"):
             checks[role] = checks_of(role, result)
     if unreachable:
-        checks["host"] = [failed_check("it is reached", unreachable)]
+        checks["host"] = [failed_check("Ansible can connect to the host", unreachable)]
     return checks
 
 
@@ -64,7 +64,8 @@ def site_report(hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return all checks by host, and a list of the checks that failed.
 
     Args:
-        hostvars: Ansible's variable ``hostvars``. Hosts without ``__site_answered`` are left out.
+        hostvars: Ansible's variable ``hostvars``. The report contains the hosts with the fact
+            ``__site_is_checked``. Other hosts were excluded, for example with ``--limit``.
 
     Returns:
         A dictionary with three keys. ``hosts`` has the checks by host and role. ``findings`` is the
@@ -73,7 +74,7 @@ def site_report(hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """
     hosts = {}
     for name in hostvars:
-        if hostvars[name].get("__site_answered"):
+        if hostvars[name].get("__site_is_checked"):
             hosts[name] = checks_by_role(hostvars[name])
     findings, count = [], 0
     for host, roles in hosts.items():

@@ -88,7 +88,7 @@ def test_an_unreachable_host_is_reported(verification):
     _, report = verification
 
     assert [finding["what"] for finding in report["findings"] if finding["host"] == "cedar"] == [
-        "it is reached"
+        "Ansible can connect to the host"
     ]
 
 
