@@ -54,7 +54,7 @@ def release(inventory: Inventory) -> str:
     return known_releases()[-1]
 
 
-def names(inventory: Inventory, subject: str) -> list[str]:
+def names(inventory: Inventory, list_name: str) -> list[str]:
     """Return the names of the parameters in a list of options.toml.
 
     The lists are ``node``, ``partition``, ``slurm`` and ``slurmdbd``.
@@ -65,7 +65,7 @@ def names(inventory: Inventory, subject: str) -> list[str]:
     if selected_release not in known_releases():
         selected_release = known_releases()[-1]
     options = read_release(selected_release, "options")
-    return list(options[subject])
+    return list(options[list_name])
 
 
 def _check_release(inventory: Inventory) -> Iterator[Diagnostic]:
@@ -81,8 +81,8 @@ def _check_release(inventory: Inventory) -> Iterator[Diagnostic]:
 def unknown_parameters(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find an unknown release of Slurm, and unknown parameters of slurm.conf and slurmdbd.conf."""
     yield from _check_release(inventory)
-    for groups, variables, subject, manual in FILES:
-        known_names = names(inventory, subject)
+    for groups, variables, list_name, manual in FILES:
+        known_names = names(inventory, list_name)
         checked_keys: set[str] = set()
         for host in inventory.members(*groups):
             for variable in variables:
