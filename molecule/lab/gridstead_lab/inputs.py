@@ -37,7 +37,7 @@ def read_inputs(checkout: Path) -> Inputs:
     texts = [file.read_text() for file in files if file.is_file()]
     options = sorted(Path("/etc/apt/apt.conf.d").glob("99*"))
     return Inputs(
-        sources=sources.translate(texts, settings["VERSION_CODENAME"].strip('"')),
+        sources=sources.for_lab_suite(texts, settings["VERSION_CODENAME"].strip('"')),
         apt_conf=tuple((file.name, file.read_text()) for file in options),
         packages=read_packages(PACKAGES.read_text()),
         lock=lock.read_text() if lock.is_file() else "",

@@ -10,7 +10,7 @@ SUITE = "trixie"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
-def translate(texts: list[str], codename: str) -> tuple[str, ...]:
+def for_lab_suite(texts: list[str], codename: str) -> tuple[str, ...]:
     """Return one-line sources for the lab's suite, sorted and without duplicates.
 
     Args:

@@ -75,9 +75,9 @@ def test_package_lists_may_have_comments_and_repetitions():
     assert inputs.read_packages("# all\nsudo\n\nacl  # used by x\nsudo\n") == ("acl", "sudo")
 
 
-def test_a_machine_without_a_debian_source_is_refused():
+def test_sources_without_the_suite_of_the_machine_are_refused():
     with pytest.raises(LabError, match="names the suite noble"):
-        sources.translate([DEB822], "noble")
+        sources.for_lab_suite([DEB822], "noble")
 
 
 def test_both_formats_of_apt_sources_are_read_and_other_suites_are_ignored():
@@ -86,9 +86,9 @@ def test_both_formats_of_apt_sources_are_read_and_other_suites_are_ignored():
         "deb http://x.example cloud-bookworm main\n"
     )
 
-    translated_sources = sources.translate([DEB822, one_line], "bookworm")
+    lab_sources = sources.for_lab_suite([DEB822, one_line], "bookworm")
 
-    assert [line.split("] ")[1] for line in translated_sources] == [
+    assert [line.split("] ")[1] for line in lab_sources] == [
         "http://mirror.example/debian trixie main",
         "http://mirror.example/debian trixie-updates main",
         "http://mirror.example/debian-security trixie-security main",
