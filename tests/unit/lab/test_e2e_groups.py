@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The groups of tests/e2e, which run at the same time, and the program tools/e2e."""
+"""The groups of tests/e2e, and the program tools/e2e, which runs the groups in rounds."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[3]
 FILES = {file.name: file.read_text() for file in (CHECKOUT / "tests/e2e").glob("test_*.py")}
-# The groups that run at the same time.
+# The groups of a round run at the same time.
 ROUNDS = [{"chain", "slurm", "hosts"}, {"jobs", "steps", "site"}]
 MARK = re.compile(r"^pytestmark = pytest\.mark\.(\w+)$", re.MULTILINE)
 
@@ -27,10 +27,10 @@ GROUPS = read_groups()
 
 
 def test_tools_e2e_runs_each_group_and_the_files_without_a_group(tmp_path):
-    record, pytest = tmp_path / "record", tmp_path / "pytest"
+    record, fake_pytest = tmp_path / "record", tmp_path / "pytest"
     # The fifth argument is the expression of -m: a group, or "not" and all groups.
-    pytest.write_text(f'#!/bin/sh\necho "$5" >>{record}\n')
-    pytest.chmod(0o755)
+    fake_pytest.write_text(f'#!/bin/sh\necho "$5" >>{record}\n')
+    fake_pytest.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
 
     subprocess.run(
@@ -48,9 +48,9 @@ def test_tools_e2e_runs_each_group_and_the_files_without_a_group(tmp_path):
 
 
 def test_tools_e2e_fails_if_a_group_fails(tmp_path):
-    pytest = tmp_path / "pytest"
-    pytest.write_text('#!/bin/sh\n[ "$5" != slurm ]\n')
-    pytest.chmod(0o755)
+    fake_pytest = tmp_path / "pytest"
+    fake_pytest.write_text('#!/bin/sh\n[ "$5" != slurm ]\n')
+    fake_pytest.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
 
     result = subprocess.run(
@@ -60,7 +60,7 @@ def test_tools_e2e_fails_if_a_group_fails(tmp_path):
     assert result.returncode == 1
 
 
-def test_groups_with_paid_jobs_are_known():
+def test_only_three_groups_submit_paid_jobs():
     # A test with the fixture ``grid`` pays customers and submits paid jobs.
     uses_grid = re.compile(r"^def .*\bgrid\b", re.MULTILINE)
 
