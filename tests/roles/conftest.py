@@ -101,7 +101,7 @@ class LoadedInventory:
         return str(self.templar(role, host, **variables).template(text, convert_data=False))
 
 
-def read_site(name: str, secrets: Path) -> LoadedInventory:
+def load_inventory(name: str, secrets: Path) -> LoadedInventory:
     """Return an inventory of the repository. ``secrets`` is the folder of its secrets."""
     loader = DataLoader()
     loader.set_basedir(str(ROOT))
@@ -113,6 +113,7 @@ def read_site(name: str, secrets: Path) -> LoadedInventory:
     }
     for host in inventory.get_hosts():
         variables.set_host_facts(host.name, FACTS)
+    # The constructor adds hostvars, the variables of all hosts, to the variables of each host.
     HostVars(inventory=inventory, variable_manager=variables, loader=loader)
     return LoadedInventory(loader, inventory, variables)
 
@@ -134,7 +135,7 @@ def inventory(loader, tmp_path):
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> LoadedInventory:
     """The example inventory."""
-    return read_site("example", tmp_path_factory.mktemp("secrets"))
+    return load_inventory("example", tmp_path_factory.mktemp("secrets"))
 
 
 @pytest.fixture(scope="session")
@@ -146,7 +147,7 @@ def site_of(
     For a role with hosts in the example inventory, it is the example inventory. For any other role,
     it is the inventory of a single host with a private chain.
     """
-    single_site = read_site("single", tmp_path_factory.mktemp("secrets"))
+    single_site = load_inventory("single", tmp_path_factory.mktemp("secrets"))
 
     def inventory_of(role: Role) -> LoadedInventory:
         return site if site.hosts_of(role) else single_site
