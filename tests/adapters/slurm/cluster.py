@@ -83,7 +83,7 @@ class FakeCluster(Cluster):
     The script of a job does not run. The job ends with the CODE of ``exit CODE`` in its script.
     """
 
-    def __init__(self, scheduler: Scheduler, fake: FakeScheduler, clock: FakeClock) -> None:
+    def __init__(self, *, scheduler: Scheduler, fake: FakeScheduler, clock: FakeClock) -> None:
         self.scheduler = scheduler
         self._fake = fake
         self._clock = clock

@@ -31,7 +31,7 @@ def cluster(request, authority):
     clock = FakeClock()
     fake = FakeScheduler(clock)
     if request.param == "fake":
-        yield FakeCluster(fake, fake, clock)
+        yield FakeCluster(scheduler=fake, fake=fake, clock=clock)
         return
     server_certificate = authority.issue("agent")
     accounts = FakeAccounts()
@@ -64,7 +64,7 @@ def cluster(request, authority):
             key=client_certificate.key,
         )
     ) as channel:
-        cluster = FakeCluster(AgentClient(channel), fake, clock)
+        cluster = FakeCluster(scheduler=AgentClient(channel), fake=fake, clock=clock)
         accounts.users[cluster.user.address] = cluster.user
         yield cluster
     server.stop()
