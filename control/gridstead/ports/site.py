@@ -50,12 +50,12 @@ class Playbooks(Protocol):
 class DriftMetrics(Protocol):
     """The metrics of the drift between a site and its inventory."""
 
-    def publish(self, tasks: Mapping[str, int] | None, *, checked_at: int) -> None:
+    def publish(self, task_counts: Mapping[str, int] | None, *, checked_at: int) -> None:
         """Replace the published metrics.
 
         Args:
-            tasks: The number of tasks that would change something, by host. None if the check
-                failed.
+            task_counts: The number of tasks that would change something, by host. None if the
+                check failed.
             checked_at: When the site was checked. Unit: Unix seconds.
 
         Raises:

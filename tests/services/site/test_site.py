@@ -46,9 +46,11 @@ def restart_finished(host, name):
     return HostFinished(host=host, task=task, outcome=TaskOutcome.CHANGED)
 
 
-def run(*events, outcome=RunOutcome.SUCCEEDED, waiting=None, report=None):
+def run(*events, outcome=RunOutcome.SUCCEEDED, pending_handlers=None, report=None):
     """Return the result of a playbook run."""
-    return PlaybookRun(outcome=outcome, events=events, waiting=waiting or {}, report=report)
+    return PlaybookRun(
+        outcome=outcome, events=events, waiting=pending_handlers or {}, report=report
+    )
 
 
 class FakePlaybooks:
@@ -126,7 +128,12 @@ def test_error_contains_failed_tasks_messages_and_pending_handlers(site, playboo
     )
     run_ended = RunEnded(failed=frozenset({"compute1", "db"}))
     playbooks.prepared_runs = [
-        run(*events, run_ended, outcome=RunOutcome.FAILED, waiting={"db": ("slurm_restart",)})
+        run(
+            *events,
+            run_ended,
+            outcome=RunOutcome.FAILED,
+            pending_handlers={"db": ("slurm_restart",)},
+        )
     ]
 
     with pytest.raises(ConfigError, match="compute1, db") as error:
@@ -273,15 +280,15 @@ class FakeMetrics:
     def __init__(self):
         self.published = []
 
-    def publish(self, tasks, *, checked_at):
-        self.published.append((tasks, checked_at))
+    def publish(self, task_counts, *, checked_at):
+        self.published.append((task_counts, checked_at))
 
 
 def test_drift_publishes_the_number_of_changed_tasks_of_each_host(site, playbooks):
     changed_event = host_finished("compute1", TaskOutcome.CHANGED)
-    handler = restart_finished("compute1", "slurmd")
+    restart_event = restart_finished("compute1", "slurmd")
     unchanged_event = host_finished("db", TaskOutcome.OK)
-    playbooks.prepared_runs = [run(changed_event, handler, unchanged_event)]
+    playbooks.prepared_runs = [run(changed_event, restart_event, unchanged_event)]
     metrics = FakeMetrics()
 
     record, changes = site.drift(REQUEST, OBSERVER, metrics)
@@ -301,9 +308,8 @@ def test_failed_drift_check_is_published_as_unknown(site, playbooks):
     with pytest.raises(SiteUnreachable):
         site.drift(REQUEST, OBSERVER, metrics)
 
-    tasks, _checked_at = metrics.published[0]
-    assert tasks is None
-    assert len(metrics.published) == 1
+    ((task_counts, _checked_at),) = metrics.published
+    assert task_counts is None
 
 
 def test_interrupted_drift_check_publishes_nothing(site, playbooks):

@@ -21,21 +21,21 @@ class DriftMetricsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def publish(self, tasks: Mapping[str, int] | None, *, checked_at: int) -> None:
+    def publish(self, task_counts: Mapping[str, int] | None, *, checked_at: int) -> None:
         """Write the file."""
         registry = CollectorRegistry()
         success = _gauge(registry, "check_success", "Whether all hosts could be checked")
-        success.set(tasks is not None)
+        success.set(task_counts is not None)
         timestamp = _gauge(registry, "check_timestamp_seconds", "When the site was checked")
         timestamp.set(checked_at)
-        if tasks is not None:
+        if task_counts is not None:
             counts = _gauge(
                 registry,
                 "tasks",
                 "Tasks of site.yml that would change something on the host",
                 "host",
             )
-            for host, count in tasks.items():
+            for host, count in task_counts.items():
                 counts.labels(host).set(count)
         try:
             write_to_textfile(str(self._path), registry)
