@@ -63,7 +63,7 @@ class Node:
     def __init__(self, folder):
         self.file = folder / "mounted"
         self.checks = folder / "checks.json"
-        self.state = folder / "state"
+        self.state_folder = folder / "state"
         self.file.touch()
         self.set_check("test", "-e", str(self.file))
 
@@ -73,12 +73,12 @@ class Node:
 
     def record_unkillable(self, job):
         """Record an unkillable job, as Slurm's UnkillableStepProgram does on a node of the site."""
-        (self.state / "unkillable").mkdir(parents=True)
-        (self.state / "unkillable" / str(job)).touch()
+        (self.state_folder / "unkillable").mkdir(parents=True)
+        (self.state_folder / "unkillable" / str(job)).touch()
 
     def run(self):
         """Run the health check and return its exit code."""
-        return program.main("compute1", self.checks, self.state)
+        return program.main("compute1", self.checks, self.state_folder)
 
 
 @pytest.fixture
@@ -131,6 +131,7 @@ def test_an_unfit_node_that_was_resumed_manually_is_drained_again(node, slurmctl
 
 
 def test_a_fit_node_is_resumed_after_a_reboot(node, slurmctld):
+    # A reboot removes the state folder of the program. slurmctld still has the program's reason.
     slurmctld.drain("unfit: storage: status 1")
 
     node.run()
@@ -230,7 +231,7 @@ def test_a_run_is_recorded_even_if_the_state_of_the_node_is_not_changed(node, sl
 
     node.run()
 
-    assert names_in(node.state) == {"0.lock", "ran"}
+    assert names_in(node.state_folder) == {"0.lock", "ran"}
 
 
 def test_a_result_that_slurmctld_did_not_receive_is_sent_again(node, slurmctld):
@@ -262,12 +263,12 @@ def test_a_hanging_check_is_not_started_twice(node, slurmctld, tmp_path):
     end = tmp_path / "end"
     # The program kills the shell but not the shell's background process, which continues like a
     # process that waits for a dead file system.
-    script = f"echo >>{starts}; until test -e {end}; do sleep 0.05; done & wait"
-    node.set_check("sh", "-c", script, wait_s=1)
+    loop = f"until test -e {end}; do sleep 0.05; done"
+    node.set_check("sh", "-c", f"echo started >>{starts}; {loop} & wait", wait_s=1)
     node.run()
     node.run()
     assert slurmctld.reason == "unfit: storage: no answer"
-    assert starts.read_text() == "\n"
+    assert starts.read_text() == "started\n"
 
     end.touch()
     node.set_check("true")
