@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contract calls that both generations of the contracts refuse, with the same errors and arguments.
 
-The arguments of an error contain the state of a job as a number of ``JobState``.
+Some errors have the state of a job as an argument: the number of the state in ``JobState``.
 """
 
 from __future__ import annotations
@@ -187,7 +187,8 @@ def test_invalid_top_up_reverts_with_its_error(grid):
     allow = ("setDelegateSpendingAuthority", running_id, True)
     assert error_of(grid, outsider, *allow) == ("CustomerOnly", (outsider.address, grid.customer))
     call_contract(grid, grid.devnet.customer, *allow)
-    paid_min = billing_oracle.paid_seconds(200 * COIN, billing_oracle.price(SMALL, PRICES)) // 60
+    price = billing_oracle.price(SMALL, PRICES)
+    paid_min = billing_oracle.paid_seconds(200 * COIN, price) // 60
     # The arguments of the error are the paid minutes and the limit of the contract.
     assert error_of(grid, grid.devnet.provider, *top_up) == (
         "RemainingTimeAboveLimit",
