@@ -17,10 +17,13 @@ from tests.e2e import store as stores
 pytestmark = pytest.mark.steps
 
 APPEND_TO_OUTPUT = '>>"$DEEPSQUARE_OUTPUT/said"'
+# The pattern of grep finds the paths in the output of ldd, such as /lib/x/libc.so.6 in
+# "libc.so.6 => /lib/x/libc.so.6 (0x7f)", and /lib64/ld.so.2 in "/lib64/ld.so.2 (0x7f)".
 CREATE_IMAGE = textwrap.dedent(r"""
     set -e
     mkdir -p "$STORAGE_PATH"/image/{bin,dev,etc,proc,sys,tmp,var/tmp,deepsquare}
-    for file in /bin/sh /bin/cat $(ldd /bin/sh /bin/cat | grep -o ' /[^ ]*\|^\s*/[^ :]* '); do
+    libraries=$(ldd /bin/sh /bin/cat | grep -o ' /[^ ]*\|^\s*/[^ :]* ')
+    for file in /bin/sh /bin/cat $libraries; do
       install -D -m 755 "$file" "$STORAGE_PATH/image$file"
     done
     echo 'root:x:0:0::/:/bin/sh' >"$STORAGE_PATH/image/etc/passwd"
@@ -43,16 +46,17 @@ def in_container(command, **fields):
 
 
 def steps_with_signal(number):
-    """Return a step with two steps: a launched step that traps a signal, and a step that waits.
+    """Return a step with two inner steps, which tests that a launched step receives a signal.
 
-    The second step waits until the first step has set its trap. Then the script sends the signal to
-    the first step. srun must not end the first step before the trap has run.
+    The first inner step is launched in the background and sets a trap for the signal. The second
+    inner step waits until the trap is set. When the second inner step ends, the script sends the
+    signal to the first. srun must not end the first inner step before its trap has run.
     """
-    waiting_command = (
+    command_with_trap = (
         f"trap 'echo signal {number} {APPEND_TO_OUTPUT}; exit 0' {number}; touch at.{number}; "
         "while true; do sleep 0.1; done"
     )
-    launch_with_signal = {"signalOnParentStepExit": number, "steps": [run(waiting_command)]}
+    launch_with_signal = {"signalOnParentStepExit": number, "steps": [run(command_with_trap)]}
     return {
         "steps": [
             {"launch": launch_with_signal},
@@ -65,14 +69,19 @@ SET_LATER = 'echo LATER=set >>"$DEEPSQUARE_ENV"'
 WAIT_FOR_OTHER_ITEM = """\
 touch "met.$item"
 for i in {1..100}; do [ -e met.a -a -e met.b ] && exit; sleep 0.1; done; exit 9"""
+COUNT_DOWN = {
+    "for": {
+        "parallel": False,
+        "range": {"begin": 2, "end": 0, "increment": -1},
+        "steps": [append('"loop $item $index"')],
+    }
+}
 CONSTRUCTS = [
     {"name": "environment", **run(f'echo "$GREETING, $OWN" {APPEND_TO_OUTPUT}; {SET_LATER}',
                                   env=[{"key": "OWN", "value": "a,b 'c' $d"}])},
     append('"later $LATER"'),
     run(f'cat "$DEEPSQUARE_INPUT"/folder/inside {APPEND_TO_OUTPUT}'),
-    {"for": {"parallel": False, "items": ["x,y", "it's"], "steps": [
-        {"for": {"parallel": False, "range": {"begin": 2, "end": 0, "increment": -1}, "steps": [
-            append('"loop $item $index"')]}}]}},
+    {"for": {"parallel": False, "items": ["x,y", "it's"], "steps": [COUNT_DOWN]}},
     {"for": {"parallel": True, "items": ["a", "b"], "steps": [run(WAIT_FOR_OTHER_ITEM)]}},
     {**run("exit 7"), "catch": [append('"caught $DEEPSQUARE_ERROR_CODE"')],
      "finally": [append("finally")]},
@@ -104,6 +113,16 @@ signal 15
 task 0 of 2
 task 1 of 2
 """
+
+# The root of the container is writable, and the container does not contain the home directories.
+CONTAINER_COMMANDS = (
+    f'echo "in a container: $GREETING" {APPEND_TO_OUTPUT}',
+    "read -r line </etc/passwd",
+    f'echo "$line" {APPEND_TO_OUTPUT}',
+    f"echo . >/written && test ! -e /home && echo writable {APPEND_TO_OUTPUT}",
+)
+# The finally step creates a file in the home directory, where the test can find it after the job.
+FAILING_STEP = {**run("exit 5"), "finally": [run('cp "$STORAGE_PATH/env" ~/finally-ran')]}
 
 # Words in the output of each template of `gridstead workflow init`. test_module_runs.py tests the
 # template of a module.
@@ -151,10 +170,7 @@ def submitted_jobs(customer, store):
         ),
         "container": workflow(
             run(CREATE_IMAGE),
-            in_container(f'echo "in a container: $GREETING" {APPEND_TO_OUTPUT}; '
-                         f'read -r line </etc/passwd; echo "$line" {APPEND_TO_OUTPUT}; '
-                         f"echo . >/written && test ! -e /home && "
-                         f"echo writable {APPEND_TO_OUTPUT}"),
+            in_container("; ".join(CONTAINER_COMMANDS)),
             {**in_container("echo . >/written", readOnlyRootFS=True),
              "catch": [append("read-only")]},
             in_container(f'while read -r line; do echo "mounted $line" {APPEND_TO_OUTPUT}; done '
@@ -162,10 +178,7 @@ def submitted_jobs(customer, store):
                          mounts=[{"hostDir": "/usr/lib", "containerDir": "/mnt", "options": "ro"}]),
             output=web("container"), env=[{"key": "GREETING", "value": "$x 'y'"}],
         ),
-        "fails": workflow(
-            {**run("exit 5"), "finally": [run('cp "$STORAGE_PATH/env" ~/finally-ran')]},
-            append("never"),
-        ),
+        "fails": workflow(FAILING_STEP, append("never")),
     })  # fmt: skip
 
 
