@@ -30,6 +30,8 @@ NAMES = (
     "ProviderJobQueues",
     "ProviderManager",
 )
+# A contract that is only for development chains. It has no part in the hash of the grid's sources.
+DEVNET_NAME = "Multicall"
 
 
 def find_forge() -> str:
@@ -41,38 +43,51 @@ def find_forge() -> str:
     return forge
 
 
-def hash_sources() -> str:
-    """Return the SHA-256 of the settings, the compiler version and the sources, in hexadecimal."""
+def hash_sources(folder: str = "src") -> str:
+    """Return the SHA-256 of the settings, the compiler version and a folder's sources, in hex."""
     digest = hashlib.sha256()
     compiler = json.loads((CONTRACTS / "package.json").read_text())["devDependencies"]["solc"]
     profile = tomllib.loads((CONTRACTS / "foundry.toml").read_text())["profile"]["default"]
     settings = {"solc": compiler, **{key: profile[key] for key in SETTINGS}}
     digest.update(json.dumps(settings, sort_keys=True).encode() + b"\0")
-    for path in sorted((CONTRACTS / "src").rglob("*.sol")):
+    for path in sorted((CONTRACTS / folder).rglob("*.sol")):
         digest.update(f"{path.relative_to(CONTRACTS)}\0".encode())
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-def to_text(name: str, source_hash: str, forge_output: dict[str, object]) -> str:
-    """Return one artifact as JSON, with a line per entry of the ABI, for readable diffs."""
+def to_text(
+    name: str, source_hash: str, forge_output: dict[str, object], code: str = "bytecode"
+) -> str:
+    """Return one artifact as JSON, with a line per entry of the ABI, for readable diffs.
+
+    ``code`` is the key of the code: "bytecode" creates the contract, "deployedBytecode" is the code
+    of the created contract.
+    """
     abi = ",\n".join("  " + json.dumps(entry) for entry in forge_output["abi"])
-    bytecode = forge_output["bytecode"]
+    bytecode = forge_output[code]
     links = json.dumps(bytecode["linkReferences"])
     return (
         f'{{\n "name": "{name}",\n "source_hash": "{source_hash}",\n "abi": [\n{abi}\n ],\n'
-        f' "link_references": {links},\n "bytecode": "{bytecode["object"]}"\n}}\n'
+        f' "link_references": {links},\n "{code}": "{bytecode["object"]}"\n}}\n'
     )
+
+
+def read_output(name: str) -> dict[str, object]:
+    """Return what forge has compiled for a contract."""
+    return json.loads((CONTRACTS / "out" / f"{name}.sol" / f"{name}.json").read_text())
 
 
 def build() -> dict[Path, str]:
     """Compile the contracts, and return the text of each artifact by its path."""
-    subprocess.run([find_forge(), "build", "--quiet", "src"], cwd=CONTRACTS, check=True)
+    subprocess.run([find_forge(), "build", "--quiet", "src", "devnet"], cwd=CONTRACTS, check=True)
     source_hash = hash_sources()
     texts = {}
     for name in NAMES:
-        forge_output = json.loads((CONTRACTS / "out" / f"{name}.sol" / f"{name}.json").read_text())
-        texts[ARTIFACTS / f"{name}.json"] = to_text(name, source_hash, forge_output)
+        texts[ARTIFACTS / f"{name}.json"] = to_text(name, source_hash, read_output(name))
+    forge_output = read_output(DEVNET_NAME)
+    text = to_text(DEVNET_NAME, hash_sources("devnet"), forge_output, "deployedBytecode")
+    texts[ARTIFACTS / f"{DEVNET_NAME}.json"] = text
     return texts
 
 

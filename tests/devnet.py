@@ -82,6 +82,11 @@ class Anvil:
         self._process.kill()
         self._process.wait()
 
+    def stop(self) -> None:
+        """Stop the process as systemd does. Anvil writes its state if it has option --state."""
+        self._process.terminate()
+        self._process.wait(timeout=20)
+
     def _wait_until_ready(self) -> None:
         """Wait until anvil answers. Raises OSError if anvil ends or does not answer in 20 s."""
         deadline = time.monotonic() + 20

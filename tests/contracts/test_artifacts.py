@@ -27,6 +27,14 @@ def test_every_artifact_has_the_hash_of_the_sources(read_artifact, contracts_dir
         assert read_artifact(name)["source_hash"] == source_hash, name
 
 
+def test_artifact_of_the_devnet_has_the_hash_of_its_source(read_artifact, contracts_dir):
+    build_artifacts = load(contracts_dir / "build-artifacts.py")
+
+    source_hash = build_artifacts.hash_sources("devnet")
+
+    assert read_artifact("Multicall")["source_hash"] == source_hash
+
+
 def test_compiled_sources_equal_the_artifacts(read_compiled, contracts_dir):
     result = subprocess.run(
         [sys.executable, contracts_dir / "build-artifacts.py", "--check"],

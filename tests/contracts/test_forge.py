@@ -15,6 +15,6 @@ def test_sources_are_formatted(forge):
 
 
 def test_linter_reports_nothing(forge):
-    result = forge("lint", "src")
+    result = forge("lint", "src", "devnet")
 
     assert (result.returncode, result.stderr) == (0, "")

@@ -46,9 +46,11 @@ def init(
 ) -> None:
     """Deploy the contracts of a grid and give the services coins for gas.
 
-    The command is idempotent. It prints "changed" if it changed something.
+    The command also places Multicall, through which clients read lists of jobs, at the address that
+    is compiled into them. The command is idempotent. It prints "changed" if it changed something.
     """
-    # Only these commands need this import, which takes a second.
+    # Only these commands need these imports, which take a second.
+    from gridstead.adapters.contracts import multicall  # noqa: PLC0415
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415
 
     admin_files = (admin_keystore, admin_password_file)
@@ -67,6 +69,8 @@ def init(
         admin=admin_files, path=deployment, operator=operator, supply=SUPPLY
     )
     wiring.deploy(node, request, report=note, renew=True)
+    if multicall.place_multicall(node):
+        note(f"{multicall.MULTICALL_ADDRESS} has the code of Multicall")
     wallets = list(map(keystore_address, fund_keystore))
     funded_addresses = wiring.fund(
         node, admin_files, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS

@@ -42,15 +42,15 @@ class ContractsCli:
             )
         chain.anvil.fund(wallet(NEW_OWNER).address)
 
-    def read(self, *arguments, contract=None, **options):
-        """Run a command without a wallet.
+    def read(self, *arguments, contract=None, group="contracts", **options):
+        """Run a command of a command group without a wallet.
 
         The contract is by default the chain's MetaScheduler. Options are passed to the command.
         """
         options = {"rpc-url": self.chain.anvil.url} | options
         if "deployment" not in options:
             options["contract"] = contract or self.chain.addresses["MetaScheduler"]
-        command = ["gridstead", "contracts", *map(str, arguments)]
+        command = ["gridstead", group, *map(str, arguments)]
         for name, value in options.items():
             command.append(f"--{name}={value}")
         self._patch.setattr(sys, "argv", command)

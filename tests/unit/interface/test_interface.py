@@ -53,6 +53,8 @@ def name_of(line: str) -> str:
         return words[0].partition("(")[0].rpartition(".")[2]
     if kind in {"graphql", "workflow", "setting", "table"}:
         return words[0].rstrip(":").rpartition(".")[2]
+    if kind == "abi":
+        return words[-1].partition("(")[0]
     if kind == "error":
         return words[0]
     return words[-1]

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places the Multicall contract on a development chain.
+
+DeepSquare's SDK and web portal read lists of jobs through the function ``aggregate3`` at a fixed
+address. No account of ours can deploy a contract to this address. Therefore the node must write
+the code there, or the genesis block must contain it.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+from gridstead.adapters.chain.node import Node
+
+# The address that is compiled into the SDK and the portal.
+MULTICALL_ADDRESS = "0xad25E3e89e005EE6b1d9a4723DE82b2D591779d2"
+
+
+def multicall_code() -> str:
+    """Return the code of the contract, as 0x and hexadecimal digits."""
+    document = json.loads((files("gridstead") / "abi" / "Multicall.json").read_text())
+    return str(document["deployedBytecode"])
+
+
+def place_multicall(node: Node) -> bool:
+    """Write the code of Multicall to its address on a development chain, if it is not there.
+
+    Returns:
+        Whether the code was written.
+
+    Raises:
+        ChainUnavailable: If the code is missing, and the node is not anvil.
+    """
+    code = multicall_code()
+    if node.ask("eth_getCode", MULTICALL_ADDRESS, "latest") == code:
+        return False
+    node.ask("anvil_setCode", MULTICALL_ADDRESS, code)
+    return True
