@@ -52,7 +52,8 @@ class LoggerProcess:
             f'log_token_key_file = "{folder}/token-key"',
             f'storage_key_file = "{folder}/storage-key"',
         ]
-        for name, value in settings.items():
+        # Without a server for browsers, whose default port could be in use.
+        for name, value in {"web_origins": "[]", **settings}.items():
             lines.append(f"{name} = {value}")
         lines += [
             "[tls]",

@@ -113,7 +113,7 @@ key_file = "/k"
 """
 
 
-@pytest.mark.parametrize("origin", ["https://portal.example", "http://localhost:3000"])
+@pytest.mark.parametrize("origin", ["*", "https://portal.example", "http://localhost:3000"])
 def test_valid_origin_is_loaded(tmp_path, origin):
     loaded_settings = load(
         LoggerSettings, settings(tmp_path, LOGGER_SETTINGS.format(origin=origin))
@@ -125,7 +125,7 @@ def test_valid_origin_is_loaded(tmp_path, origin):
 @pytest.mark.parametrize(
     "origin",
     [
-        "*",
+        "https://*.example",
         "null",
         "portal.example",
         "https://portal.example/",
@@ -138,6 +138,11 @@ def test_malformed_origin_is_refused(tmp_path, origin):
     error = load_error(LoggerSettings, settings(tmp_path, LOGGER_SETTINGS.format(origin=origin)))
 
     assert "web_origins" in error.detail
+
+
+def test_pages_of_any_origin_may_call_both_servers_by_default():
+    for settings_model in (JobDefinitionsSettings, LoggerSettings):
+        assert settings_model.model_fields["web_origins"].default == ("*",)
 
 
 def test_all_invalid_settings_are_reported_at_once(tmp_path):

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gridstead.config.tables import Chain, TickingService, Tls
-from gridstead.config.values import Endpoint, Network, PositiveInt, Settings
+from gridstead.config.values import Endpoint, Network, Origin, PositiveInt, Settings
 
 
 class DefinitionLimits(Settings):
@@ -95,6 +95,14 @@ class JobDefinitionsSettings(TickingService):
             examples=["/etc/gridstead/secrets/log-token-key"],
         ),
     ]
+    web_origins: Annotated[
+        tuple[Origin, ...],
+        Field(
+            description="Origins of web pages that may send GraphQL requests. `*` means any "
+            "origin. If empty, web pages may not send requests.",
+            examples=[["https://portal.example"]],
+        ),
+    ] = ("*",)
     introspection: Annotated[
         bool, Field(description="Whether GraphQL clients may read the schema.")
     ] = False

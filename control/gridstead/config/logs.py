@@ -19,11 +19,11 @@ class LoggerSettings(TickingService):
     web_origins: Annotated[
         tuple[Origin, ...],
         Field(
-            description="Origins of web pages that may read logs by gRPC-web. If empty, browsers "
-            "are not served.",
+            description="Origins of web pages that may read logs by gRPC-web. `*` means any "
+            "origin. If empty, browsers are not served.",
             examples=[["https://portal.example"]],
         ),
-    ] = ()
+    ] = ("*",)
     web_listen: Annotated[Endpoint, Field(description="Address to listen on for browsers.")] = (
         "0.0.0.0:8448"
     )

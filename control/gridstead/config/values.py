@@ -45,11 +45,15 @@ def _check_url(value: str) -> str:
 
 
 def _check_origin(value: str) -> str:
+    if value == "*":
+        return value
     parts = urlsplit(_check_url(value))
     is_origin = value == f"{parts.scheme}://{parts.netloc}".lower()
     is_web = parts.scheme in {"http", "https"}
-    if not is_origin or not is_web or "@" in value:
-        raise ValueError("must be an origin: http(s)://host:port in lower case, without a path")
+    if not is_origin or not is_web or set("@*") & set(value):
+        raise ValueError(
+            "must be * or an origin: http(s)://host:port in lower case, without a path"
+        )
     return value
 
 

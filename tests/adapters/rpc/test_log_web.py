@@ -284,39 +284,6 @@ class TestRefusals:
 
 
 class TestOrigins:
-    PREFLIGHT = {  # noqa: RUF012
-        "access-control-request-method": "POST",
-        "access-control-request-headers": "content-type,grpc-timeout,x-grpc-web,x-user-agent",
-    }
-
-    def test_preflight_of_a_configured_origin_is_accepted(self, web_logger):
-        answer = web_logger.http.options(
-            web_logger.url + "Read", headers={"origin": PORTAL, **self.PREFLIGHT}
-        )
-
-        assert answer.status_code == 200
-        assert answer.headers["access-control-allow-origin"] == PORTAL
-        allowed_headers = answer.headers["access-control-allow-headers"].lower()
-        for name in self.PREFLIGHT["access-control-request-headers"].split(","):
-            assert name in allowed_headers
-
-    @pytest.mark.parametrize(
-        "origin",
-        ["https://evil.example", f"{PORTAL}.evil.example", "http://portal.example", "null"],
-    )
-    def test_preflight_of_another_origin_is_refused(self, web_logger, read_request, write, origin):
-        write(b"one")
-        answer = web_logger.http.options(
-            web_logger.url + "Read", headers={"origin": origin, **self.PREFLIGHT}
-        )
-
-        assert answer.status_code == 400
-        assert "access-control-allow-origin" not in answer.headers
-        with web_logger.open(
-            "Read", base64.b64encode(frame(read_request(until_now=True))), origin=origin
-        ) as response:
-            assert "access-control-allow-origin" not in response.headers
-
     def test_page_can_read_the_status_of_a_call(self, web_logger, read_request):
         with web_logger.open(
             "Read", base64.b64encode(frame(read_request(until_now=True)))

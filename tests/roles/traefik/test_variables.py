@@ -98,7 +98,6 @@ def test_every_service_that_listens_has_a_route_or_a_reason_for_no_route(templar
             "slurm_login": ["login"],
             "directory": ["infra"],
         },
-        "gridstead_log_origins": ["https://portal.test"],
     }
     templar = templar.copy_with_new_env(available_variables=templar.available_variables | variables)
     examples = re.compile(r'^\|.* `\w*listen = "0\.0\.0\.0:(\d+)"` \|$', re.MULTILINE)

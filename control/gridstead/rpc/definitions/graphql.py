@@ -16,14 +16,13 @@ from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from gridstead.errors import TooMuch
 from gridstead.rpc.definitions.graphql_schema import Requests, Submit, Validate, make_schema
+from gridstead.rpc.origins import ANY_ORIGIN, allow_origins
 from gridstead.rpc.peer_limit import Network, PeerLimit
 from gridstead.rpc.status import caller_of, status_routes
 from gridstead.rpc.tls import TlsFiles
@@ -51,6 +50,7 @@ class GraphqlService:
         metrics_for: Networks that may read the metrics.
         requests: Limits the number of requests of each caller.
         request_bytes: Limits the bytes that each caller sends and that are stored for it.
+        origins: Origins of the web pages that may call, see ``gridstead.rpc.origins``.
         introspection: Whether clients may query the schema.
     """
 
@@ -61,6 +61,7 @@ class GraphqlService:
     metrics_for: tuple[Network, ...]
     requests: PeerLimit
     request_bytes: PeerLimit
+    origins: tuple[str, ...] = (ANY_ORIGIN,)
     introspection: bool = False
 
 
@@ -79,20 +80,19 @@ def graphql_server(*, host: str, port: int, tls: TlsFiles, service: GraphqlServi
 def make_app(service: GraphqlService) -> Starlette:
     """Return the application.
 
-    It serves ``/graphql``, ``/workflow.schema.json`` for editors, and the operator's routes.
+    It serves ``/graphql`` and ``/workflow.schema.json`` for programs and web pages, and the
+    operator's routes for programs only.
     """
-    cors = Middleware(
-        CORSMiddleware,
-        allow_origin_regex=r"https?://.*",
-        allow_methods=["POST"],
-        allow_headers=["Accept", "Content-Type"],
-    )
-    routes = [
+    cors = allow_origins(service.origins, headers=["Accept", "Content-Type"])
+    public_routes = [
         Route("/graphql", _GraphqlEndpoint(service).answer, methods=["POST"]),
         Route("/workflow.schema.json", _workflow_schema, methods=["GET"]),
-        *status_routes(service.check, service.metrics, service.metrics_for, service.requests),
     ]
-    return Starlette(routes=routes, middleware=[cors])
+    routes = [
+        *status_routes(service.check, service.metrics, service.metrics_for, service.requests),
+        Mount("/", routes=public_routes, middleware=[cors]),
+    ]
+    return Starlette(routes=routes)
 
 
 async def _workflow_schema(_request: Request) -> Response:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The logger's server for browsers: Read and WatchList as gRPC-web over HTTPS.
 
-Only web pages of the configured origins can call. The server supports both modes of gRPC-web,
-binary and text. A browser cannot read HTTP trailers, so the last frame contains the status of the
-call. In text mode, each frame is encoded separately in base64 with padding, so that the browser can
-decode it when it arrives.
+The server supports both modes of gRPC-web, binary and text. A browser cannot read HTTP trailers, so
+the last frame contains the status of the call. In text mode, each frame is encoded separately in
+base64 with padding, so that the browser can decode it when it arrives.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ import grpc
 import uvicorn
 from google.protobuf.message import DecodeError, Message
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -32,13 +29,13 @@ from starlette.routing import Route
 from gridstead.errors import ConfigError, GridsteadError, InvalidInput
 from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest
 from gridstead.rpc.logs.reading import LogReader, status_of
+from gridstead.rpc.origins import allow_origins
 from gridstead.rpc.tls import TlsFiles
 
 MAX_CONNECTIONS = 1000
 MAX_BODY_BYTES = 16 * 1024  # a request has a name and a signature
 BODY_S = 10.0  # time in which the body of a request must arrive
 MAX_STREAM_S = 3600.0  # then the web page sends a new request that continues at its last position
-PREFLIGHT_S = 600  # how long a browser caches the answer to a CORS preflight request
 
 _PATH = "/logger.v1alpha1.LoggerAPI/"
 _BINARY, _TEXT = "application/grpc-web", "application/grpc-web-text"
@@ -69,7 +66,7 @@ class Web:
     Attributes:
         host: Address to listen on.
         port: Port to listen on. 0 selects a free port.
-        origins: Origins of the pages that may call, such as ``https://portal.example``.
+        origins: Origins of the pages that may call, see ``gridstead.rpc.origins``.
     """
 
     host: str
@@ -133,13 +130,10 @@ class LogWebServer:
 
 def make_app(reader: LogReader, origins: tuple[str, ...]) -> Starlette:
     """Return the application with Read and WatchList, for web pages of these origins."""
-    cors = Middleware(
-        CORSMiddleware,
-        allow_origins=origins,
-        allow_methods=["POST"],
-        allow_headers=["Accept", "Content-Type", "Grpc-Timeout", "X-Grpc-Web", "X-User-Agent"],
-        expose_headers=["Grpc-Status", "Grpc-Message"],
-        max_age=PREFLIGHT_S,
+    cors = allow_origins(
+        origins,
+        headers=["Accept", "Content-Type", "Grpc-Timeout", "X-Grpc-Web", "X-User-Agent"],
+        exposed_headers=["Grpc-Status", "Grpc-Message"],
     )
     routes = [
         Route(f"{_PATH}Read", _endpoint(ReadRequest, reader.read), methods=["POST"]),

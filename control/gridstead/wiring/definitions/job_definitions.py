@@ -128,6 +128,7 @@ def _servers(
         metrics_for=tuple(map(ip_network, settings.metrics_for)),
         requests=_rate_limit(limits.requests_per_s, "requests", limits),
         request_bytes=_upload_limit(limits),
+        origins=settings.web_origins,
         introspection=settings.introspection,
     )
     graphql = graphql_server(host=host, port=int(port), tls=files, service=graphql_service)
