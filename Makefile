@@ -14,10 +14,10 @@ LAB := molecule/lab/lab.py
 APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/slurm/requirements.apt requirements/*.apt)
 
 # Processes that these targets start carry this variable. `lab.py down` ends them, even if make
-# was killed.
-up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
+# was killed. Without python3 the value is empty, until `make setup` has installed python3.
+up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $(LAB) prefix))
 
-.PHONY: lock help setup demo test check lint up down status shell
+.PHONY: lock help setup demo test check lint up down status shell python3
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions bench-start
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
@@ -50,7 +50,7 @@ contracts/node_modules/.ready: contracts/package-lock.json .venv/.apt
 
 up: setup ## Build the lab and run site.yml on it.
 	@$(LAB) up
-	@ansible-playbook site.yml
+	@tools/site
 
 demo: up ## Run one job on the lab, from its workflow to its payment.
 	@python tools/demo.py
@@ -63,6 +63,13 @@ check: setup ## Run every check that needs no hosts, except `make contracts`.
 
 lint: setup ## Check style, types, layers, roles and scripts.
 	@tools/lint
+
+# These targets do not run `make setup`, which installs python3.
+down status shell: python3
+
+python3:
+	@command -v python3 >/dev/null || { echo "error: python3 is not installed" >&2; \
+		echo "  hint: Run apt-get install python3, or make setup as root." >&2; exit 69; }
 
 down: ## Remove the lab and everything that it created.
 	@$(LAB) down

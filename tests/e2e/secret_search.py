@@ -3,7 +3,7 @@
 
 The search finds a secret as plain text, in base64 at each of the three alignments, URL-escaped and
 in hexadecimal digits. /proc shows the hosts' processes, because the hosts are containers on this
-machine.
+machine. The search fails if it cannot inspect every host of the lab.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -65,6 +66,20 @@ def encodings_of(secret: str) -> Iterator[bytes]:
         yield text.translate(bytes.maketrans(b"+/", b"-_"))
 
 
+def host_of_cgroup(text: str, prefix: str) -> str:
+    """Return the host of a lab to which a process belongs, or an empty text.
+
+    Args:
+        text: The text of the process's /proc/PID/cgroup. A line ends with a path such as
+            ``/gs12ab/login/payload`` in cgroup v1, or ``/gs12ab.slice/gs12ab-login.scope/payload``
+            in cgroup v2.
+        prefix: The prefix of the lab.
+    """
+    path = rf":/{prefix}/([a-z0-9-]+)|:/{prefix}\.slice/{prefix}-([a-z0-9-]+)\.scope"
+    match = re.search(path, text)
+    return (match[1] or match[2]) if match else ""
+
+
 class SecretSearch:
     """A search for a set of secrets. It collects the places where it finds a secret.
 
@@ -75,8 +90,9 @@ class SecretSearch:
 
     def __init__(self, lab, secrets: dict[str, str]) -> None:
         self._lab = lab
-        self._prefix = json.loads((lab.folder / "state.json").read_text())["prefix"]
-        self._host = re.compile(rf"/{self._prefix}(?:\.slice)?/([a-z0-9]+)")
+        state = json.loads((lab.folder / "state.json").read_text())
+        self._prefix, self._hosts = state["prefix"], state["hosts"].keys()
+        self._searched_hosts: set[str] = set()  # the hosts that have had a process
         self._names: dict[bytes, str] = {}  # the name of the secret, by encoding
         self.sightings: set[Sighting] = set()
         for name, text in secrets.items():
@@ -89,7 +105,10 @@ class SecretSearch:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Search the environments and command lines of all processes until the block ends."""
+        """Search the environments and command lines of all processes until the block ends.
+
+        Fails at the end of the block if the search found no process of a host.
+        """
         stop = threading.Event()
         thread = threading.Thread(target=self._watch, args=(stop,))
         thread.start()
@@ -98,6 +117,7 @@ class SecretSearch:
         finally:
             stop.set()
             thread.join()
+        self._check_complete(self._searched_hosts)
 
     def search_output(self, kind: str, host: str, script: str) -> None:
         """Search the output of a shell script on a host. The script gets the secrets on stdin."""
@@ -109,13 +129,23 @@ class SecretSearch:
         self._add_sightings(matches.encode().splitlines(), kind, host)
 
     def search_files(self) -> None:
-        """Search all files that the hosts have written to their disks and tmpfs mounts."""
-        for host, init in self._inits().items():
+        """Search all files that the hosts have written to their disks and tmpfs mounts.
+
+        Fails before the search if a host does not run.
+        """
+        inits = self._inits()
+        self._check_complete(inits.keys())
+        for host, init in inits.items():
             self._search_folder(host, LABS / self._prefix / "hosts" / host / DISK_FOLDER)
             for name in MEMORY_FOLDERS:
                 self._search_folder(host, PROC / init / "root" / name)
 
+    def _check_complete(self, searched_hosts: AbstractSet[str]) -> None:
+        missing_hosts = self._hosts - searched_hosts
+        assert not missing_hosts, f"could not inspect {' '.join(sorted(missing_hosts))}"
+
     def _search_folder(self, host: str, folder: Path) -> None:
+        assert folder.is_dir(), f"could not inspect {folder} of {host}"
         search = ["grep", "-raoF", "--null", "-f", "-", "--devices=skip", str(folder)]
         result = subprocess.run(
             search, input=self._encodings(), check=False, capture_output=True, env={"LC_ALL": "C"}
@@ -140,12 +170,12 @@ class SecretSearch:
         hosts = {}
         for process in PROC.glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                host = self._host.search((process / "cgroup").read_text())
+                host = host_of_cgroup((process / "cgroup").read_text(), self._prefix)
                 # The line "NSpid: 4711 1" ends with the process id in the host's namespace.
                 status = (process / "status").read_text()
                 pids = status.partition("NSpid:")[2].split("\n")[0].split()
                 if host and pids[-1] == "1":
-                    hosts[host[1]] = process.name
+                    hosts[host] = process.name
         return hosts
 
     def _watch(self, stop: threading.Event) -> None:
@@ -172,12 +202,13 @@ class SecretSearch:
                 continue
             # Read the cgroup at most once, and only if the environment or command line is new.
             cgroup = cgroup or (process / "cgroup").read_text()
-            host, step = self._host.search(cgroup), JOB_AND_STEP.search(cgroup)
+            host, step = host_of_cgroup(cgroup, self._prefix), JOB_AND_STEP.search(cgroup)
             if not host:
                 return False
+            self._searched_hosts.add(host)
             searched[process.name, kind] = text
             matches = [encoding for encoding in self._names if encoding in text]
             program = (process / "comm").read_text().strip() if matches else ""
             place = "/".join(step.groups()) if step else ""
-            self._add_sightings(matches, kind, host[1], place, program)
+            self._add_sightings(matches, kind, host, place, program)
         return True

@@ -9,13 +9,16 @@ from pathlib import Path
 def find_remains(lab_names):
     """Return a text for each object on this machine whose description contains a lab's prefix.
 
-    The objects are mounts, interfaces, network namespaces, tables, cgroups, files and processes.
+    The objects are mounts, interfaces, network namespaces, tables, units of systemd, cgroups, files
+    and processes.
     The search does not use the lab tool, because the tests check this tool.
     """
     prefix = lab_names.prefix
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     for command in ("ip -o link", "ip netns", "nft list tables"):
         lines += _output(*command.split()).splitlines()
+    if Path("/run/systemd/system").is_dir():  # systemd runs on this machine
+        lines += _output("systemctl", "list-units", "--all", "--plain", f"{prefix}*").splitlines()
     leftovers = [line for line in lines if prefix in line]
     for folder, pattern in (
         ("/sys/fs/cgroup", f"*/{prefix}*"),

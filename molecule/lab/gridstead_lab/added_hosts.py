@@ -83,7 +83,7 @@ def _create(names: Names, name: str, entry: dict[str, Any], lab: state.State) ->
     layers = tuple(map(image.Layer.of, lab.image))
     public_key = (names.state / "id_ed25519.pub").read_text()
     key = create_host(names, placed_host, lab.network, image.lowerdir(layers), public_key)
-    wait_for_ssh({name: placed_host.address})
+    wait_for_ssh(names, {name: placed_host.address})
     return key
 
 
@@ -111,5 +111,5 @@ def _remove_objects(names: Names, name: str, octet: int) -> None:
     if not wait_until_false(lambda: bool(cgroups.remove(cgroup_folders)), seconds=KILL_S):
         message = f"could not remove cgroups of {name}"
         raise LabError(message)
-    host.unmount_below(names.host(name))
+    host.unmount_all(names.host(name))
     host.remove_folder(names.host(name))

@@ -17,12 +17,14 @@ properties. Tests cover the plan of this case, but no lab has run on a unified m
 A cgroup does not limit /proc/meminfo: programs in a host see the machine's memory there.
 """
 
+import contextlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridstead_lab.errors import LabError
+from gridstead_lab import commands
+from gridstead_lab.errors import CommandFailed, LabError
 from gridstead_lab.topology import Host
 
 JOB_CONTROLLERS = ("memory", "cpuset", "freezer", "devices", "cpuacct", "cpu")
@@ -222,6 +224,16 @@ def folders_of(prefix: str) -> list[Path]:
     for mount_point in filter(None, mount_points):
         folders += [mount_point / prefix, mount_point / f"{prefix}.slice"]
     return sorted(folder for folder in folders if folder.is_dir())
+
+
+def stop_slice(prefix: str) -> None:
+    """Unload the slice that systemd created for a lab's scopes. Its processes must have ended.
+
+    Only the lab of a unified machine has a slice. systemctl fails if the slice is not loaded.
+    """
+    if not hierarchies(Path("/proc/self/mountinfo").read_text()).v1:
+        with contextlib.suppress(CommandFailed):
+            commands.run(["systemctl", "stop", f"{prefix}.slice"])
 
 
 def memory_used_mb(prefix: str, host: str) -> int | None:

@@ -2,6 +2,7 @@
 """The steps for one host: mount its root, write its identity, boot it, stop it and remove it."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,10 @@ POWER_OFF = signal.SIGRTMIN + 4
 # Devices that all users of a host may open, as on a real machine. Values: major and minor number.
 DEVICES = {"fuse": (10, 229), "net/tun": (10, 200)}
 STOP_TIMEOUT_S = 10.0
+# systemd-nspawn creates folders here, named after the machine. A killed systemd-nspawn leaves them.
+NSPAWN_RUN = Path("/run/systemd/nspawn")
+CONSOLE_TAIL_BYTES = 4096
+TERMINAL_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x09\x0b-\x1f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +140,13 @@ def cut_power(names: Names, host: str) -> None:
     Raises:
         LabError: If processes of the host still run after 10 s.
     """
+    _kill_processes(names, host)
+    for folder in nspawn_folders(names.machine(host)):
+        unmount_all(folder)
+        remove_folder(folder)
+
+
+def _kill_processes(names: Names, host: str) -> None:
     folder = names.host(host)
     nspawn = processes.nspawns(names).get(host)
     if nspawn is None:
@@ -156,37 +168,67 @@ def cut_power(names: Names, host: str) -> None:
         raise LabError(message, f"See {folder}/console.log.")
 
 
-def unmount_below(folder: Path) -> None:
-    """Unmount all mounts in a folder, newest first. A mount that stays busy is unmounted lazily."""
+def last_console_line(names: Names, host: str) -> str:
+    """Return the last line of a host's console that is not empty, or an empty text."""
+    try:
+        with (names.host(host) / "console.log").open("rb") as console:
+            size = console.seek(0, os.SEEK_END)
+            console.seek(max(0, size - CONSOLE_TAIL_BYTES))
+            text = console.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    lines = TERMINAL_CODES.sub("", text).split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def nspawn_folders(machine: str) -> list[Path]:
+    """Return the folders of systemd-nspawn for the machines whose name matches a pattern.
+
+    Since systemd 257, ``unix-export/<machine>`` is a mount. systemd-nspawn refuses to start a
+    machine if this mount exists.
+    """
+    return [folder for folder in NSPAWN_RUN.glob(f"*/{machine}") if folder.is_dir()]
+
+
+def unmount_all(folder: Path) -> None:
+    """Unmount all mounts at and below a folder, newest first.
+
+    A mount that stays busy is unmounted lazily.
+    """
     for _ in range(20):
-        points = mounts_below(folder)
+        points = mount_points(folder)
         if not points:
             return
         for point in points:
             subprocess.run(["umount", point], capture_output=True, check=False)
         time.sleep(0.02)
-    for point in mounts_below(folder):
+    for point in mount_points(folder):
         commands.run(["umount", "--lazy", point])
 
 
-def mounts_below(folder: Path) -> list[str]:
-    """Return the mount points in a folder, newest mount first."""
+def mount_points(folder: Path) -> list[str]:
+    """Return the mount points at and below a folder, newest mount first."""
+    return mount_points_in(Path("/proc/self/mountinfo").read_text(), folder)
+
+
+def mount_points_in(mountinfo: str, folder: Path) -> list[str]:
+    """Return the mount points at and below a folder in the text of /proc/self/mountinfo."""
     points = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in mountinfo.splitlines():
         point = line.split()[4]  # the mount point is the fifth field
-        if point.startswith(f"{folder}/"):
+        if point == str(folder) or point.startswith(f"{folder}/"):
             points.append(point)
     points.reverse()
     return points
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder in which nothing is mounted.
+    """Remove a folder. Nothing may be mounted at the folder or below it.
 
     Raises:
-        LabError: If the folder contains a mount. In this case, nothing is removed.
+        LabError: If there is a mount. In this case, nothing is removed.
     """
-    mounts = mounts_below(folder)
+    mounts = mount_points(folder)
     if mounts:
         message = f"could not unmount {mounts[0]}"
         raise LabError(message)

@@ -4,9 +4,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridstead_lab import sources
+from gridstead_lab import apt_settings, commands, sources
 
 PACKAGES = Path(__file__).parent.parent / "packages.txt"
+APT_SUFFIXES = {".list", ".sources"}  # apt ignores files with other suffixes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +16,7 @@ class Inputs:
 
     Attributes:
         sources: The apt sources in the one-line format.
-        apt_conf: The files of apt's configuration as sorted pairs (file name, text).
+        apt_conf: The files of apt's configuration as pairs (file name, text).
         packages: The names of the Debian packages to install.
         lock: The text of the lock file of Python packages, or an empty text without this file.
     """
@@ -33,12 +34,15 @@ def read_inputs(checkout: Path) -> Inputs:
         name, _, value = line.partition("=")
         settings[name] = value
     lock = checkout / "requirements/control.txt"
-    files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.*"))]
-    texts = [file.read_text() for file in files if file.is_file()]
-    options = sorted(Path("/etc/apt/apt.conf.d").glob("99*"))
+    files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
+    texts = [file.read_text() for file in files if file.suffix in APT_SUFFIXES and file.is_file()]
+    apt_sources = sources.for_lab_suite(texts, settings["VERSION_CODENAME"].strip('"'))
+    uris = [line.split()[2] for line in apt_sources]
+    dump = commands.run(["apt-config", "dump"])
+    options = apt_settings.acquire_settings(dump, uris, commands.run)
     return Inputs(
-        sources=sources.for_lab_suite(texts, settings["VERSION_CODENAME"].strip('"')),
-        apt_conf=tuple((file.name, file.read_text()) for file in options),
+        sources=apt_sources,
+        apt_conf=(("99machine", options),),
         packages=read_packages(PACKAGES.read_text()),
         lock=lock.read_text() if lock.is_file() else "",
     )

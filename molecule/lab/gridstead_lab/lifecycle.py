@@ -46,7 +46,7 @@ def up(names: Names, topology: Topology, report: Report) -> None:
         for name in sorted(set(lab.hosts) - set(running)):
             report(f"starting {name}")
             _start(names, lab, name)
-        wait_for_ssh({name: entry["address"] for name, entry in lab.hosts.items()})
+        wait_for_ssh(names, {name: entry["address"] for name, entry in lab.hosts.items()})
         report(f"lab {names.lab} is up: {' '.join(lab.hosts)}")
         layers = image.layers(inputs.read_inputs(names.checkout), plain=topology.image == "plain")
         if lab.image != image.layer_names(layers):
@@ -79,7 +79,7 @@ def start(names: Names, name: str) -> None:
     with running_lab(names, name) as lab:
         if name not in processes.nspawns(names):
             _start(names, lab, name)
-        wait_for_ssh({name: lab.hosts[name]["address"]})
+        wait_for_ssh(names, {name: lab.hosts[name]["address"]})
 
 
 def status(names: Names) -> dict[str, object]:
@@ -145,7 +145,7 @@ def _create_hosts(
         hosts[placed.name] = (placed.address, key)
         addresses[placed.name] = placed.address
     state.write_ssh_files(names, hosts)
-    wait_for_ssh(addresses)
+    wait_for_ssh(names, addresses)
 
 
 def _owner_text(names: Names) -> str:
@@ -165,7 +165,7 @@ def _refuse_foreign_lab(names: Names) -> None:
 
 def _is_intact(names: Names, lab: state.State) -> bool:
     """Return whether the root of every host is still mounted. A reboot unmounts all roots."""
-    mounted_folders = host.mounts_below(names.run)
+    mounted_folders = host.mount_points(names.run)
     roots = {str(names.root(name)) for name in lab.hosts}
     return roots <= set(mounted_folders)
 
@@ -243,10 +243,11 @@ def create_host(
     return key
 
 
-def wait_for_ssh(addresses: dict[str, str]) -> None:
+def wait_for_ssh(names: Names, addresses: dict[str, str]) -> None:
     """Wait until each host answers on its ssh port.
 
     Args:
+        names: The lab.
         addresses: The addresses of the hosts, by name.
 
     Raises:
@@ -256,10 +257,12 @@ def wait_for_ssh(addresses: dict[str, str]) -> None:
     unanswered_hosts = _hosts_without_ssh(addresses)
     while unanswered_hosts:
         if time.monotonic() > end:
-            message = (
-                f"no ssh answer after {BOOT_TIMEOUT_S:.0f} s from {' '.join(unanswered_hosts)}"
-            )
-            raise LabError(message, "See console.log in the host's folder, or run `lab.py status`.")
+            message = f"no ssh answer after {BOOT_TIMEOUT_S:.0f} s from:"
+            for name in unanswered_hosts:
+                message += f"\n  {name}, last line of its console: "
+                message += host.last_console_line(names, name) or "(empty)"
+            hint = f"See {names.run}/hosts/<host>/console.log, or run `lab.py status`."
+            raise LabError(message, hint)
         time.sleep(0.05)
         unanswered_hosts = _hosts_without_ssh(unanswered_hosts)
 

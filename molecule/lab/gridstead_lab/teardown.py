@@ -8,7 +8,6 @@ therefore completes a killed run.
 
 import contextlib
 import shutil
-from pathlib import Path
 
 from gridstead_lab import cgroups, host, network, processes
 from gridstead_lab.errors import LabError
@@ -16,7 +15,6 @@ from gridstead_lab.names import STORE, Names
 
 SHUTDOWN_TIMEOUT_S = 2.0
 KILL_TIMEOUT_S = 10.0
-NSPAWN_LEFTOVERS = Path("/run/systemd/nspawn/propagate")
 
 
 def kill_programs_of_lab(names: Names) -> None:
@@ -35,6 +33,7 @@ def tear_down(names: Names) -> bool:
     # A lab with a state file must be complete, so remove this file first.
     (names.state / "state.json").unlink(missing_ok=True)
     existed = _stop_hosts(names)
+    cgroups.stop_slice(names.prefix)
     cgroup_folders = cgroups.folders_of(names.prefix)
     cgroups_removed = processes.wait_until_false(
         lambda: bool(cgroups.remove(cgroup_folders)), seconds=KILL_TIMEOUT_S
@@ -42,10 +41,10 @@ def tear_down(names: Names) -> bool:
     existed = existed or bool(cgroup_folders) or bool(network.interfaces(names.prefix))
     network.remove(names.prefix)
     builds = list((STORE / "images").glob(f".build-{names.prefix}-*"))
-    leftovers = list(NSPAWN_LEFTOVERS.glob(f"{names.prefix}-*"))
+    leftovers = host.nspawn_folders(f"{names.prefix}-*")
     for folder in [names.run, *builds, *leftovers]:
         existed = existed or folder.exists()
-        host.unmount_below(folder)
+        host.unmount_all(folder)
         host.remove_folder(folder)
     existed = existed or names.state.exists()
     if names.state.exists():

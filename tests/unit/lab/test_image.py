@@ -95,6 +95,72 @@ def test_both_formats_of_apt_sources_are_read_and_other_suites_are_ignored():
     ]
 
 
+def test_a_source_with_a_mirror_list_uses_the_preferred_mirror_of_the_list(tmp_path):
+    """Official cloud images have such sources. The image of the lab does not contain the list."""
+    mirrors = tmp_path / "debian.list"
+    mirrors.write_text("https://cdn.example/debian\n")
+    source = (
+        f"Types: deb deb-src\nURIs: mirror+file://{mirrors}\n"
+        "Suites: trixie trixie-updates\nComponents: main\n"
+    )
+
+    lab_sources = sources.for_lab_suite([source], "trixie")
+
+    assert [line.split("] ")[1] for line in lab_sources] == [
+        "https://cdn.example/debian trixie main",
+        "https://cdn.example/debian trixie-updates main",
+    ]
+
+
+def test_the_preferred_mirror_has_the_lowest_priority_number_and_all_types_of_files():
+    mirror_list = (
+        "# mirrors\n"
+        "http://any.example/debian\n"
+        "http://index.example/debian\tpriority:1 type:index\n"
+        "http://second.example/debian\tpriority:2\n"
+        "http://first.example/debian\tarch:amd64 priority:1 # near\n"
+    )
+
+    assert sources.preferred_mirror(mirror_list) == "http://first.example/debian"
+    assert sources.preferred_mirror("http://a.example\nhttp://b.example\n") == "http://a.example"
+
+
+@pytest.mark.parametrize(("text", "message"), [(None, "No such file"), ("# none\n", "no mirror")])
+def test_a_mirror_list_that_names_no_mirror_is_refused(tmp_path, text, message):
+    mirrors = tmp_path / "debian.list"
+    if text is not None:
+        mirrors.write_text(text)
+
+    with pytest.raises(LabError, match=message) as error:
+        sources.for_lab_suite([f"deb mirror+file:{mirrors} trixie main\n"], "trixie")
+
+    assert str(mirrors) in error.value.hint
+
+
+def test_sources_of_other_publishers_are_ignored():
+    """Their packages do not exist in the suite of the lab, or their keys are not in the image."""
+    foreign_sources = [
+        "deb [signed-by=/etc/apt/keyrings/other.gpg] http://other.example bookworm main\n",
+        "deb http://containers.example/debian bookworm stable\n",
+        (
+            "Types: deb\nURIs: http://inline.example\nSuites: bookworm\nComponents: main\n"
+            "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mDMEY865UxYJ\n"
+        ),
+    ]
+
+    lab_sources = sources.for_lab_suite([DEB822, *foreign_sources], "bookworm")
+
+    assert lab_sources == sources.for_lab_suite([DEB822], "bookworm")
+
+
+def test_a_field_of_a_source_may_have_several_lines():
+    source = "Types: deb\nURIs:\n http://a.example\n http://b.example\nSuites: trixie\n"
+
+    lab_sources = sources.for_lab_suite([f"{source}Components: main\n"], "trixie")
+
+    assert [line.split()[2] for line in lab_sources] == ["http://a.example", "http://b.example"]
+
+
 def test_a_layer_is_retained_if_it_is_mounted_or_recent_or_among_the_last_three():
     last_used = {
         "packages-1": 0,
