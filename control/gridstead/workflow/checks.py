@@ -97,7 +97,11 @@ class _Checker:
             if step.launch:
                 # A launched step without a handle gets a name with "#". No handle contains "#", so
                 # no step can wait for such a launched step.
-                name = self._add_handle(step, step_path, handles) or f"#{number}"
+                name = (step.launch.handle_name or "").lower() or f"#{number}"
+                handles[name] = True
+                if name in running_steps:
+                    # No later step can wait for the earlier launch with this handle.
+                    running_steps[f"#{number}"] = running_steps.pop(name)
                 # If _check_fit() has reported a problem, it returns empty needs.
                 was_reported = total == Needs()
                 running_steps[name] = Needs() if was_reported else needs
@@ -115,17 +119,6 @@ class _Checker:
             else:
                 continue
             self.problems.append(((*path, "dependsOn", number), reason))
-
-    def _add_handle(self, step: Step, path: Path, handles: dict[str, bool]) -> str | None:
-        assert step.launch, "only a launched step has a handle"
-        name = step.launch.handle_name
-        if name is None:
-            return None
-        if name.lower() in handles:
-            reason = "is already the handle of another step"
-            self.problems.append(((*path, "launch", "handleName"), reason))
-        handles[name.lower()] = True
-        return name.lower()
 
     def _step_needs(self, step: Step, path: Path, handles: Handles) -> Needs:
         self.step_count += 1

@@ -171,10 +171,18 @@ def test_a_parallel_step_cannot_wait_for_a_launch_outside_it(make_parallel_step)
     assert "is launched outside this parallel loop or launch" in problem
 
 
-def test_a_duplicate_handle_is_refused():
-    assert problems(launch("x", handle="a"), launch("x", handle="A")) == [
-        "steps[1].launch.handleName: is already the handle of another step"
-    ]
+def test_a_handle_can_be_used_again():
+    wait = {"dependsOn": ["a"]}
+
+    assert problems(launch("x", handle="a"), wait, launch("x", handle="A"), wait) == []
+
+
+def test_a_launched_step_whose_handle_is_used_again_still_uses_resources():
+    launches = [launch(step_with_tasks(2), handle="a"), launch(step_with_tasks(1), handle="a")]
+
+    assert problems(*launches, {"dependsOn": ["a"]}, step_with_tasks(2)) == []
+    problem, *_ = problems(*launches, {"dependsOn": ["a"]}, step_with_tasks(3))
+    assert problem.startswith("steps[3]: with earlier launched steps that still run, it needs 5")
 
 
 def test_the_total_number_of_steps_is_limited():

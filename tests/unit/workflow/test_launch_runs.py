@@ -31,6 +31,16 @@ class TestLaunch:
 
         assert node.run(job) == (0, "first\nlaunched\nsecond\n")
 
+    def test_a_step_waits_for_the_last_launch_with_its_handle(self, node):
+        def launch(name):
+            command = f"while [ ! -e {name} ]; do sleep 0.02; done; echo {name}"
+            return {"launch": {"handleName": "a", "steps": steps(command)}}
+
+        wait = {"dependsOn": ["a"], "run": {"command": "echo waited"}}
+        job = workflow(launch("one"), "touch one", wait, launch("two"), "touch two", wait)
+
+        assert node.run(job) == (0, "one\nwaited\ntwo\nwaited\n")
+
     def test_a_step_that_waits_for_a_failed_launched_step_fails(self, node):
         job = workflow(
             {"launch": {"handleName": "a", "steps": steps("exit 6")}},

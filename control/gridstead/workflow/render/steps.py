@@ -91,7 +91,7 @@ def _needed_templates(workflow: Workflow) -> set[str]:
     needed_templates = {"control.sh"}
     for step in all_steps(workflow.steps):
         needed_templates |= _needed_by_step(step)
-    if workflow.continuous_output_sync or has_virtual_networks(workflow):
+    if workflow.is_output_synced or has_virtual_networks(workflow):
         needed_templates.add("branch.sh")
     if has_namespaces(workflow):
         needed_templates |= {"forward_signals.sh", "network.sh"}
@@ -105,7 +105,7 @@ def _needed_by_step(step: Step) -> set[str]:
         needed.add("start.sh")
         if step.run.container:
             needed |= {"forward_signals.sh", "container.sh", "container_task.sh"}
-    if step.if_ is not None:
+    if step.if_:
         needed.add("condition.sh")
     if step.catch or step.finally_:
         needed.add("handlers.sh")
@@ -155,7 +155,7 @@ def _step(step: Step, context: RenderContext) -> str:
     """
     function = f"step_{context.number}"
     is_handled = bool(step.catch or step.finally_)
-    is_guarded = bool(step.depends_on or step.if_ is not None)
+    is_guarded = bool(step.depends_on or step.if_)
     # The name of the innermost function. It is ``step_NUMBER`` unless other functions enclose it.
     inner = function
     if step.launch:
@@ -180,7 +180,7 @@ def _guarded(step: Step, inner: str, context: RenderContext) -> str:
     waits = ""
     for handle in step.depends_on:
         waits += f"  await {context.handles[handle.lower()]} || return\n"
-    if step.if_ is None:
+    if not step.if_:
         return fill("guarded.sh", function=function, waits=waits, inner=inner)
     # run_if() reads 10 as true, 11 as false, and any other code as an error in the condition.
     script = f"[[ {step.if_} ]] && exit 10; exit 11"

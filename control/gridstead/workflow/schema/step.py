@@ -44,7 +44,6 @@ def _signal(value: int) -> int:
 
 
 def _condition(value: str) -> str:
-    # min_length of the field refuses an empty text.
     if value and not value.strip(" \t\n"):
         raise ValueError("must not be blank")
     return value
@@ -114,7 +113,10 @@ class StepAsyncLaunch(Model):
 
     handle_name: Handle | None = Field(
         default=None,
-        description="Name for `dependsOn`: `A-Z`, `a-z`, `0-9` and `_`. Not case-sensitive.",
+        description=(
+            "Name for `dependsOn`: `A-Z`, `a-z`, `0-9` and `_`. Not case-sensitive. A step waits"
+            " for the last earlier launch with the name."
+        ),
     )
     signal_on_parent_step_exit: Signal = Field(
         default=SIGTERM,
@@ -182,16 +184,17 @@ class Step(Model):
     if_: (
         Annotated[
             Text,
-            Field(min_length=1, max_length=MAX_CONDITION),
+            Field(max_length=MAX_CONDITION),
             AfterValidator(_condition),
-            schema_rule(pattern="[^ \\t\\n]"),
+            schema_rule(pattern="^$|[^ \\t\\n]"),
         ]
         | None
     ) = Field(
         default=None,
         alias="if",
         description=(
-            "Expression between `[[` and `]]` of bash. If it is false, the step is skipped. It is"
+            "Expression between `[[` and `]]` of bash. If it is false, the step is skipped. An"
+            " empty text is no condition. The expression is"
             " evaluated on the first node of the job, in a separate shell with the variables of the"
             " job."
         ),
@@ -271,7 +274,8 @@ class Workflow(Model):
     continuous_output_sync: bool = Field(
         default=False,
         description=(
-            "Whether the output is also sent to S3 while the job runs, and after a failure."
+            "Whether the output is also sent to S3 while the job runs, and after a failure. No"
+            " effect without an output to S3."
         ),
     )
     virtual_networks: Annotated[
@@ -279,13 +283,12 @@ class Workflow(Model):
     ] = Field(default=(), description="Networks among the steps of the job.")
     steps: Steps = Field(description="Steps, in order; 1 to 256.", min_length=1)
 
-    @model_validator(mode="after")
-    def _check_continuous_to_s3(self) -> Self:
+    @property
+    def is_output_synced(self) -> bool:
+        """Return whether the output is sent while the job runs, and after a failure."""
         target = self.output
         is_sent_to_s3 = target is not None and target.s3 is not None and target.http is None
-        if self.continuous_output_sync and not is_sent_to_s3:
-            raise ValueError("has continuousOutputSync, which requires an output to s3")
-        return self
+        return self.continuous_output_sync and is_sent_to_s3
 
     def to_graphql(self) -> dict[str, object]:
         """Return the workflow in the wire format, without fields that have no value."""
