@@ -118,7 +118,7 @@ class TestImage:
     @pytest.mark.parametrize(
         ("container", "apptainer_url", "enroot_url"),
         [
-            (DEBIAN, "docker://debian:12", "docker://library/debian:12"),
+            (DEBIAN, "docker://library/debian:12", "docker://library/debian:12"),
             ({"image": "me/it:1"}, "docker://me/it:1", "docker://me/it:1"),
             (
                 {"image": "it", "registry": "reg.x:5000"},
@@ -135,6 +135,20 @@ class TestImage:
         (record,) = fetch_calls(node, runtime)
         expected_url = enroot_url if runtime == "enroot" else apptainer_url
         assert record["words"][-1] == expected_url
+
+    @pytest.mark.parametrize("registry", ["registry-1.docker.io", "docker.io", "Index.Docker.io"])
+    def test_an_image_of_docker_hub_without_a_slash_is_in_library(self, node, runtime, registry):
+        container = {**DEBIAN, "registry": registry, "username": "me", "password": "hush"}
+
+        node.run(workflow(step(container=container)))
+
+        (record,) = fetch_calls(node, runtime)
+        if runtime == "enroot":
+            assert record["words"][-1] == "docker://me@library/debian:12"
+            # Docker Hub checks logins at this host.
+            assert record["access"] == "machine auth.docker.io login me password hush\n"
+        else:
+            assert record["words"][-1] == "docker://library/debian:12"
 
     def test_an_image_is_fetched_once_for_all_steps(self, node, runtime):
         loop = {"for": {"parallel": True, "items": ["a", "b", "c"], "steps": [step()]}}

@@ -18,6 +18,8 @@ from gridstead.workflow.schema.run import ENTRYPOINT
 
 SOFTWARE = "/opt/software"
 DOCKER_HUB = "registry-1.docker.io"
+# Names of Docker Hub. The runtimes know it without a registry, and only then find its logins.
+_DOCKER_HUB_NAMES = (DOCKER_HUB, "docker.io", "index.docker.io")
 
 
 def containers(workflow: Workflow) -> tuple[ContainerRun, ...]:
@@ -60,7 +62,7 @@ def prepare(container: ContainerRun, context: RenderContext) -> str:
     number = context.image_numbers[_image_key(container)]
     login_number = context.login_numbers.get(_login_key(container))
     file = f'"$private/registry-{login_number}"' if login_number else "''"
-    words = [runtime, str(number), quote(container.image), quote(container.registry or ""), file]
+    words = [runtime, str(number), quote(_name(container)), quote(_registry(container)), file]
     return f"fetch_image {' '.join(words)}"
 
 
@@ -97,12 +99,26 @@ def _command(run: StepRun) -> Iterable[str]:
     return ("exec", run.shell, "-c", quote(run.command))
 
 
+def _registry(container: ContainerRun) -> str:
+    """Return the registry of the image. Empty for Docker Hub."""
+    registry = container.registry or ""
+    return "" if registry.lower() in _DOCKER_HUB_NAMES else registry
+
+
+def _name(container: ContainerRun) -> str:
+    """Return the name of the image at its registry. Docker Hub has no name without a slash."""
+    is_official = not _registry(container) and "/" not in container.image
+    return f"library/{container.image}" if is_official else container.image
+
+
 def _image_key(container: ContainerRun) -> tuple[str, ...]:
-    return (container.image, *_login_key(container))
+    return (_name(container), *_login_key(container))
 
 
 def _login_key(container: ContainerRun) -> tuple[str, ...]:
-    return (container.registry or "", container.username or "", container.password or "")
+    if not container.username:
+        return (_registry(container), "", "")
+    return (_registry(container), container.username, container.password or "")
 
 
 def _numbered(keys: Iterable[tuple[str, ...]]) -> Mapping[tuple[str, ...], int]:

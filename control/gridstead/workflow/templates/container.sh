@@ -45,9 +45,8 @@ fetch_with_apptainer() { # name, registry, file with user name and password
 }
 
 fetch_with_enroot() { # name, registry, file with user name and password
-  local access=() name=$1 code=0 config host=${2%:*}
+  local access=() code=0 config host=${2%:*}
   config=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
-  if [[ -z $2 && $1 != */* ]]; then name=library/$1; fi
   if [[ -n $3 ]]; then
     mapfile -t access <"$3"
     (
@@ -57,7 +56,7 @@ fetch_with_enroot() { # name, registry, file with user name and password
     )
   fi
   ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
-    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" ||
+    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$1" ||
       code=$?
   rm -rf -- "$config"
   return "$code"

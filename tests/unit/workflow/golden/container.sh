@@ -100,6 +100,7 @@ job_environment() {
   if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
   set +e # an invalid variable is reported and does not end the job
   for gridstead_line in "${gridstead_lines[@]}"; do
+    if [[ $gridstead_line == \#* ]]; then continue; fi # a comment
     if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
       echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
     fi
@@ -278,9 +279,8 @@ fetch_with_apptainer() { # name, registry, file with user name and password
 }
 
 fetch_with_enroot() { # name, registry, file with user name and password
-  local access=() name=$1 code=0 config host=${2%:*}
+  local access=() code=0 config host=${2%:*}
   config=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
-  if [[ -z $2 && $1 != */* ]]; then name=library/$1; fi
   if [[ -n $3 ]]; then
     mapfile -t access <"$3"
     (
@@ -290,7 +290,7 @@ fetch_with_enroot() { # name, registry, file with user name and password
     )
   fi
   ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
-    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" ||
+    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$1" ||
       code=$?
   rm -rf -- "$config"
   return "$code"
