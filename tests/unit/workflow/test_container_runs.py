@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -303,6 +304,31 @@ class TestEnvironment:
         assert "--writable-tmpfs" in second
         assert home not in second
         assert second[second.index("--pwd") + 1] == "/"
+
+    @pytest.mark.parametrize("name", ["a b", "$(touch owned)'x", "plain"])
+    def test_a_command_without_work_dir_runs_in_the_working_directory_of_the_image(
+        self, node, runtime, name
+    ):
+        directory = node.root / name
+        directory.mkdir()
+        config = {"Labels": {"WorkingDir": "/label"}, "WorkingDir": str(directory), "User": ""}
+        (node.home / "image-config").write_text(json.dumps(config, separators=(",", ":")))
+        (node.home / "image-rc").write_text(
+            f'# a label\nmkdir -p "{directory}"\ncd "{directory}" && unset OLDPWD || exit 1\n'
+        )
+        variable = [{"key": "work_dir", "value": "/other"}]
+
+        code, output = node.run(workflow(step("pwd", env=variable), step("pwd", workDir="/tmp")))
+
+        assert code == 0
+        first, second = start_calls(node, runtime)
+        if runtime == "enroot":
+            assert output.splitlines()[-2:] == [str(directory), "/tmp"]
+        else:
+            words = [record["words"] for record in (first, second)]
+            directories = [each[each.index("--pwd") + 1] for each in words]
+            assert directories == [str(directory), "/tmp"]
+        assert not list(node.root.rglob("owned"))
 
     def test_the_command_runs_as_root_if_the_step_maps_to_user_0(self, node, runtime):
         node.run(workflow(step(mapUid=0), step()))

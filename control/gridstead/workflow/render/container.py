@@ -50,8 +50,19 @@ def login_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, 
     return _numbered(_login_key(container) for container in all_containers if container.username)
 
 
-def prepare(container: ContainerRun, context: RenderContext) -> str:
-    """Return the script's line that selects the container runtime and the image for a step."""
+def prepare(run: StepRun, context: RenderContext) -> str:
+    """Return the command that selects the runtime, the image and the directory of a step."""
+    assert run.container, "the caller checks that the step has a container"
+    select_image = _select_image(run.container, context)
+    return select_image if run.work_dir else f"{select_image} && find_work_dir"
+
+
+def work_dir_word(run: StepRun) -> str:
+    """Return the argument with the directory of a step that names no directory."""
+    return "" if run.work_dir else ' "--work-dir=$work_dir"'
+
+
+def _select_image(container: ContainerRun, context: RenderContext) -> str:
     runtime = "apptainer" if container.apptainer or container.deepsquare_hosted else "any"
     if container.deepsquare_hosted:
         path = posixpath.normpath(f"/{container.registry or DOCKER_HUB}/{container.image}")
@@ -77,7 +88,8 @@ def _options(run: StepRun, container: ContainerRun, context: RenderContext) -> I
     names = dict.fromkeys(variable.key for variable in (*context.workflow.env, *run.env))
     for name in (*names, *context.variables):
         yield f"--env={name}"
-    yield f"--work-dir={quote(run.work_dir or '/')}"
+    if run.work_dir:
+        yield f"--work-dir={quote(run.work_dir)}"
     if not container.read_only_root_fs:
         yield "--writable"
     if run.map_uid is not None or run.map_gid is not None:

@@ -33,6 +33,23 @@ fetch_image() { # runtime, number, name, registry, file with user name and passw
   ) 9>"$image.lock"
 }
 
+# Sets work_dir to the working directory of the image. It is empty for Enroot, which knows it.
+# Apptainer does not use it, but the last JSON object in the file of an image from a registry is the
+# configuration of the image.
+find_work_dir() {
+  local line number=''
+  work_dir=''
+  if [[ $runtime == enroot ]]; then return; fi
+  while read -r line; do
+    if [[ $line =~ ^([0-9]+)\ .*JSON ]]; then number=${BASH_REMATCH[1]}; fi
+  done < <(apptainer --quiet sif list "$image" 2>/dev/null)
+  work_dir=/
+  if [[ $number && $(apptainer --quiet sif dump "$number" "$image") =~ \
+    .*\"WorkingDir\":\"(/[^\"\\]*)\" ]]; then
+    work_dir=${BASH_REMATCH[1]}
+  fi
+}
+
 fetch_with_apptainer() { # name, registry, file with user name and password
   local access=()
   if [[ -n $3 ]]; then mapfile -t access <"$3"; fi
