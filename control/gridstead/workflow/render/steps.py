@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from gridstead.domain.supervisor.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
+from gridstead.workflow.handles import is_plain_group, outliving_launches
 from gridstead.workflow.render.container import containers, image_numbers, login_numbers
-from gridstead.workflow.render.context import RenderContext, all_steps
+from gridstead.workflow.render.context import RenderContext, all_steps, parts_of
 from gridstead.workflow.render.network import has_namespaces, has_virtual_networks, tunnel_files
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
@@ -73,6 +74,7 @@ def render_steps(workflow: Workflow, *, cache: str) -> RenderedSteps:
         image_numbers=image_numbers(all_containers),
         login_numbers=login_numbers(all_containers),
         tunnel_files=tunnel_files(workflow),
+        outliving=frozenset(map(parts_of, outliving_launches(workflow.steps))),
     )
     return _list(workflow.steps, context)
 
@@ -118,16 +120,22 @@ def _needed_by_step(step: Step) -> set[str]:
     return needed
 
 
-def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> RenderedSteps:
+def _list(
+    steps: tuple[Step, ...], context: RenderContext, *names: str, is_plain: bool = False
+) -> RenderedSteps:
     """Return a list of steps as shell text.
 
     Args:
         steps: The steps.
         context: The context of the step that contains the list.
         names: The name of the list, such as ``catch``. Empty for the main list.
+        is_plain: Whether the list is a plain group, so its handles belong to the enclosing list.
     """
-    functions, calls, launched = "", [], []
-    list_context = replace(context, handles=context.handles.new_child())
+    functions, calls = "", []
+    launched: list[str] = []
+    list_context = context
+    if not is_plain:
+        list_context = replace(context, handles=context.handles.new_child(), launched=launched)
     for number, step in enumerate(steps, 1):
         step_context = list_context.step(number, *names)
         functions += _step(step, step_context)
@@ -136,7 +144,9 @@ def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Rende
             raise too_large("the script has", len(functions), MAX_SCRIPT_BYTES)
         calls.append(f"step_{step_context.number}")
         if step.launch:
-            launched.append(f"{step_context.number}:{step.launch.signal_on_parent_step_exit}")
+            outlives = step_context.parts in context.outliving
+            ending = list_context.launched if outlives else launched
+            ending.append(f"{step_context.number}:{step.launch.signal_on_parent_step_exit}")
             # A step without a handle is stored under the empty handle, for which no step waits.
             handle = (step.launch.handle_name or "").lower()
             list_context.handles[handle] = step_context.number
@@ -224,12 +234,14 @@ def _body(step: Step, function: str, context: RenderContext) -> str:
     if step.use:
         return _module(step.use, function, context)
     if step.steps:
-        return _group(step.steps, function, context)
+        return _group(step.steps, function, context, is_plain=is_plain_group(step))
     return fill("group.sh", function=function, call=":")
 
 
-def _group(steps: tuple[Step, ...], function: str, context: RenderContext) -> str:
-    inner_steps = _list(steps, context)
+def _group(
+    steps: tuple[Step, ...], function: str, context: RenderContext, *, is_plain: bool = False
+) -> str:
+    inner_steps = _list(steps, context, is_plain=is_plain)
     group = fill("group.sh", function=function, call=inner_steps.call)
     return f"{inner_steps.functions}\n{group}"
 

@@ -108,7 +108,9 @@ class StepAsyncLaunch(Model):
     """Steps that run in parallel with the steps after them.
 
     When the list that contains the launching step ends, the launched steps receive a signal, and
-    the job waits for their end. If a launched step fails before the list ends, the list fails.
+    the job waits for their end. If a launched step fails before the list ends, the list fails. If
+    the list is a group without `catch` and `finally`, and a step after the group waits for the
+    handle, the launched steps continue until the enclosing list ends.
     """
 
     handle_name: Handle | None = Field(
@@ -177,7 +179,8 @@ class Step(Model):
     depends_on: Annotated[tuple[Handle, ...], Field(strict=False, max_length=MAX_STEPS)] = Field(
         default=(),
         description=(
-            "Handles of launched steps to wait for, in this or an enclosing list. If a launched"
+            "Handles of launched steps to wait for, in this or an enclosing list, or in an earlier"
+            " group of such a list without `catch` and `finally`. If a launched"
             " step fails, this step fails."
         ),
     )
