@@ -20,7 +20,15 @@ from gridstead.workflow.render.context import RenderContext, all_steps, parts_of
 from gridstead.workflow.render.network import has_namespaces, has_virtual_networks, tunnel_files
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
-from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, StepUse, Workflow
+from gridstead.workflow.schema import (
+    ForRange,
+    ResolvedUse,
+    Step,
+    StepAsyncLaunch,
+    StepFor,
+    StepUse,
+    Workflow,
+)
 
 # Timeouts of a step that does not start. Unit: seconds.
 RETRY_S = {
@@ -145,16 +153,19 @@ def _list(
         calls.append(f"step_{step_context.number}")
         if step.launch:
             outlives = step_context.parts in context.outliving
-            ending = list_context.launched if outlives else launched
-            ending.append(f"{step_context.number}:{step.launch.signal_on_parent_step_exit}")
-            # A step without a handle is stored under the empty handle, for which no step waits.
-            handle = (step.launch.handle_name or "").lower()
-            list_context.handles[handle] = step_context.number
+            _add_launch(step.launch, step_context, list_context.launched if outlives else launched)
     order = " ".join(calls)
     call = f"in_order {order}"
     if launched:
         call = f"in_order_with_launches '{' '.join(launched)}' {order}"
     return RenderedSteps(functions=functions, call=call)
+
+
+def _add_launch(launch: StepAsyncLaunch, context: RenderContext, launched: list[str]) -> None:
+    """Register the handle of a launch, and add the launched steps to those that end with a list."""
+    launched.append(f"{context.number}:{launch.signal_on_parent_step_exit}")
+    # A step without a handle is stored under the empty handle, for which no step waits.
+    context.handles[(launch.handle_name or "").lower()] = context.number
 
 
 def _step(step: Step, context: RenderContext) -> str:
