@@ -24,20 +24,20 @@ def is_plain_group(step: Step) -> bool:
 
 def outliving_launches(steps: Iterable[Step]) -> frozenset[Path]:
     """Return the paths of the launches for which a step outside their group waits."""
-    found: set[Path] = set()
-    _walk(steps, ("steps",), {}, found)
-    return frozenset(found)
+    outliving: set[Path] = set()
+    _walk(steps, ("steps",), {}, outliving)
+    return frozenset(outliving)
 
 
-def _walk(steps: Iterable[Step], path: Path, handles: _Handles, found: set[Path]) -> None:
+def _walk(steps: Iterable[Step], path: Path, handles: _Handles, outliving: set[Path]) -> None:
     for number, step in enumerate(steps):
         step_path = (*path, number)
         for handle in step.depends_on:
             launch_path = handles.get(handle.lower())
             if launch_path and launch_path[:-1] != step_path[: len(launch_path) - 1]:
-                found.add(launch_path)
+                outliving.add(launch_path)
         for names, inner_steps, inner_handles in _inner_lists(step, handles):
-            _walk(inner_steps, (*step_path, *names), inner_handles, found)
+            _walk(inner_steps, (*step_path, *names), inner_handles, outliving)
         if step.launch and step.launch.handle_name:
             handles[step.launch.handle_name.lower()] = step_path
 
