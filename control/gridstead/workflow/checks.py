@@ -11,18 +11,21 @@ resources of the job, so that no step waits for resources that another step does
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gridstead.workflow.document import Path
+from gridstead.workflow.handles import is_plain_group, outliving_launches
 from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workflow
 
 MAX_ALL_STEPS = 1024
 MAX_PARALLEL = 1024
 
-# Maps the handle (in lower case) of each earlier launched step to a bool: whether the current step
-# can wait for that launched step.
-Handles = Mapping[str, bool]
+# Maps the handle (in lower case) of each earlier launched step to the path of the launch. The path
+# is None if the current step cannot wait for that launched step.
+Handles = dict[str, Path | None]
+# Maps the path of each running launched step to its needs.
+Running = dict[Path, "Needs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +53,9 @@ class Needs:
 
 def broken_rules(workflow: Workflow) -> tuple[tuple[Path, str], ...]:
     """Return the path and the reason of each broken rule."""
-    checker = _Checker(workflow)
+    checker = _Checker(workflow, outliving_launches(workflow.steps))
     checker.check_networks()
-    checker.check_steps(workflow.steps, ("steps",), {})
+    checker.check_steps(workflow.steps, ("steps",), {}, {})
     if checker.step_count > MAX_ALL_STEPS:
         reason = f"has {checker.step_count} steps in total, more than {MAX_ALL_STEPS}"
         checker.problems.append((("steps",), reason))
@@ -64,6 +67,7 @@ class _Checker:
     """Walks through a workflow and collects the broken rules."""
 
     workflow: Workflow
+    outliving: frozenset[Path]  # launches that continue to run after the end of their group
     problems: list[tuple[Path, str]] = field(default_factory=list)
     step_count: int = 0
 
@@ -76,38 +80,39 @@ class _Checker:
                 self.problems.append((path, "is already the name of another network"))
             names.add(network.name)
 
-    def check_steps(self, steps: Iterable[Step], path: Path, outer: Handles) -> Needs:
-        """Check a list of steps, and return the most resources that the list needs at one time."""
-        handles = dict(outer)
-        running_steps: dict[str, Needs] = {}
+    def check_steps(
+        self, steps: Iterable[Step], path: Path, handles: Handles, still_running: Running
+    ) -> Needs:
+        """Check a list of steps, and return the most resources that the list needs at one time.
+
+        Adds the launches of the list to ``handles``, and the launches that continue to run after
+        the list to ``still_running``.
+        """
+        running: Running = {}
         peak = Needs()
         for number, step in enumerate(steps):
             step_path = (*path, number)
             self._check_depends_on(step, step_path, handles)
             for handle in step.depends_on:
-                running_steps.pop(handle.lower(), None)
-            running_needs = sum(running_steps.values(), Needs())
-            needs = self._step_needs(step, step_path, handles)
-            total = self._check_fit(
-                step_path,
-                running_needs + needs,
-                "with earlier launched steps that still run, it needs",
-            )
+                running.pop(handles.get(handle.lower()) or (), None)
+            running_needs = sum(running.values(), Needs())
+            needs = self._step_needs(step, step_path, handles, running)
+            subject = "with earlier launched steps that still run, it needs"
+            total = self._check_fit(step_path, running_needs + needs, subject)
             peak = peak.maximum(total)
             if step.launch:
-                # A launched step without a handle gets a name with "#". No handle contains "#", so
-                # no step can wait for such a launched step.
-                name = self._add_handle(step, step_path, handles) or f"#{number}"
+                handles[(step.launch.handle_name or "").lower()] = step_path
                 # If _check_fit() has reported a problem, it returns empty needs.
                 was_reported = total == Needs()
-                running_steps[name] = Needs() if was_reported else needs
+                running[step_path] = Needs() if was_reported else needs
+        still_running |= {path: running[path] for path in self.outliving & running.keys()}
         return peak
 
     def _check_depends_on(self, step: Step, path: Path, handles: Handles) -> None:
         for number, handle in enumerate(step.depends_on):
             if handle.lower() not in handles:
                 reason = "is not the handle of an earlier launched step"
-            elif not handles[handle.lower()]:
+            elif handles[handle.lower()] is None:
                 reason = (
                     "is launched outside this parallel loop or launch;"
                     " only the enclosing step can wait for it"
@@ -116,26 +121,19 @@ class _Checker:
                 continue
             self.problems.append(((*path, "dependsOn", number), reason))
 
-    def _add_handle(self, step: Step, path: Path, handles: dict[str, bool]) -> str | None:
-        assert step.launch, "only a launched step has a handle"
-        name = step.launch.handle_name
-        if name is None:
-            return None
-        if name.lower() in handles:
-            reason = "is already the handle of another step"
-            self.problems.append(((*path, "launch", "handleName"), reason))
-        handles[name.lower()] = True
-        return name.lower()
-
-    def _step_needs(self, step: Step, path: Path, handles: Handles) -> Needs:
+    def _step_needs(self, step: Step, path: Path, handles: Handles, running: Running) -> Needs:
         self.step_count += 1
         # Launched steps cannot wait for steps outside the launch.
-        not_awaitable = dict.fromkeys(handles, False)
+        not_awaitable: Handles = dict.fromkeys(handles)
         inner_handles = not_awaitable if step.launch else handles
+        is_plain = is_plain_group(step)
+        group_handles = handles if is_plain else dict(handles)
         peaks = [
-            self.check_steps(step.steps, (*path, "steps"), inner_handles),
-            self.check_steps(step.catch, (*path, "catch"), inner_handles),
-            self.check_steps(step.finally_, (*path, "finally"), inner_handles),
+            self.check_steps(
+                step.steps, (*path, "steps"), group_handles, running if is_plain else {}
+            ),
+            self.check_steps(step.catch, (*path, "catch"), dict(inner_handles), {}),
+            self.check_steps(step.finally_, (*path, "finally"), dict(inner_handles), {}),
         ]
         if step.run:
             peaks.append(self._run_needs(step.run, (*path, "run", "resources")))
@@ -143,12 +141,12 @@ class _Checker:
         if isinstance(step.use, ResolvedUse):
             # The steps of a module cannot refer to handles of the workflow, so they get none.
             module_path = (*path, "use", "module", "steps")
-            peaks.append(self.check_steps(step.use.module.steps, module_path, {}))
+            peaks.append(self.check_steps(step.use.module.steps, module_path, {}, {}))
         if step.for_:
             peaks.append(self._loop_needs(step.for_, (*path, "for"), handles))
         if step.launch:
             launch_path = (*path, "launch", "steps")
-            peaks.append(self.check_steps(step.launch.steps, launch_path, not_awaitable))
+            peaks.append(self.check_steps(step.launch.steps, launch_path, not_awaitable, {}))
         peak = Needs()
         for needs in peaks:
             peak = peak.maximum(needs)
@@ -179,8 +177,8 @@ class _Checker:
                 self.problems.append(((*vnet_path, "address"), reason))
 
     def _loop_needs(self, loop: StepFor, path: Path, handles: Handles) -> Needs:
-        inner_handles = dict.fromkeys(handles, False) if loop.parallel else handles
-        needs = self.check_steps(loop.steps, (*path, "steps"), inner_handles)
+        inner_handles: Handles = dict.fromkeys(handles) if loop.parallel else dict(handles)
+        needs = self.check_steps(loop.steps, (*path, "steps"), inner_handles, {})
         if not loop.parallel:
             return needs
         count = _iterations(loop)

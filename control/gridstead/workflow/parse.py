@@ -23,8 +23,8 @@ class CheckedWorkflow:
 
     Attributes:
         workflow: The workflow.
-        warnings: Fields that have no effect: misplaced fields, and network settings of steps on the
-            host network.
+        warnings: Fields that have no effect: misplaced fields, a continuous output that is not sent
+            to S3, and network settings of steps on the host network.
     """
 
     workflow: Workflow
@@ -131,7 +131,10 @@ def _check(
 
 
 def _unused_fields(workflow: Workflow) -> Iterator[tuple[Path, str]]:
-    """Yield the fields that have no effect because a step uses the host network."""
+    """Yield the fields that have no effect: without an output to S3, or on the host network."""
+    if workflow.continuous_output_sync and not workflow.is_output_synced:
+        reason = "has no effect without an output to s3; the output is sent at the end of the job"
+        yield ("continuousOutputSync",), reason
     for path, step in _steps_with_paths(workflow.steps, ("steps",)):
         run = step.run
         if not run or run.network != HOST:

@@ -52,7 +52,10 @@ _VARIABLES = (
     ),
     (
         "`DEEPSQUARE_ENV`",
-        "A file. A line `NAME=value` that a step appends is a variable of later steps.",
+        (
+            "A file. A line `NAME=value` that a step appends is a variable of later steps. A line"
+            " that starts with `#` is a comment."
+        ),
     ),
     (
         "`DEEPSQUARE_TMP`, `DEEPSQUARE_SHARED_TMP`",

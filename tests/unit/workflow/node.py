@@ -101,13 +101,26 @@ def wait_for(condition):
 
 
 RCLONE = r"""#!/bin/bash
-# Simulates an S3 store whose buckets are folders. Records the arguments and the configuration.
+# Simulates an S3 store whose buckets are folders. Records the arguments and the remote's variables.
+# The included names are not patterns but the starts of names.
 printf '%s\n' "$*" >>"$HOME/rclone"
-stat -c %a "$2" >>"$HOME/rclone-modes"
-cp "$2" "$HOME/rclone.conf"
-from=${4/#store:/$HOME/store/} to=${5/#store:/$HOME/store/}
-if [[ $3 = sync ]]; then rm -rf "$to"; fi
-mkdir -p "$to" && cp -r "$from/." "$to"
+compgen -v RCLONE_CONFIG_STORE_ | while read -r name; do
+  printf '%s=%s\n' "$name" "${!name}"
+done >"$HOME/rclone-variables"
+action=$3 included=''
+shift 3
+while [[ $1 = --* ]]; do
+  if [[ $1 = --include ]]; then included=${2%%\**} && shift; fi
+  shift
+done
+from=${1/#store:/$HOME/store/} to=${2/#store:/$HOME/store/}
+if [[ $action = sync ]]; then rm -rf "$to"; fi
+mkdir -p "$to" || exit
+if [[ ! $included ]]; then
+  cp -r "$from/." "$to"
+else
+  cp -r "$from$included"* "$to" || exit 9
+fi
 """
 
 

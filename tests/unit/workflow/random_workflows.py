@@ -129,17 +129,16 @@ class _Generator:
         data = self.subset(
             0.2, input=self.storage, output=self.storage, inputMode=lambda: self.number(0, 511)
         )
-        if list(data.get("output", {})) == ["s3"]:
-            data |= self.subset(continuousOutputSync=self.boolean)
-        return data
+        return data | self.subset(0.2, continuousOutputSync=self.boolean)
 
     def storage(self):
         return self.subset(0.5, http=lambda: {"url": self.random.choice(URLS)}, s3=self.s3)
 
     def s3(self):
         return {
-            "region": "eu", "bucketUrl": "s3://bucket", "path": f"/{self.name()}",
-            "accessKeyId": "key", "secretAccessKey": "a/b+c=",
+            "region": "eu", "bucketUrl": "s3://bucket",
+            "path": f"/{self.name()}{self.random.choice(['', '/'])}",
+            "accessKeyId": f"key{self.name()}", "secretAccessKey": f"{self.name()}/b+c=",
             "endpointUrl": "https://store.example:9000",
             **self.subset(deleteSync=self.boolean),
         }  # fmt: skip

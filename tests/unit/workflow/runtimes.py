@@ -28,6 +28,16 @@ if subcommand == "pull":
     with open(words[-2], "x") as file:
         file.write("image of " + words[-1])
     sys.exit()
+if subcommand == "sif":
+    # The configuration of the image is the second JSON object.
+    if not os.path.exists(home + "/image-config"):
+        sys.exit("not an image file")
+    if words[0] == "list":
+        print("ID   |GROUP   |TYPE\n1    |1       |Def.FILE")
+        print("2    |1       |JSON.Generic\n3    |1       |JSON.Generic\n4    |1       |FS")
+    else:
+        print(open(home + "/image-config").read() if words[1] == "3" else '{"WorkingDir":"/no"}')
+    sys.exit()
 while words[0].startswith("--"):
     option = words.pop(0)
     if option in ("--bind", "--pwd"):
@@ -58,7 +68,11 @@ if subcommand == "import":
         file.write("image of " + words[2])
 elif subcommand == "create":
     assert os.path.exists(words[2]), words
-    os.makedirs(os.environ["ENROOT_DATA_PATH"] + "/" + words[1] + "/etc")
+    etc = os.environ["ENROOT_DATA_PATH"] + "/" + words[1] + "/etc"
+    os.makedirs(etc)
+    if os.path.exists(home + "/image-rc"):
+        with open(etc + "/rc", "x") as file:
+            file.write(open(home + "/image-rc").read())
 elif subcommand == "start":
     # Enroot treats each line as a variable, so a value with two lines becomes two variables.
     environment = {"PATH": os.environ["PATH"]}

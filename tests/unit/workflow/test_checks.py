@@ -154,9 +154,48 @@ def test_a_step_can_wait_for_a_handle_of_the_same_list_or_an_enclosing_list():
     loop_of_wait = {"for": {"parallel": False, "items": [], "steps": [wait]}}
 
     assert problems(launch_step, wait, nested_step, loop_of_wait) == []
-    assert problems({"steps": steps(launch_step)}, wait) == [
+
+
+def test_a_step_can_wait_for_a_launch_in_an_earlier_group():
+    group = {"steps": steps({"steps": steps(launch("x", handle="A"))})}
+    wait = {"dependsOn": ["a"]}
+
+    assert problems(group, wait, {"steps": steps(wait)}) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"catch": [{}]},
+        {"finally": [{}]},
+    ],
+)
+def test_a_step_cannot_wait_for_a_launch_in_a_group_with_handlers(fields):
+    group = {"steps": steps(launch("x", handle="a")), **fields}
+
+    assert problems(group, {"dependsOn": ["a"]}) == [
         "steps[1].dependsOn[0]: is not the handle of an earlier launched step"
     ]
+
+
+def test_a_step_cannot_wait_for_a_launch_in_an_earlier_loop():
+    loop = {"for": {"parallel": False, "items": ["a"], "steps": [launch("x", handle="a")]}}
+
+    assert problems(loop, {"dependsOn": ["a"]}) == [
+        "steps[1].dependsOn[0]: is not the handle of an earlier launched step"
+    ]
+
+
+def test_a_launch_uses_resources_after_its_group_if_a_later_step_waits_for_it():
+    group = {"steps": steps({"steps": steps(launch(step_with_tasks(2), handle="a"))}, "x")}
+    wait = {"dependsOn": ["a"], **step_with_tasks(4)}
+
+    assert problems(group, step_with_tasks(2), wait) == []
+    assert problems(group, step_with_tasks(3)) == []
+    handled = {"steps": [group, wait], "catch": [{}]}
+    assert problems(handled, step_with_tasks(4)) == []
+    problem, *_ = problems(group, step_with_tasks(3), wait)
+    assert problem.startswith("steps[1]: with earlier launched steps that still run, it needs 5")
 
 
 @pytest.mark.parametrize(
@@ -171,10 +210,18 @@ def test_a_parallel_step_cannot_wait_for_a_launch_outside_it(make_parallel_step)
     assert "is launched outside this parallel loop or launch" in problem
 
 
-def test_a_duplicate_handle_is_refused():
-    assert problems(launch("x", handle="a"), launch("x", handle="A")) == [
-        "steps[1].launch.handleName: is already the handle of another step"
-    ]
+def test_a_handle_can_be_used_again():
+    wait = {"dependsOn": ["a"]}
+
+    assert problems(launch("x", handle="a"), wait, launch("x", handle="A"), wait) == []
+
+
+def test_a_launched_step_whose_handle_is_used_again_still_uses_resources():
+    launches = [launch(step_with_tasks(2), handle="a"), launch(step_with_tasks(1), handle="a")]
+
+    assert problems(*launches, {"dependsOn": ["a"]}, step_with_tasks(2)) == []
+    problem, *_ = problems(*launches, {"dependsOn": ["a"]}, step_with_tasks(3))
+    assert problem.startswith("steps[3]: with earlier launched steps that still run, it needs 5")
 
 
 def test_the_total_number_of_steps_is_limited():

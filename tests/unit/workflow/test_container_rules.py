@@ -7,6 +7,7 @@ import pytest
 from tests.unit.workflow.node import workflow
 from tests.unit.workflow.strategies import problems_of
 
+from gridstead.workflow.render import render, secrets_of
 from gridstead.workflow.render.script import ScriptPaths
 
 DEBIAN = {"image": "debian:12"}
@@ -23,6 +24,14 @@ DEBIAN = {"image": "debian:12"}
         ({"image": "a", "registry": "x/y"}, "container.registry: is not a registry"),
         (
             {"image": "a", "username": "x"},
+            "container: needs both username and password, or neither",
+        ),
+        (
+            {"image": "a", "username": "x", "password": ""},
+            "container: needs both username and password, or neither",
+        ),
+        (
+            {"image": "a", "password": "x"},
             "container: needs both username and password, or neither",
         ),
         (
@@ -55,6 +64,17 @@ def test_an_invalid_container_is_refused(fields, expected):
     (problem,) = problems_of(lambda: workflow({"run": {"command": "x", "container": fields}}))
 
     assert expected in str(problem)
+
+
+@pytest.mark.parametrize("fields", [{}, {"password": ""}, {"password": "x"}])
+def test_an_empty_registry_user_means_no_login(fields):
+    container = {**DEBIAN, "username": "", **fields}
+
+    job = workflow({"run": {"command": "x", "container": container}})
+
+    assert secrets_of(job) == {}
+    plain_job = workflow({"run": {"command": "x", "container": DEBIAN}})
+    assert render(job) == render(plain_job)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -118,7 +119,7 @@ class TestImage:
     @pytest.mark.parametrize(
         ("container", "apptainer_url", "enroot_url"),
         [
-            (DEBIAN, "docker://debian:12", "docker://library/debian:12"),
+            (DEBIAN, "docker://library/debian:12", "docker://library/debian:12"),
             ({"image": "me/it:1"}, "docker://me/it:1", "docker://me/it:1"),
             (
                 {"image": "it", "registry": "reg.x:5000"},
@@ -135,6 +136,20 @@ class TestImage:
         (record,) = fetch_calls(node, runtime)
         expected_url = enroot_url if runtime == "enroot" else apptainer_url
         assert record["words"][-1] == expected_url
+
+    @pytest.mark.parametrize("registry", ["registry-1.docker.io", "docker.io", "Index.Docker.io"])
+    def test_an_image_of_docker_hub_without_a_slash_is_in_library(self, node, runtime, registry):
+        container = {**DEBIAN, "registry": registry, "username": "me", "password": "hush"}
+
+        node.run(workflow(step(container=container)))
+
+        (record,) = fetch_calls(node, runtime)
+        if runtime == "enroot":
+            assert record["words"][-1] == "docker://me@library/debian:12"
+            # Docker Hub checks logins at this host.
+            assert record["access"] == "machine auth.docker.io login me password hush\n"
+        else:
+            assert record["words"][-1] == "docker://library/debian:12"
 
     def test_an_image_is_fetched_once_for_all_steps(self, node, runtime):
         loop = {"for": {"parallel": True, "items": ["a", "b", "c"], "steps": [step()]}}
@@ -289,6 +304,31 @@ class TestEnvironment:
         assert "--writable-tmpfs" in second
         assert home not in second
         assert second[second.index("--pwd") + 1] == "/"
+
+    @pytest.mark.parametrize("name", ["a b", "$(touch owned)'x", "plain"])
+    def test_a_command_without_work_dir_runs_in_the_working_directory_of_the_image(
+        self, node, runtime, name
+    ):
+        directory = node.root / name
+        directory.mkdir()
+        config = {"Labels": {"WorkingDir": "/label"}, "WorkingDir": str(directory), "User": ""}
+        (node.home / "image-config").write_text(json.dumps(config, separators=(",", ":")))
+        (node.home / "image-rc").write_text(
+            f'# a label\nmkdir -p "{directory}"\ncd "{directory}" && unset OLDPWD || exit 1\n'
+        )
+        variable = [{"key": "work_dir", "value": "/other"}]
+
+        code, output = node.run(workflow(step("pwd", env=variable), step("pwd", workDir="/tmp")))
+
+        assert code == 0
+        first, second = start_calls(node, runtime)
+        if runtime == "enroot":
+            assert output.splitlines()[-2:] == [str(directory), "/tmp"]
+        else:
+            words = [record["words"] for record in (first, second)]
+            directories = [each[each.index("--pwd") + 1] for each in words]
+            assert directories == [str(directory), "/tmp"]
+        assert not list(node.root.rglob("owned"))
 
     def test_the_command_runs_as_root_if_the_step_maps_to_user_0(self, node, runtime):
         node.run(workflow(step(mapUid=0), step()))

@@ -65,6 +65,9 @@ class TestCondition:
         assert "gridstead: could not evaluate the condition of step 2 finally 1\n" in output
         assert node.leftover_files == []
 
+    def test_a_step_with_an_empty_condition_runs(self, node):
+        assert node.run(workflow({"if": "", "run": {"command": "echo yes"}})) == (0, "yes\n")
+
     def test_a_condition_does_not_change_variables_of_the_job(self, node):
         job = workflow({"if": "${storage:=/} = / || $(cd /) = '' ", "run": {"command": "pwd"}})
 

@@ -35,18 +35,18 @@ class TestRules:
                 "input.s3.secretAccessKey: contains a character",
             ),
             (
-                {"input": {"s3": {**STORE, "region": "a%(b)s"}}},
+                {"input": {"s3": {**STORE, "region": "a\nb"}}},
                 "input.s3.region: contains a character",
+            ),
+            (
+                {"input": {"s3": {**STORE, "accessKeyId": ""}}},
+                "input.s3.accessKeyId: must not be empty",
             ),
             (
                 {"input": {"s3": {**STORE, "endpointUrl": "https://a/?b"}}},
                 "input.s3.endpointUrl: must be the URL of",
             ),
             ({"inputMode": 512}, "inputMode: must be at least 0 and at most 511"),
-            (
-                {"continuousOutputSync": True},
-                "workflow: has continuousOutputSync, which requires an output to s3",
-            ),
         ],
     )
     def test_an_invalid_input_or_output_is_refused(self, fields, expected):

@@ -200,6 +200,12 @@ class TestWebOutput:
         assert node.leftover_files == []
 
 
+def remote_variables(node):
+    """Return the variables that defined the remote for the last call of rclone."""
+    lines = (node.home / "rclone-variables").read_text().splitlines()
+    return dict(line.removeprefix("RCLONE_CONFIG_STORE_").split("=", 1) for line in lines)
+
+
 class TestStore:
     @pytest.fixture(autouse=True)
     def _rclone(self, node):
@@ -218,9 +224,32 @@ class TestStore:
     def test_rclone_gets_the_endpoint_and_the_region_of_the_store(self, node):
         node.run(workflow("true", input={"s3": STORE}))
 
-        configuration = (node.home / "rclone.conf").read_text()
-        assert "endpoint = https://store.example:9000\n" in configuration
-        assert "region = eu-1\n" in configuration
+        assert remote_variables(node) == {
+            "TYPE": "s3",
+            "PROVIDER": "Other",
+            "ACCESS_KEY_ID": "AKIA",
+            "SECRET_ACCESS_KEY": "very/secret+key=",
+            "REGION": "eu-1",
+            "ENDPOINT": "https://store.example:9000",
+            "NO_CHECK_BUCKET": "true",
+        }
+
+    @pytest.mark.parametrize("data", ["input", "output"])
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "%", ",", "'", '"', ";", "#", "?", " a ", "%(region)s", "${HOME}`id`", "\\", "=",
+            '"""x"""', "`x`", "[store]", "é",
+        ],
+    )  # fmt: skip
+    def test_a_secret_key_with_special_characters_reaches_rclone_unchanged(self, node, key, data):
+        job = workflow("true", **{data: {"s3": {**STORE, "secretAccessKey": key}}})
+
+        code, _ = node.run(job)
+
+        assert code == 0
+        assert remote_variables(node)["SECRET_ACCESS_KEY"] == key
+        assert node.leftover_files == []
 
     def test_the_permissions_of_link_targets_do_not_change(self, node):
         outside = node.root / "outside"
@@ -254,8 +283,7 @@ class TestStore:
 
         _, output = node.run(job)
 
-        assert "secret_access_key = very/secret+key=\n" in (node.home / "rclone.conf").read_text()
-        assert set((node.home / "rclone-modes").read_text().split()) == {"600"}
+        assert remote_variables(node)["SECRET_ACCESS_KEY"] == "very/secret+key="
         arguments = (node.home / "rclone").read_text()
         for text in (output, render(job), arguments):
             assert "very/secret" not in text
@@ -268,6 +296,50 @@ class TestStore:
         _, output = node.run(workflow("cat input/top", input={"s3": {**STORE, "path": "/"}}))
 
         assert output.endswith("top\n")
+
+    @pytest.mark.parametrize(
+        ("path", "expected_files"),
+        [
+            ("/some/data/", ["x"]),
+            ("/some/data", ["data.csv", "data/x"]),
+            ("/some/da", ["data.csv", "data/x"]),
+            ("/so", ["some/data.csv", "some/data/x", "some/other"]),
+            ("/some/data.csv", ["data.csv"]),
+        ],
+    )
+    def test_an_input_path_without_a_slash_at_its_end_is_the_start_of_names(
+        self, node, path, expected_files
+    ):
+        (node.home / "store/bucket/some/data.csv").write_text("1\n")
+        (node.home / "store/bucket/some/other").write_text("1\n")
+        command = "echo files:; cd input; find . -type f -printf '%P\n' | LC_ALL=C sort"
+
+        code, output = node.run(workflow(command, input={"s3": {**STORE, "path": path}}))
+
+        assert code == 0
+        assert output.partition("files:\n")[2].splitlines() == expected_files
+
+    def test_an_input_path_without_a_match_fails_the_job(self, node):
+        code, output = node.run(
+            workflow("echo never", input={"s3": {**STORE, "path": "/some/none"}})
+        )
+
+        assert code == 9  # rclone has transferred nothing
+        assert "never" not in output
+
+    def test_the_start_of_a_name_is_not_a_pattern(self, node):
+        node.run(workflow("true", input={"s3": {**STORE, "path": "/a/*?[]{}\\"}}))
+
+        start = r"/\*\?\[\]\{\}\\"
+        arguments = (node.home / "rclone").read_text()
+        assert f"--include {start}* --include {start}*/** store:bucket/a" in arguments
+
+    def test_continuous_output_without_a_store_is_sent_at_the_end(self, node, web):
+        target = {"http": {"url": f"{web.url}/up/"}}
+        job = workflow("echo x >output/x", output=target, continuousOutputSync=True)
+
+        assert node.run(job)[0] == 0
+        assert web.uploads == {"/up/x": b"x\n"}
 
     def test_a_failed_job_sends_no_output(self, node):
         assert node.run(workflow("echo y >output/y; exit 4", output={"s3": STORE}))[0] == 4
@@ -331,9 +403,6 @@ class TestStore:
         assert node.leftover_files == []
 
     def test_a_missing_secret_fails_the_job(self, node):
-        # This simulated rclone fails if its configuration file has fewer than two lines.
-        node.add_program("rclone", '#!/bin/bash\n[ $(wc -l <"$2") -gt 1 ]\n')
-
         assert node.run(workflow("echo never", input={"s3": STORE}), GRIDSTEAD_INPUT="")[0] == 1
 
     def test_a_hostile_path_is_not_executed(self, node):

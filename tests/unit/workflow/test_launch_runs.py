@@ -31,6 +31,69 @@ class TestLaunch:
 
         assert node.run(job) == (0, "first\nlaunched\nsecond\n")
 
+    @pytest.mark.parametrize("depth", [1, 2])
+    @pytest.mark.parametrize("condition", [{}, {"if": "1 -eq 1"}])
+    def test_a_launched_step_of_a_group_runs_until_a_step_after_the_group_waits_for_it(
+        self, node, depth, condition
+    ):
+        command = "while [ ! -e go ]; do sleep 0.02; done; echo launched"
+        group = {"launch": {"handleName": "a", "steps": steps(command)}}
+        for _ in range(depth):
+            group = {"steps": steps(group, "echo in the group"), **condition}
+        wait = {"dependsOn": ["a"], "run": {"command": "echo waited"}}
+
+        code, output = node.run(workflow(group, "echo after; touch go", wait))
+
+        assert code == 0
+        assert output == "in the group\n" * depth + "after\nlaunched\nwaited\n"
+        assert node.leftover_files == []
+
+    def test_a_step_after_a_group_receives_the_failure_of_a_launched_step(self, node):
+        group = {"steps": steps({"launch": {"handleName": "a", "steps": steps("exit 6")}}, "true")}
+        wait = {"dependsOn": ["a"], "run": {"command": "echo never"}}
+
+        assert node.run(workflow(group, wait)) == (6, "")
+
+    def test_a_launched_step_of_a_skipped_group_needs_no_wait(self, node):
+        launch = {"launch": {"handleName": "a", "steps": steps("echo never")}}
+        group = {"if": "1 -eq 2", "steps": steps(launch)}
+
+        assert node.run(workflow(group, {"dependsOn": ["a"], **steps("echo on")[0]})) == (0, "on\n")
+
+    def test_a_launched_step_of_a_group_ends_with_the_list_around_the_group(self, node):
+        body = "trap 'echo got; exit 0' TERM; touch started; while true; do sleep 0.02; done"
+        launch = {
+            "launch": {
+                "handleName": "a",
+                "steps": [{"run": {"shell": "/bin/bash", "command": body}}],
+            }
+        }
+        group = {"steps": steps(launch, "while [ ! -e started ]; do sleep 0.02; done")}
+        skipped_wait = {"if": "1 -eq 2", "steps": steps({"dependsOn": ["a"]})}
+        loop = {
+            "for": {
+                "parallel": False,
+                "items": ["a"],
+                "steps": steps(group, "echo outside", skipped_wait),
+            }
+        }
+
+        code, output = node.run(workflow(loop, "echo end"))
+
+        assert code == 0
+        assert output.startswith("outside\n")
+        assert output.endswith("got\nend\n")
+
+    def test_a_step_waits_for_the_last_launch_with_its_handle(self, node):
+        def launch(name):
+            command = f"while [ ! -e {name} ]; do sleep 0.02; done; echo {name}"
+            return {"launch": {"handleName": "a", "steps": steps(command)}}
+
+        wait = {"dependsOn": ["a"], "run": {"command": "echo waited"}}
+        job = workflow(launch("one"), "touch one", wait, launch("two"), "touch two", wait)
+
+        assert node.run(job) == (0, "one\nwaited\ntwo\nwaited\n")
+
     def test_a_step_that_waits_for_a_failed_launched_step_fails(self, node):
         job = workflow(
             {"launch": {"handleName": "a", "steps": steps("exit 6")}},

@@ -12,7 +12,7 @@ from tests.unit.workflow.strategies import problems_of, yaml_values
 from tests.unit.workflow.yaml_file import to_yaml
 
 from gridstead.errors import InvalidInput, InvalidWorkflow
-from gridstead.workflow.parse import from_graphql, parse_workflow
+from gridstead.workflow.parse import check_workflow, from_graphql, parse_workflow
 from gridstead.workflow.reading import MAX_PROBLEMS
 
 RESOURCES = "resources: {tasks: 2, cpusPerTask: 2, memPerCpu: 100}\n"
@@ -166,8 +166,18 @@ def test_the_number_of_steps_is_limited():
     ]
 
 
-def test_a_condition_must_not_be_empty():
-    assert problems(RESOURCES + STEPS + "  if: ''\n") == ["line 5: steps[0].if: must not be empty"]
+@pytest.mark.parametrize("target", ["", "output: {http: {url: 'https://a/b'}}\n"])
+def test_a_continuous_output_without_an_output_to_s3_is_a_warning(target):
+    text = RESOURCES + target + "continuousOutputSync: true\n" + STEPS
+
+    (warning,) = check_workflow(text).warnings
+
+    assert str(warning) == (
+        f"line {3 if target else 2}: continuousOutputSync: has no effect without an output to s3;"
+        " the output is sent at the end of the job"
+    )
+    with pytest.raises(InvalidWorkflow, match="has no effect without an output to s3"):
+        check_workflow(text, strict=True)
 
 
 @pytest.mark.parametrize(("blank", "shown"), [(" ", " "), ("\\t", "�"), ("\\n \\t", "� �")])

@@ -150,6 +150,11 @@ class TestEnvironment:
         assert "ignored in DEEPSQUARE_ENV: $(touch owned)\n" in output
         assert "ignored in DEEPSQUARE_ENV: UID=0\n" in output
 
+    def test_comment_lines_of_the_file_of_variables_are_ignored_silently(self, node):
+        first = r"""printf '# a comment\n#B=1\nA=2\n' >"$DEEPSQUARE_ENV" """
+
+        assert node.run(job(first, 'echo "$A$B"'))[1] == "2\n"
+
     def test_the_file_of_variables_may_be_removed(self, node):
         assert node.run(job('rm "$DEEPSQUARE_ENV"', "echo fine"))[1] == "fine\n"
 

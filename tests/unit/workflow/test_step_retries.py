@@ -13,7 +13,7 @@ import pytest
 from tests.unit.workflow import networks
 from tests.unit.workflow.node import SRUN, steps, wait_for, workflow
 
-from gridstead.workflow.render.steps import RETRY_S
+from gridstead.workflow.render.helpers import RETRY_S
 
 # Fails like srun while ``~/refusals`` has lines, and removes one line per failure. Never fails for
 # steps with the name ``free``.

@@ -18,6 +18,8 @@ from gridstead.workflow.schema.run import ENTRYPOINT
 
 SOFTWARE = "/opt/software"
 DOCKER_HUB = "registry-1.docker.io"
+# Names of Docker Hub. The runtimes know it without a registry, and only then find its logins.
+_DOCKER_HUB_NAMES = (DOCKER_HUB, "docker.io", "index.docker.io")
 
 
 def containers(workflow: Workflow) -> tuple[ContainerRun, ...]:
@@ -48,8 +50,19 @@ def login_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, 
     return _numbered(_login_key(container) for container in all_containers if container.username)
 
 
-def prepare(container: ContainerRun, context: RenderContext) -> str:
-    """Return the script's line that selects the container runtime and the image for a step."""
+def prepare(run: StepRun, context: RenderContext) -> str:
+    """Return the command that selects the runtime, the image and the directory of a step."""
+    assert run.container, "the caller checks that the step has a container"
+    select_image = _select_image(run.container, context)
+    return select_image if run.work_dir else f"{select_image} && find_work_dir"
+
+
+def work_dir_word(run: StepRun) -> str:
+    """Return the argument with the directory of a step that names no directory."""
+    return "" if run.work_dir else ' "--work-dir=$work_dir"'
+
+
+def _select_image(container: ContainerRun, context: RenderContext) -> str:
     runtime = "apptainer" if container.apptainer or container.deepsquare_hosted else "any"
     if container.deepsquare_hosted:
         path = posixpath.normpath(f"/{container.registry or DOCKER_HUB}/{container.image}")
@@ -60,7 +73,7 @@ def prepare(container: ContainerRun, context: RenderContext) -> str:
     number = context.image_numbers[_image_key(container)]
     login_number = context.login_numbers.get(_login_key(container))
     file = f'"$private/registry-{login_number}"' if login_number else "''"
-    words = [runtime, str(number), quote(container.image), quote(container.registry or ""), file]
+    words = [runtime, str(number), quote(_name(container)), quote(_registry(container)), file]
     return f"fetch_image {' '.join(words)}"
 
 
@@ -75,7 +88,8 @@ def _options(run: StepRun, container: ContainerRun, context: RenderContext) -> I
     names = dict.fromkeys(variable.key for variable in (*context.workflow.env, *run.env))
     for name in (*names, *context.variables):
         yield f"--env={name}"
-    yield f"--work-dir={quote(run.work_dir or '/')}"
+    if run.work_dir:
+        yield f"--work-dir={quote(run.work_dir)}"
     if not container.read_only_root_fs:
         yield "--writable"
     if run.map_uid is not None or run.map_gid is not None:
@@ -97,12 +111,26 @@ def _command(run: StepRun) -> Iterable[str]:
     return ("exec", run.shell, "-c", quote(run.command))
 
 
+def _registry(container: ContainerRun) -> str:
+    """Return the registry of the image. Empty for Docker Hub."""
+    registry = container.registry or ""
+    return "" if registry.lower() in _DOCKER_HUB_NAMES else registry
+
+
+def _name(container: ContainerRun) -> str:
+    """Return the name of the image at its registry. Docker Hub has no name without a slash."""
+    is_official = not _registry(container) and "/" not in container.image
+    return f"library/{container.image}" if is_official else container.image
+
+
 def _image_key(container: ContainerRun) -> tuple[str, ...]:
-    return (container.image, *_login_key(container))
+    return (_name(container), *_login_key(container))
 
 
 def _login_key(container: ContainerRun) -> tuple[str, ...]:
-    return (container.registry or "", container.username or "", container.password or "")
+    if not container.username:
+        return (_registry(container), "", "")
+    return (_registry(container), container.username, container.password or "")
 
 
 def _numbered(keys: Iterable[tuple[str, ...]]) -> Mapping[tuple[str, ...], int]:

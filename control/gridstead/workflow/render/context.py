@@ -8,7 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from gridstead.workflow.document import Path
 from gridstead.workflow.schema import NetworkInterface, ResolvedUse, Step, Workflow
+
+# The names of lists that are parts of the number of a step.
+_NAMES_IN_PARTS = ("catch", "finally", "module")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,9 @@ class RenderContext:
             that contains its value.
         handles: The ``number`` of each launched step that the step can wait for, by the handle of
             the launched step in lower case. Each list of steps adds a map for its own handles.
+        outliving: The ``parts`` of the launches that continue to run after the end of their group.
+        launched: The numbers and the signals of the launched steps that end with the nearest
+            enclosing list that is not a plain group.
         signals: The signals that end the enclosing launches. 0 means no signal.
         in_module: Whether the step belongs to a module.
     """
@@ -41,6 +48,8 @@ class RenderContext:
     parts: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     handles: ChainMap[str, str] = field(default_factory=ChainMap)
+    outliving: frozenset[tuple[str, ...]] = frozenset()
+    launched: list[str] = field(default_factory=list)
     signals: frozenset[int] = frozenset()
     in_module: bool = False
 
@@ -72,6 +81,12 @@ class RenderContext:
         ``lists`` contains the name of the list, such as ``catch``. It is empty for the main list.
         """
         return replace(self, parts=(*self.parts, *lists, str(number)))
+
+
+def parts_of(path: Path) -> tuple[str, ...]:
+    """Return the ``parts`` of the step with this path in the workflow."""
+    names = [part for part in path if isinstance(part, int) or part in _NAMES_IN_PARTS]
+    return tuple(str(part + 1) if isinstance(part, int) else part for part in names)
 
 
 def children(step: Step) -> tuple[Step, ...]:

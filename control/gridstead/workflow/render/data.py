@@ -2,8 +2,9 @@
 """A job's data: the parts of the script that fetch the input and send the output.
 
 curl transfers data over HTTP, and rclone transfers data from and to S3. Secrets must not be on a
-command line, which every user can read. So the script passes secrets in configuration files:
-``$private/input`` and ``$private/output``.
+command line, which every user can read. So the script keeps secrets in ``$private/input`` and
+``$private/output``. curl reads such a file as its configuration. For rclone the script exports the
+lines of the file as variables, because a configuration file of rclone cannot contain every text.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def fetch(workflow: Workflow) -> str:
         text = fill("http_input.sh", source=url, name=quote(_file_name(source.http.url)))
     else:
         assert source.s3, "there is either http or s3"
-        text = fill("s3_input.sh", remote=quote(_remote(source.s3)))
+        text = fill("s3_access.sh") + fill("s3_input.sh", source=_source(source.s3))
     mode = DEFAULT_MODE if workflow.input_mode is None else workflow.input_mode
     return text + fill("input_mode.sh", mode=f"{mode:04o}")
 
@@ -58,19 +59,26 @@ def send(workflow: Workflow) -> tuple[str, str]:
         return "", fill("http_output.sh", target=_curl_url(target.http, "output"))
     assert target.s3, "there is either http or s3"
     action = "sync" if target.s3.delete_sync else "copy"
-    function = fill("s3_output.sh", action=action, remote=quote(_remote(target.s3)))
-    if workflow.continuous_output_sync:
+    remote = quote(_remote(target.s3, target.s3.path))
+    function = fill("s3_output.sh", action=action, remote=remote)
+    if not _is_from_s3(workflow.input):  # otherwise the part of the input defines in_store
+        function = fill("s3_access.sh") + function
+    if workflow.is_output_synced:
         return function + fill("s3_sync.sh", interval=SYNC_S), fill("s3_sync_end.sh")
     return function, fill("s3_output_end.sh")
 
 
+def _is_from_s3(data: TransportData | None) -> bool:
+    return data is not None and data.s3 is not None and data.http is None
+
+
 def _access(data: TransportData | None) -> str:
-    """Return the content of a configuration file of curl or rclone. Empty if nothing is secret."""
+    """Return a configuration file of curl, or variables of rclone. Empty if nothing is secret."""
     if data is None:
         return ""
     if data.http:
         return f'url = "{_escaped(data.http.url)}"' if _is_secret(data.http) else ""
-    return _rclone_configuration(data.s3) if data.s3 else ""
+    return _rclone_variables(data.s3) if data.s3 else ""
 
 
 def _is_secret(http: HTTPData) -> bool:
@@ -97,20 +105,37 @@ def _file_name(url: str) -> str:
     return re.sub("^-", "_", safe_name) or _DEFAULT_NAME
 
 
-def _rclone_configuration(s3: S3Data) -> str:
+def _rclone_variables(s3: S3Data) -> str:
+    """Return the variables that define the remote ``store`` for rclone, one on each line."""
     settings = {
-        "type": "s3",
-        "provider": "Other",
-        "access_key_id": s3.access_key_id,
-        "secret_access_key": s3.secret_access_key,
-        "region": s3.region,
-        "endpoint": s3.endpoint_url,
-        "no_check_bucket": "true",
+        "TYPE": "s3",
+        "PROVIDER": "Other",
+        "ACCESS_KEY_ID": s3.access_key_id,
+        "SECRET_ACCESS_KEY": s3.secret_access_key,
+        "REGION": s3.region,
+        "ENDPOINT": s3.endpoint_url,
+        "NO_CHECK_BUCKET": "true",
     }
-    return "[store]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items())
+    lines = (f"RCLONE_CONFIG_STORE_{name}={value}" for name, value in settings.items())
+    return "\n".join(lines)
 
 
-def _remote(s3: S3Data) -> str:
-    """Return the bucket and the path as an argument of rclone."""
+def _source(s3: S3Data) -> str:
+    """Return the arguments that select the objects of the input.
+
+    A path that ends with a slash is a folder. Any other path is the start of the names of objects
+    and folders, as in DeepSquare.
+    """
+    folder, _, start = s3.path.rpartition("/")
+    if not start:
+        return quote(_remote(s3, s3.path))
+    pattern = "/" + re.sub(r"[\\*?\[\]{}]", r"\\\g<0>", start)
+    filters = f"--include {quote(f'{pattern}*')} --include {quote(f'{pattern}*/**')}"
+    # Without a match, the exit code of rclone is 9.
+    return f"--error-on-no-transfer {filters} {quote(_remote(s3, folder))}"
+
+
+def _remote(s3: S3Data, path: str) -> str:
+    """Return the bucket and a path in it as an argument of rclone."""
     bucket = s3.bucket_url.removeprefix("s3://")
-    return f"store:{bucket}/{s3.path.strip('/')}".rstrip("/")
+    return f"store:{bucket}/{path.strip('/')}".rstrip("/")

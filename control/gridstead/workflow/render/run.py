@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridstead.workflow.render.container import prepare, task_words
+from gridstead.workflow.render.container import prepare, task_words, work_dir_word
 from gridstead.workflow.render.context import RenderContext
 from gridstead.workflow.render.network import enter_namespace
 from gridstead.workflow.render.shell_text import exports, fill, quote
-from gridstead.workflow.schema import ContainerRun, StepRun
+from gridstead.workflow.schema import StepRun
 from gridstead.workflow.schema.run import HOST
 
 SIGINT = 2
@@ -37,8 +37,7 @@ def run_function(function: str, name: str, run: StepRun, context: RenderContext)
         "record": record,
     }
     if run.container:
-        container = _container_arguments(run, run.container, context)
-        return fill("run_container.sh", **container, **common)
+        return fill("run_container.sh", **_container_arguments(run, context), **common)
     prefix = "" if has_namespace else _map_user(run)
     if run.work_dir:
         prefix += _enter_directory(run.work_dir)
@@ -52,11 +51,10 @@ def run_function(function: str, name: str, run: StepRun, context: RenderContext)
     )
 
 
-def _container_arguments(
-    run: StepRun, container: ContainerRun, context: RenderContext
-) -> dict[str, str]:
+def _container_arguments(run: StepRun, context: RenderContext) -> dict[str, str]:
     return {
-        "prepare": prepare(container, context),
+        "prepare": prepare(run, context),
+        "work_dir": work_dir_word(run),
         "cache": quote(context.cache),
         "env_file": '"${env_file##*/}"' if context.in_module else "env",
         "words": task_words(run, context),

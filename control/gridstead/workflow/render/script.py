@@ -17,10 +17,11 @@ from gridstead.domain.supervisor.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.context import all_steps, children
 from gridstead.workflow.render.data import fetch, send
+from gridstead.workflow.render.helpers import helpers
 from gridstead.workflow.render.network import PRIVATE, has_virtual_networks, virtual_networks
 from gridstead.workflow.render.secrets import secrets_of, store_secrets
 from gridstead.workflow.render.shell_text import exports, fill, quote, too_large
-from gridstead.workflow.render.steps import helpers, render_steps
+from gridstead.workflow.render.steps import render_steps
 from gridstead.workflow.schema import Workflow
 
 WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
@@ -77,7 +78,7 @@ def render(
     steps = render_steps(workflow, cache=paths.cache)
     before, after = send(workflow)
     call = f"{steps.call} || exit"
-    if workflow.continuous_output_sync:
+    if workflow.is_output_synced:
         # The output is sent after a failure too, so the script continues.
         call = f"code=0\n{steps.call} || code=$?"
     uses_modules = any(step.use for step in all_steps(workflow.steps))

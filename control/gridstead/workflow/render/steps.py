@@ -14,39 +14,20 @@ from dataclasses import dataclass, replace
 
 from gridstead.domain.supervisor.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
+from gridstead.workflow.handles import is_plain_group, outliving_launches
 from gridstead.workflow.render.container import containers, image_numbers, login_numbers
-from gridstead.workflow.render.context import RenderContext, all_steps
-from gridstead.workflow.render.network import has_namespaces, has_virtual_networks, tunnel_files
+from gridstead.workflow.render.context import RenderContext, all_steps, parts_of
+from gridstead.workflow.render.network import tunnel_files
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
-from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, StepUse, Workflow
-
-# Timeouts of a step that does not start. Unit: seconds.
-RETRY_S = {
-    # One call of srun. An srun that waits while slurmctld restarts is not woken up afterwards.
-    "wait": 5,
-    # All calls of srun together. A step may have to wait for resources that other steps use.
-    "patience": 60,
-    # All calls of srun together, if slurmctld has restarted. A node may be unable to report that
-    # another step has ended. The node reports the end again after a minute. Then the resources of
-    # that step are released.
-    "most": 180,
-}
-
-# The templates of shell functions, in the order of the script.
-HELPERS = (
-    "control.sh",
-    "start.sh",
-    "condition.sh",
-    "handlers.sh",
-    "branch.sh",
-    "parallel.sh",
-    "launch.sh",
-    "module.sh",
-    "forward_signals.sh",
-    "container.sh",
-    "container_task.sh",
-    "network.sh",
+from gridstead.workflow.schema import (
+    ForRange,
+    ResolvedUse,
+    Step,
+    StepAsyncLaunch,
+    StepFor,
+    StepUse,
+    Workflow,
 )
 
 
@@ -73,61 +54,27 @@ def render_steps(workflow: Workflow, *, cache: str) -> RenderedSteps:
         image_numbers=image_numbers(all_containers),
         login_numbers=login_numbers(all_containers),
         tunnel_files=tunnel_files(workflow),
+        outliving=frozenset(map(parts_of, outliving_launches(workflow.steps))),
     )
     return _list(workflow.steps, context)
 
 
-def helpers(workflow: Workflow, *, bore: str) -> str:
-    """Return the shell functions that the steps of this workflow need."""
-    needed_templates = _needed_templates(workflow)
-    text = ""
-    for name in HELPERS:
-        if name in needed_templates:
-            text += fill(name, bore=quote(bore), **RETRY_S)
-    return text
-
-
-def _needed_templates(workflow: Workflow) -> set[str]:
-    needed_templates = {"control.sh"}
-    for step in all_steps(workflow.steps):
-        needed_templates |= _needed_by_step(step)
-    if workflow.continuous_output_sync or has_virtual_networks(workflow):
-        needed_templates.add("branch.sh")
-    if has_namespaces(workflow):
-        needed_templates |= {"forward_signals.sh", "network.sh"}
-    return needed_templates
-
-
-def _needed_by_step(step: Step) -> set[str]:
-    """Return the templates that a step needs, without the templates for its nested steps."""
-    needed = set()
-    if step.run:
-        needed.add("start.sh")
-        if step.run.container:
-            needed |= {"forward_signals.sh", "container.sh", "container_task.sh"}
-    if step.if_ is not None:
-        needed.add("condition.sh")
-    if step.catch or step.finally_:
-        needed.add("handlers.sh")
-    if step.for_ and step.for_.parallel:
-        needed |= {"branch.sh", "parallel.sh"}
-    if step.launch:
-        needed |= {"branch.sh", "launch.sh"}
-    if step.use:
-        needed.add("module.sh")
-    return needed
-
-
-def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> RenderedSteps:
+def _list(
+    steps: tuple[Step, ...], context: RenderContext, *names: str, is_plain: bool = False
+) -> RenderedSteps:
     """Return a list of steps as shell text.
 
     Args:
         steps: The steps.
         context: The context of the step that contains the list.
         names: The name of the list, such as ``catch``. Empty for the main list.
+        is_plain: Whether the list is a plain group, so its handles belong to the enclosing list.
     """
-    functions, calls, launched = "", [], []
-    list_context = replace(context, handles=context.handles.new_child())
+    functions, calls = "", []
+    launched: list[str] = []
+    list_context = context
+    if not is_plain:
+        list_context = replace(context, handles=context.handles.new_child(), launched=launched)
     for number, step in enumerate(steps, 1):
         step_context = list_context.step(number, *names)
         functions += _step(step, step_context)
@@ -136,15 +83,20 @@ def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Rende
             raise too_large("the script has", len(functions), MAX_SCRIPT_BYTES)
         calls.append(f"step_{step_context.number}")
         if step.launch:
-            launched.append(f"{step_context.number}:{step.launch.signal_on_parent_step_exit}")
-            # A step without a handle is stored under the empty handle, for which no step waits.
-            handle = (step.launch.handle_name or "").lower()
-            list_context.handles[handle] = step_context.number
+            outlives = step_context.parts in context.outliving
+            _add_launch(step.launch, step_context, list_context.launched if outlives else launched)
     order = " ".join(calls)
     call = f"in_order {order}"
     if launched:
         call = f"in_order_with_launches '{' '.join(launched)}' {order}"
     return RenderedSteps(functions=functions, call=call)
+
+
+def _add_launch(launch: StepAsyncLaunch, context: RenderContext, launched: list[str]) -> None:
+    """Register the handle of a launch, and add the launched steps to those that end with a list."""
+    launched.append(f"{context.number}:{launch.signal_on_parent_step_exit}")
+    # A step without a handle is stored under the empty handle, for which no step waits.
+    context.handles[(launch.handle_name or "").lower()] = context.number
 
 
 def _step(step: Step, context: RenderContext) -> str:
@@ -155,7 +107,7 @@ def _step(step: Step, context: RenderContext) -> str:
     """
     function = f"step_{context.number}"
     is_handled = bool(step.catch or step.finally_)
-    is_guarded = bool(step.depends_on or step.if_ is not None)
+    is_guarded = bool(step.depends_on or step.if_)
     # The name of the innermost function. It is ``step_NUMBER`` unless other functions enclose it.
     inner = function
     if step.launch:
@@ -180,7 +132,7 @@ def _guarded(step: Step, inner: str, context: RenderContext) -> str:
     waits = ""
     for handle in step.depends_on:
         waits += f"  await {context.handles[handle.lower()]} || return\n"
-    if step.if_ is None:
+    if not step.if_:
         return fill("guarded.sh", function=function, waits=waits, inner=inner)
     # run_if() reads 10 as true, 11 as false, and any other code as an error in the condition.
     script = f"[[ {step.if_} ]] && exit 10; exit 11"
@@ -224,12 +176,14 @@ def _body(step: Step, function: str, context: RenderContext) -> str:
     if step.use:
         return _module(step.use, function, context)
     if step.steps:
-        return _group(step.steps, function, context)
+        return _group(step.steps, function, context, is_plain=is_plain_group(step))
     return fill("group.sh", function=function, call=":")
 
 
-def _group(steps: tuple[Step, ...], function: str, context: RenderContext) -> str:
-    inner_steps = _list(steps, context)
+def _group(
+    steps: tuple[Step, ...], function: str, context: RenderContext, *, is_plain: bool = False
+) -> str:
+    inner_steps = _list(steps, context, is_plain=is_plain)
     group = fill("group.sh", function=function, call=inner_steps.call)
     return f"{inner_steps.functions}\n{group}"
 

@@ -15,7 +15,7 @@ MAX_MOUNTS = 64
 _IMAGE = r"[a-z0-9/._-]+(:[A-Za-z0-9._:-]+)?"  # library/debian:12
 _REGISTRY = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?"  # registry.example:5000
 _FOLDER = r"/[^\s:,\"\\]*"  # Enroot separates mounts by white space
-_WORD = r"[!-~]+"  # printable ASCII characters except the space
+_WORD = r"[!-~]*"  # printable ASCII characters except the space
 
 
 def _image(value: str) -> str:
@@ -99,7 +99,7 @@ class ContainerRun(Model):
         | None
     ) = Field(default=None, description="Registry of the image. Default: Docker Hub.")
     username: Word | None = Field(
-        default=None, description="User name at the registry.", repr=False
+        default=None, description="User name at the registry. Empty: no login.", repr=False
     )
     password: Word | None = Field(
         default=None,
@@ -130,8 +130,7 @@ class ContainerRun(Model):
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
-        has_username = self.username is not None
-        has_password = self.password is not None
-        if has_username != has_password:
+        is_password_without_user = bool(self.password) and self.username is None
+        if is_password_without_user or (self.username and not self.password):
             raise ValueError("needs both username and password, or neither")
         return self

@@ -14,8 +14,7 @@ from gridstead.workflow.schema.base import Model, Name, printable, schema_rule
 MAX_URL = 2048
 MAX_MODE = 511  # 0o777
 
-# These characters have no special meaning in a configuration file of rclone.
-_ACCESS = re.compile(r"[A-Za-z0-9/+=._:@~!$&*()-]+")
+_ENDPOINT = re.compile(r"[A-Za-z0-9/+=._:@~!$&*()-]+")
 
 
 def _url(value: str) -> str:
@@ -44,14 +43,8 @@ def _from_root(value: str) -> str:
     return value
 
 
-def _access(value: str) -> str:
-    if not _ACCESS.fullmatch(value):
-        raise ValueError("contains a character that is not allowed in keys and regions")
-    return value
-
-
 def _endpoint(value: str) -> str:
-    if not _ACCESS.fullmatch(value):
+    if not _ENDPOINT.fullmatch(value):
         raise ValueError("must be the URL of a host, without a query")
     return value
 
@@ -68,14 +61,7 @@ Url = Annotated[
     str, Field(max_length=MAX_URL), AfterValidator(_url), schema_rule(pattern="^https?://[!-~]+$")
 ]
 Mode = Annotated[int, AfterValidator(_mode), schema_rule(minimum=0, maximum=MAX_MODE)]
-
-
-Access = Annotated[
-    str,
-    Field(max_length=MAX_URL),
-    AfterValidator(_access),
-    schema_rule(pattern=f"^{_ACCESS.pattern}$"),
-]
+Access = Annotated[str, Field(min_length=1, max_length=MAX_URL), AfterValidator(printable)]
 
 
 class HTTPData(Model):
@@ -105,7 +91,14 @@ class S3Data(Model):
         AfterValidator(_from_root),
         AfterValidator(printable),
         schema_rule(pattern="^/"),
-    ] = Field(description="Folder or object in the bucket. Starts with `/`.")
+    ] = Field(
+        description=(
+            "Path in the bucket. Starts with `/`. For an output it is a folder. For an input, a"
+            " path that ends with `/` is a folder whose content is copied. Any other path is the"
+            " start of names: `/data/in` copies the folder `in` as `$DEEPSQUARE_INPUT/in`, and for"
+            " example also the object `in.csv`."
+        )
+    )
     access_key_id: Access = Field(description="Access key id.", repr=False)
     secret_access_key: Access = Field(description="Secret access key.", repr=False)
     endpoint_url: Annotated[Url, AfterValidator(_endpoint)] = Field(description="URL of the store.")

@@ -63,7 +63,7 @@ class StepRun(Model):
         default=None,
         description=(
             "Working directory, an absolute path. On the node it is created if it does not exist."
-            " Default in a container: `/`."
+            " Default in a container: the directory that the image names, otherwise `/`."
         ),
     )
     map_uid: CountOrZero | None = Field(

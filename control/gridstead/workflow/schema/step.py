@@ -44,7 +44,6 @@ def _signal(value: int) -> int:
 
 
 def _condition(value: str) -> str:
-    # min_length of the field refuses an empty text.
     if value and not value.strip(" \t\n"):
         raise ValueError("must not be blank")
     return value
@@ -109,12 +108,17 @@ class StepAsyncLaunch(Model):
     """Steps that run in parallel with the steps after them.
 
     When the list that contains the launching step ends, the launched steps receive a signal, and
-    the job waits for their end. If a launched step fails before the list ends, the list fails.
+    the job waits for their end. If a launched step fails before the list ends, the list fails. If
+    the list is a group without `catch` and `finally`, and a step after the group waits for the
+    handle, the launched steps continue until the enclosing list ends.
     """
 
     handle_name: Handle | None = Field(
         default=None,
-        description="Name for `dependsOn`: `A-Z`, `a-z`, `0-9` and `_`. Not case-sensitive.",
+        description=(
+            "Name for `dependsOn`: `A-Z`, `a-z`, `0-9` and `_`. Not case-sensitive. A step waits"
+            " for the last earlier launch with the name."
+        ),
     )
     signal_on_parent_step_exit: Signal = Field(
         default=SIGTERM,
@@ -175,23 +179,25 @@ class Step(Model):
     depends_on: Annotated[tuple[Handle, ...], Field(strict=False, max_length=MAX_STEPS)] = Field(
         default=(),
         description=(
-            "Handles of launched steps to wait for, in this or an enclosing list. If a launched"
+            "Handles of launched steps to wait for, in this or an enclosing list, or in an earlier"
+            " group of such a list without `catch` and `finally`. If a launched"
             " step fails, this step fails."
         ),
     )
     if_: (
         Annotated[
             Text,
-            Field(min_length=1, max_length=MAX_CONDITION),
+            Field(max_length=MAX_CONDITION),
             AfterValidator(_condition),
-            schema_rule(pattern="[^ \\t\\n]"),
+            schema_rule(pattern="^$|[^ \\t\\n]"),
         ]
         | None
     ) = Field(
         default=None,
         alias="if",
         description=(
-            "Expression between `[[` and `]]` of bash. If it is false, the step is skipped. It is"
+            "Expression between `[[` and `]]` of bash. If it is false, the step is skipped. An"
+            " empty text is no condition. The expression is"
             " evaluated on the first node of the job, in a separate shell with the variables of the"
             " job."
         ),
@@ -271,7 +277,8 @@ class Workflow(Model):
     continuous_output_sync: bool = Field(
         default=False,
         description=(
-            "Whether the output is also sent to S3 while the job runs, and after a failure."
+            "Whether the output is also sent to S3 while the job runs, and after a failure. No"
+            " effect without an output to S3."
         ),
     )
     virtual_networks: Annotated[
@@ -279,13 +286,12 @@ class Workflow(Model):
     ] = Field(default=(), description="Networks among the steps of the job.")
     steps: Steps = Field(description="Steps, in order; 1 to 256.", min_length=1)
 
-    @model_validator(mode="after")
-    def _check_continuous_to_s3(self) -> Self:
+    @property
+    def is_output_synced(self) -> bool:
+        """Return whether the output is sent while the job runs, and after a failure."""
         target = self.output
         is_sent_to_s3 = target is not None and target.s3 is not None and target.http is None
-        if self.continuous_output_sync and not is_sent_to_s3:
-            raise ValueError("has continuousOutputSync, which requires an output to s3")
-        return self
+        return self.continuous_output_sync and is_sent_to_s3
 
     def to_graphql(self) -> dict[str, object]:
         """Return the workflow in the wire format, without fields that have no value."""

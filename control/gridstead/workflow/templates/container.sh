@@ -33,6 +33,23 @@ fetch_image() { # runtime, number, name, registry, file with user name and passw
   ) 9>"$image.lock"
 }
 
+# Sets work_dir to the working directory of the image. It is empty for Enroot, which knows it.
+# Apptainer does not use it, but the last JSON object in the file of an image from a registry is the
+# configuration of the image.
+find_work_dir() {
+  local line number=''
+  work_dir=''
+  if [[ $runtime == enroot ]]; then return; fi
+  while read -r line; do
+    if [[ $line =~ ^([0-9]+)\ .*JSON ]]; then number=${BASH_REMATCH[1]}; fi
+  done < <(apptainer --quiet sif list "$image" 2>/dev/null)
+  work_dir=/
+  if [[ $number && $(apptainer --quiet sif dump "$number" "$image") =~ \
+    .*\"WorkingDir\":\"(/[^\"\\]*)\" ]]; then
+    work_dir=${BASH_REMATCH[1]}
+  fi
+}
+
 fetch_with_apptainer() { # name, registry, file with user name and password
   local access=()
   if [[ -n $3 ]]; then mapfile -t access <"$3"; fi
@@ -45,9 +62,8 @@ fetch_with_apptainer() { # name, registry, file with user name and password
 }
 
 fetch_with_enroot() { # name, registry, file with user name and password
-  local access=() name=$1 code=0 config host=${2%:*}
+  local access=() code=0 config host=${2%:*}
   config=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
-  if [[ -z $2 && $1 != */* ]]; then name=library/$1; fi
   if [[ -n $3 ]]; then
     mapfile -t access <"$3"
     (
@@ -57,7 +73,7 @@ fetch_with_enroot() { # name, registry, file with user name and password
     )
   fi
   ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
-    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" ||
+    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$1" ||
       code=$?
   rm -rf -- "$config"
   return "$code"

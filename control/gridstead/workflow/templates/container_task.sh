@@ -54,9 +54,9 @@ in_apptainer() {
 in_enroot() {
   local -r gridstead_image=$1
   local -r gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
-  local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each
+  local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each gridstead_etc
   local -r gridstead_quote="'\\''"
-  local gridstead_own=" " gridstead_exports="" gridstead_work_dir=/ gridstead_code=0 gridstead_place
+  local gridstead_own=" " gridstead_exports="" gridstead_work_dir="" gridstead_code=0 gridstead_place
   set_container_paths "$2" "$3" "$4"
   shift 4
   while [[ $1 != -- ]]; do
@@ -97,15 +97,21 @@ in_enroot() {
   done
   export ENROOT_RUNTIME_PATH=$gridstead_place/run ENROOT_CACHE_PATH=$gridstead_place/cache
   export ENROOT_DATA_PATH=$gridstead_place/data
-  # Without this file, the entry point of the image would run the command.
-  printf "rc() {\n%scd '%s' && exec \"\$@\"\n}\n" "$gridstead_exports" \
-    "${gridstead_work_dir//\'/$gridstead_quote}" \
-    >"$gridstead_place/rc"
-  if [[ $2 == exec ]]; then gridstead_options+=(--conf "$gridstead_place/rc"); fi
   if enroot create --name "$gridstead_name" "$gridstead_image"; then
+    gridstead_etc=$gridstead_place/data/$gridstead_name/etc
     if [[ $2 == run ]]; then # the entry point reads this file first
-      mkdir -p -- "$gridstead_place/data/$gridstead_name/etc"
-      printf '%s' "$gridstead_exports" >>"$gridstead_place/data/$gridstead_name/etc/rc.local"
+      mkdir -p -- "$gridstead_etc"
+      printf '%s' "$gridstead_exports" >>"$gridstead_etc/rc.local"
+    else # without the file rc, the entry point of the image would run the command
+      if [[ ! $gridstead_work_dir ]]; then # Enroot has written the image's own to the entry point
+        gridstead_work_dir=$(
+          sed -n 's/^cd "\(.*\)" && unset OLDPWD.*/\1/p' "$gridstead_etc/rc" 2>/dev/null | tail -n 1
+        )
+        gridstead_work_dir=${gridstead_work_dir:-/}
+      fi
+      printf "rc() {\n%scd '%s' && exec \"\$@\"\n}\n" "$gridstead_exports" \
+        "${gridstead_work_dir//\'/$gridstead_quote}" >"$gridstead_place/rc"
+      gridstead_options+=(--conf "$gridstead_place/rc")
     fi
     run_forwarding_signals enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" ||
       gridstead_code=$?

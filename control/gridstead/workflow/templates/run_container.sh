@@ -1,6 +1,6 @@
 %%{function}() (
   %%{prepare} || exit
-  set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" %%{cache} %%{env_file}
+  set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" %%{cache} %%{env_file}%%{work_dir}
 %%{network}%%{record}  new_step
   job_environment%%{outer_variables}
 %%{exports}  start --job-name=%%{name} --export=ALL \

@@ -1,4 +1,4 @@
 
 # --- Input ---
 echo "gridstead: fetching the input"
-rclone --config "$private/input" copy %%{remote} "$storage/input"
+in_store "$private/input" copy %%{source} "$storage/input"

@@ -1,5 +1,5 @@
 
 # --- Output ---
 send_output() {
-  rclone --config "$private/output" %%{action} "$storage/output" %%{remote}
+  in_store "$private/output" %%{action} "$storage/output" %%{remote}
 }

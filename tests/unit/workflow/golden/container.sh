@@ -100,6 +100,7 @@ job_environment() {
   if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
   set +e # an invalid variable is reported and does not end the job
   for gridstead_line in "${gridstead_lines[@]}"; do
+    if [[ $gridstead_line == \#* ]]; then continue; fi # a comment
     if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
       echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
     fi
@@ -266,6 +267,23 @@ fetch_image() { # runtime, number, name, registry, file with user name and passw
   ) 9>"$image.lock"
 }
 
+# Sets work_dir to the working directory of the image. It is empty for Enroot, which knows it.
+# Apptainer does not use it, but the last JSON object in the file of an image from a registry is the
+# configuration of the image.
+find_work_dir() {
+  local line number=''
+  work_dir=''
+  if [[ $runtime == enroot ]]; then return; fi
+  while read -r line; do
+    if [[ $line =~ ^([0-9]+)\ .*JSON ]]; then number=${BASH_REMATCH[1]}; fi
+  done < <(apptainer --quiet sif list "$image" 2>/dev/null)
+  work_dir=/
+  if [[ $number && $(apptainer --quiet sif dump "$number" "$image") =~ \
+    .*\"WorkingDir\":\"(/[^\"\\]*)\" ]]; then
+    work_dir=${BASH_REMATCH[1]}
+  fi
+}
+
 fetch_with_apptainer() { # name, registry, file with user name and password
   local access=()
   if [[ -n $3 ]]; then mapfile -t access <"$3"; fi
@@ -278,9 +296,8 @@ fetch_with_apptainer() { # name, registry, file with user name and password
 }
 
 fetch_with_enroot() { # name, registry, file with user name and password
-  local access=() name=$1 code=0 config host=${2%:*}
+  local access=() code=0 config host=${2%:*}
   config=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
-  if [[ -z $2 && $1 != */* ]]; then name=library/$1; fi
   if [[ -n $3 ]]; then
     mapfile -t access <"$3"
     (
@@ -290,7 +307,7 @@ fetch_with_enroot() { # name, registry, file with user name and password
     )
   fi
   ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
-    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" ||
+    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$1" ||
       code=$?
   rm -rf -- "$config"
   return "$code"
@@ -351,9 +368,9 @@ in_apptainer() {
 in_enroot() {
   local -r gridstead_image=$1
   local -r gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
-  local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each
+  local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each gridstead_etc
   local -r gridstead_quote="'\\''"
-  local gridstead_own=" " gridstead_exports="" gridstead_work_dir=/ gridstead_code=0 gridstead_place
+  local gridstead_own=" " gridstead_exports="" gridstead_work_dir="" gridstead_code=0 gridstead_place
   set_container_paths "$2" "$3" "$4"
   shift 4
   while [[ $1 != -- ]]; do
@@ -394,15 +411,21 @@ in_enroot() {
   done
   export ENROOT_RUNTIME_PATH=$gridstead_place/run ENROOT_CACHE_PATH=$gridstead_place/cache
   export ENROOT_DATA_PATH=$gridstead_place/data
-  # Without this file, the entry point of the image would run the command.
-  printf "rc() {\n%scd '%s' && exec \"\$@\"\n}\n" "$gridstead_exports" \
-    "${gridstead_work_dir//\'/$gridstead_quote}" \
-    >"$gridstead_place/rc"
-  if [[ $2 == exec ]]; then gridstead_options+=(--conf "$gridstead_place/rc"); fi
   if enroot create --name "$gridstead_name" "$gridstead_image"; then
+    gridstead_etc=$gridstead_place/data/$gridstead_name/etc
     if [[ $2 == run ]]; then # the entry point reads this file first
-      mkdir -p -- "$gridstead_place/data/$gridstead_name/etc"
-      printf '%s' "$gridstead_exports" >>"$gridstead_place/data/$gridstead_name/etc/rc.local"
+      mkdir -p -- "$gridstead_etc"
+      printf '%s' "$gridstead_exports" >>"$gridstead_etc/rc.local"
+    else # without the file rc, the entry point of the image would run the command
+      if [[ ! $gridstead_work_dir ]]; then # Enroot has written the image's own to the entry point
+        gridstead_work_dir=$(
+          sed -n 's/^cd "\(.*\)" && unset OLDPWD.*/\1/p' "$gridstead_etc/rc" 2>/dev/null | tail -n 1
+        )
+        gridstead_work_dir=${gridstead_work_dir:-/}
+      fi
+      printf "rc() {\n%scd '%s' && exec \"\$@\"\n}\n" "$gridstead_exports" \
+        "${gridstead_work_dir//\'/$gridstead_quote}" >"$gridstead_place/rc"
+      gridstead_options+=(--conf "$gridstead_place/rc")
     fi
     run_forwarding_signals enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" ||
       gridstead_code=$?
@@ -430,14 +453,14 @@ mkdir -p -- "$storage/tmp" "$storage/world-tmp" "$storage/disk/tmp" "$storage/di
 # --- Steps ---
 # Step 1: print the release
 step_1() (
-  fetch_image any 1 library/debian:12-slim '' '' || exit
-  set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" /opt/cache env
+  fetch_image any 1 library/debian:12-slim '' '' && find_work_dir || exit
+  set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" /opt/cache env "--work-dir=$work_dir"
   new_step
   job_environment
   start --job-name='print the release' --export=ALL \
     --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
     "$@" \
-    --work-dir=/ --writable -- exec /bin/sh -c 'cat /etc/debian_version >"$DEEPSQUARE_OUTPUT/version"'
+    --writable -- exec /bin/sh -c 'cat /etc/debian_version >"$DEEPSQUARE_OUTPUT/version"'
 )
 
 # Step 2: read it outside the container

@@ -101,6 +101,7 @@ job_environment() { # NAME=value of enclosing steps
   if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
   set +e # an invalid variable is reported and does not end the job
   for gridstead_line in "${gridstead_lines[@]}"; do
+    if [[ $gridstead_line == \#* ]]; then continue; fi # a comment
     if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
       echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
     fi
