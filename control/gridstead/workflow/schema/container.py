@@ -8,7 +8,14 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gridstead.workflow.schema.base import MAX_NAME, MAX_PATH, AbsolutePath, Model, schema_rule
+from gridstead.workflow.schema.base import (
+    MAX_NAME,
+    MAX_PATH,
+    AbsolutePath,
+    Model,
+    RuleError,
+    schema_rule,
+)
 
 MAX_MOUNTS = 64
 
@@ -133,5 +140,6 @@ class ContainerRun(Model):
         has_username = self.username is not None
         has_password = self.password is not None
         if has_username != has_password:
-            raise ValueError("needs both username and password, or neither")
+            key = "username" if has_username else "password"
+            raise RuleError("needs both username and password, or neither", key=key)
         return self
