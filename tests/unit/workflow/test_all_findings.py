@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import time
+from random import Random
 
 import pytest
+from tests.unit.workflow.random_workflows import random_mapping
 from tests.unit.workflow.strategies import problems_of
+from tests.unit.workflow.test_json_schema import paths_in, with_value_at
 
 from gridstead.errors import InvalidWorkflow
+from gridstead.workflow.document import format_path
 from gridstead.workflow.parse import check_workflow, from_graphql
 
 RESOURCES = "resources: {tasks: 2, cpusPerTask: 2, memPerCpu: 100}\n"
@@ -125,6 +130,19 @@ ONE_ERROR = {
 @pytest.mark.parametrize("name", ONE_ERROR)
 def test_rules_that_read_a_wrong_field_report_nothing(name):
     assert len(findings(ONE_ERROR[name])) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_wrong_value_causes_findings_only_at_its_own_path(seed):
+    random = Random(seed)
+    # The JSON has no shared lists, so that each change concerns one path.
+    mapping = json.loads(json.dumps(random_mapping(random)))
+    paths = list(paths_in(mapping))[1:]
+    for path in random.sample(paths, min(len(paths), 40)):
+        for wrong_value in ([3], "\0", {"nome": 1}):
+            changed_mapping = with_value_at(mapping, path, wrong_value)
+            for problem in problems_of(from_graphql, changed_mapping):
+                assert problem.path.startswith(format_path(path))
 
 
 def test_a_misspelt_resource_of_the_job_is_reported_without_errors_about_its_sum():
