@@ -83,11 +83,14 @@ class InvalidWorkflow(InvalidInput):
 
     Args:
         problems: All broken rules, in the order of the file. At least one.
+        warnings: What is allowed in the workflow but probably a mistake, in the order of the file.
     """
 
     code = "invalid-workflow"
 
-    def __init__(self, *problems: WorkflowProblem) -> None:
+    def __init__(
+        self, *problems: WorkflowProblem, warnings: tuple[WorkflowProblem, ...] = ()
+    ) -> None:
         first = problems[0]
         if len(problems) == 1:
             super().__init__(str(first), hint=first.hint)
@@ -95,6 +98,7 @@ class InvalidWorkflow(InvalidInput):
             detail = "; ".join(map(str, problems))
             super().__init__(f"workflow breaks {len(problems)} rules", detail=detail)
         self.problems = problems
+        self.warnings = warnings
 
 
 class Rejected(GridsteadError):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow
+from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, WorkflowProblem
 
 WEI_PER_CREDIT = 10**18
 WIDTH_WITHOUT_TERMINAL = 250  # characters in a line of a table that is written to a file or a pipe
@@ -78,11 +78,19 @@ def emit_record(record: Mapping[str, object]) -> None:
     stdout_console.print(table)
 
 
+def print_warnings(warnings: Iterable[WorkflowProblem]) -> None:
+    """Print the warnings about a workflow on stderr, one line each."""
+    for warning in warnings:
+        print_note(f"warning: {warning}. {warning.hint or ''}".rstrip())
+
+
 def emit_error(error: GridsteadError, *, as_json: bool = False) -> None:
     """Print an error on stderr: message, detail and hint."""
     if as_json:
         sys.stderr.write(json.dumps({"error": _error_json(error)}, indent=2) + "\n")
         return
+    if isinstance(error, InvalidWorkflow):
+        print_warnings(error.warnings)
     print_note(f"error: {error.message}")
     if isinstance(error, InvalidWorkflow) and len(error.problems) > 1:
         for problem in error.problems:
@@ -103,12 +111,18 @@ def _error_json(error: GridsteadError) -> dict[str, object]:
         "exit_code": error.exit_code,
     }
     if isinstance(error, InvalidWorkflow):
-        problems = []
-        for problem in error.problems:
-            location = {"path": problem.path, "line": problem.line}
-            problems.append(location | {"reason": problem.reason, "hint": problem.hint})
-        document["problems"] = problems
+        document["problems"] = [_problem_json(problem) for problem in error.problems]
+        document["warnings"] = [_problem_json(warning) for warning in error.warnings]
     return document
+
+
+def _problem_json(problem: WorkflowProblem) -> dict[str, object]:
+    return {
+        "path": problem.path,
+        "line": problem.line,
+        "reason": problem.reason,
+        "hint": problem.hint,
+    }
 
 
 def printable(text: str) -> str:

@@ -6,6 +6,7 @@ The commands run locally. They contact no hosts except the module hosts that are
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -19,7 +20,7 @@ from gridstead.cli.options import Json, Strict
 from gridstead.cli.output import emit_json, emit_result
 from gridstead.cli.workflow_file import read_workflow
 from gridstead.errors import InvalidInput
-from gridstead.workflow.json_schema import json_schema
+from gridstead.workflow.json_schema import FILE_NAME, json_schema
 from gridstead.workflow.render import render as render_script
 from gridstead.workflow.schema import ModuleSource
 
@@ -111,16 +112,27 @@ def init(
     ] = Path("workflow.yaml"),
     as_json: Json = False,
 ) -> None:
-    """Create a workflow file from a template."""
+    """Create a workflow file from a template.
+
+    The JSON Schema for editors is written to workflow.schema.json in the same directory, unless
+    this file exists.
+    """
     templates = resources.files("gridstead.workflow").joinpath("templates")
     text = templates.joinpath(f"{template.value}.yaml").read_text()
-    try:
-        with output.open("x") as file:
-            file.write(text)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {output}", detail=str(error)) from error
+    _create(output, text)
+    schema_file = output.with_name(FILE_NAME)
+    if not schema_file.exists():
+        _create(schema_file, json.dumps(json_schema(), indent=2) + "\n")
     sentence = f"created {output}; to check it: gridstead workflow validate {output}"
     emit_result({"file": str(output)}, sentence, as_json=as_json)
+
+
+def _create(path: Path, text: str) -> None:
+    try:
+        with path.open("x") as file:
+            file.write(text)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}", detail=str(error)) from error
 
 
 def _module_fetcher(hosts: list[str], ca_file: Path | None) -> Callable[[ModuleSource], str]:

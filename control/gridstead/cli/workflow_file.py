@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gridstead.cli.output import print_note
+from gridstead.cli.output import print_warnings
 from gridstead.errors import InvalidInput
 from gridstead.workflow.document import MAX_BYTES
 from gridstead.workflow.parse import check_workflow
@@ -37,6 +37,5 @@ def read_workflow(
     except (OSError, ValueError) as error:
         hint = "Run `gridstead workflow init` to create a workflow."
         raise InvalidInput(f"cannot read {path}", detail=str(error), hint=hint) from error
-    for warning in checked_workflow.warnings:
-        print_note(f"warning: {warning}. {warning.hint or ''}".rstrip())
+    print_warnings(checked_workflow.warnings)
     return checked_workflow.workflow

@@ -2,15 +2,19 @@
 """The JSON Schema of the language, for editors.
 
 A file that the schema accepts may still break a rule that concerns several fields. The parser
-rejects each file that the schema rejects, with two exceptions. The parser accepts misplaced fields
-(fields of another mapping) and fields without a value.
+rejects each file that the schema rejects, with three exceptions. The parser accepts misplaced
+fields (fields of another mapping), fields without a value, and unquoted scalars of other types,
+such as a number in a text field.
 """
 
 from __future__ import annotations
 
 from gridstead.workflow.schema import Workflow
 
+# `gridstead workflow init` writes the schema to this file. The templates name it in a comment.
+FILE_NAME = "workflow.schema.json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_IGNORED_KEYS = {"^x-": True}
 
 
 def json_schema() -> dict[str, object]:
@@ -20,8 +24,14 @@ def json_schema() -> dict[str, object]:
     models["Job"] = schema
     for model in models.values():
         _remove_titles(model)
+        model["patternProperties"] = _IGNORED_KEYS
     job = {"$ref": "#/$defs/Job"}
-    under_job = {"type": "object", "properties": {"job": job}, "additionalProperties": False}
+    under_job = {
+        "type": "object",
+        "properties": {"job": job},
+        "patternProperties": _IGNORED_KEYS,
+        "additionalProperties": False,
+    }
     return {
         "$schema": DIALECT,
         "title": "Workflow",

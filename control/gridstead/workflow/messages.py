@@ -12,6 +12,7 @@ from gridstead.errors import WorkflowProblem
 from gridstead.workflow.document import Document, Path, format_path, shorten
 from gridstead.workflow.field_paths import fields_of, is_secret, model_at, valid_paths
 from gridstead.workflow.schema import Workflow
+from gridstead.workflow.schema.base import RuleError
 
 _TYPE_NAMES = {
     bool: "true or false",
@@ -64,12 +65,23 @@ def problems_of(
         document: The document.
         root: The model of the mapping.
     """
-    return [_problem(detail, prefix, document, root) for detail in _without_repeated(details)]
+    return [_problem(detail, prefix, document, root) for detail in details]
 
 
 def key_next_to_job(key: str, document: Document) -> WorkflowProblem:
     """Return the problem that a file has this key next to ``job``."""
     return _unknown((key,), (key,), document, "is not allowed next to job")
+
+
+def is_extension(path: Path) -> bool:
+    """Return whether the last key of the path starts with ``x-``. Such keys are ignored."""
+    return str(path[-1]).startswith("x-")
+
+
+def extension(path: Path, document: Document) -> WorkflowProblem:
+    """Return the warning about a key that starts with ``x-``."""
+    reason = "is ignored, because the name starts with x-"
+    return WorkflowProblem(path=format_path(path), reason=reason, line=document.line(path))
 
 
 def is_misplaced(detail: ErrorDetails) -> bool:
@@ -90,7 +102,7 @@ def misplaced_field(path: Path, prefix: Path, document: Document) -> WorkflowPro
     )
 
 
-def _without_repeated(details: list[ErrorDetails]) -> list[ErrorDetails]:
+def without_repeated(details: list[ErrorDetails]) -> list[ErrorDetails]:
     """Return the errors except "the list is too short" for lists whose items have errors."""
     paths_with_inner_errors: set[Path] = set()
     for detail in details:
@@ -114,9 +126,14 @@ def _problem(
     if detail["type"] in _TYPES_WITH_ADDED_VALUE and not is_secret(detail["loc"], root):
         reason += _value_text(detail["input"])
     rule = _RULES.get(detail["type"], "valid")
-    return WorkflowProblem(
-        path=format_path(path), reason=reason, hint=hint, line=document.line(path), rule=rule
-    )
+    line = document.line((*path, *_key_of_rule(detail)))
+    return WorkflowProblem(path=format_path(path), reason=reason, hint=hint, line=line, rule=rule)
+
+
+def _key_of_rule(detail: ErrorDetails) -> Path:
+    """Return the path from a mapping to the field that a rule over several fields names."""
+    error = detail.get("ctx", {}).get("error")
+    return (error.key,) if isinstance(error, RuleError) else ()
 
 
 def _reason(detail: ErrorDetails) -> tuple[str, str | None]:

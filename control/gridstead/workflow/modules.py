@@ -20,7 +20,7 @@ from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, Path, load
 from gridstead.workflow.gotemplate import Value, expand
 from gridstead.workflow.masks import Masks
-from gridstead.workflow.reading import read
+from gridstead.workflow.reading import read_valid
 from gridstead.workflow.schema import (
     JobResources,
     Module,
@@ -65,7 +65,7 @@ def check_module(mapping: Mapping[str, object]) -> Module:
         InvalidWorkflow: If the module breaks a rule. The error contains every broken rule.
     """
     # A module in a request has no file, so the document has no lines.
-    return read(dict(mapping), (), Document(value=None, lines={}), Module, strict=True).model
+    return read_valid(dict(mapping), (), Document(value=None, lines={}), Module, strict=True)
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ def _expanded_module(text: str, workflow: Workflow, step: Step) -> Module:
         "Step": _template_value(masks.mask(step), secrets=True),
     }
     document = load(expand(text, values))
-    return masks.unmask(read(document.value, (), document, Module, strict=False).model)
+    return masks.unmask(read_valid(document.value, (), document, Module, strict=False))
 
 
 def _missing_resources(job: JobResources, minimum: JobResources) -> Iterator[str]:

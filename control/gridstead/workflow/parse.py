@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from gridstead.errors import WorkflowProblem
 from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, Path, format_path, load
+from gridstead.workflow.drafts import Draft
 from gridstead.workflow.field_paths import valid_paths
-from gridstead.workflow.messages import key_next_to_job, misplaced_field
+from gridstead.workflow.messages import extension, is_extension, key_next_to_job, misplaced_field
 from gridstead.workflow.modules import FetchText, resolve
-from gridstead.workflow.reading import read, workflow_error
+from gridstead.workflow.reading import in_order, read, workflow_error
 from gridstead.workflow.schema import Step, Workflow
 from gridstead.workflow.schema.run import HOST
 
@@ -23,8 +24,9 @@ class CheckedWorkflow:
 
     Attributes:
         workflow: The workflow.
-        warnings: Fields that have no effect: misplaced fields, a continuous output that is not sent
-            to S3, and network settings of steps on the host network.
+        warnings: Fields that have no effect (misplaced fields, keys that start with ``x-``, a
+            continuous output that is not sent to S3, and network settings of steps on the host
+            network), a second document, and numbers with a leading zero.
     """
 
     workflow: Workflow
@@ -50,18 +52,16 @@ def check_workflow(
     value: object = document.value
     if not (isinstance(value, dict) and "job" in value):
         return _check(value, (), document, strict=strict, fetch_module=fetch_module)
-    prefix: Path = ("job",)
     warnings, errors = _problems_next_to_job(value, document)
     if strict:
-        errors += warnings
-    document = replace(document, problems=(*document.problems, *errors))
-    checked_workflow = _check(
-        value["job"], prefix, document, strict=strict, fetch_module=fetch_module
+        errors += [warning for warning in warnings if not is_extension((warning.path,))]
+        warnings = [warning for warning in warnings if is_extension((warning.path,))]
+    document = replace(
+        document,
+        problems=(*document.problems, *errors),
+        warnings=(*document.warnings, *warnings),
     )
-    all_warnings = sorted(
-        (*warnings, *checked_workflow.warnings), key=lambda warning: warning.line or 0
-    )
-    return replace(checked_workflow, warnings=tuple(all_warnings))
+    return _check(value["job"], ("job",), document, strict=strict, fetch_module=fetch_module)
 
 
 def _problems_next_to_job(
@@ -72,7 +72,9 @@ def _problems_next_to_job(
     for key in value:
         if key == "job":
             continue
-        if valid_paths(key):
+        if is_extension((key,)):
+            warnings.append(extension((key,), document))
+        elif valid_paths(key):
             warnings.append(misplaced_field((key,), ("job",), document))
         else:
             errors.append(key_next_to_job(key, document))
@@ -114,20 +116,32 @@ def _check(
     strict: bool,
     fetch_module: FetchText | None = None,
 ) -> CheckedWorkflow:
-    parsed = read(value, prefix, document, Workflow, strict=strict)
-    workflow = parsed.model
-    reasons = broken_rules(workflow)
-    if fetch_module and not reasons:
-        workflow, reasons = resolve(workflow, fetch_module)
+    result = read(value, prefix, document, Workflow, strict=strict)
+    errors = [*result.problems, *_broken_rules(result.draft, prefix, document)]
     # Requests may contain fields without effect, because earlier releases allowed such fields.
     is_file = document.value is not None
-    unused_fields = _to_problems(_unused_fields(workflow), prefix, document) if is_file else ()
-    errors = _to_problems(reasons, prefix, document)
+    unused_fields = _unused_fields(result.draft.model) if is_file and result.draft.model else ()
+    unused_problems = _to_problems(unused_fields, prefix, document)
+    warnings = [*result.warnings, *unused_problems]
     if strict:
-        errors += unused_fields
-    if errors:
-        raise workflow_error(errors)
-    return CheckedWorkflow(workflow=workflow, warnings=(*parsed.warnings, *unused_fields))
+        warnings = list(result.warnings)
+        errors += unused_problems
+    workflow = result.model
+    if workflow and fetch_module and not errors:
+        workflow, reasons = resolve(workflow, fetch_module)
+        errors += _to_problems(reasons, prefix, document)
+    if errors or workflow is None:
+        raise workflow_error(errors, warnings)
+    return CheckedWorkflow(workflow=workflow, warnings=in_order(warnings))
+
+
+def _broken_rules(draft: Draft, prefix: Path, document: Document) -> tuple[WorkflowProblem, ...]:
+    """Return the broken rules over several mappings. Rules that read wrong fields are omitted."""
+    if draft.model is None:
+        return ()
+    reasons = broken_rules(draft.model)
+    reliable_reasons = [(path, reason) for path, reason in reasons if draft.is_reliable(path)]
+    return _to_problems(reliable_reasons, prefix, document)
 
 
 def _unused_fields(workflow: Workflow) -> Iterator[tuple[Path, str]]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a mapping of the language from a document, and checks the rules of single fields.
+"""Reads a mapping of the language from a document, and checks the rules of single mappings.
 
 A misplaced field is a field of another mapping of the language. It has no effect and is only a
-warning, because published workflows have misplaced fields.
+warning, because published workflows have misplaced fields. A key that starts with ``x-`` has no
+effect either. Files use such keys for values that aliases repeat.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from pydantic_core import ErrorDetails
 
 from gridstead.errors import InvalidWorkflow, WorkflowProblem
 from gridstead.workflow.document import MAX_DEPTH, Document, Path, format_path
-from gridstead.workflow.messages import is_misplaced, misplaced_field, problems_of
+from gridstead.workflow.drafts import Draft, draft_of
+from gridstead.workflow.field_types import convert
+from gridstead.workflow.messages import (
+    extension,
+    is_extension,
+    is_misplaced,
+    misplaced_field,
+    problems_of,
+    without_repeated,
+)
 
 MAX_PROBLEMS = 100
 
@@ -25,14 +35,18 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult(Generic[M]):
-    """A mapping that breaks no rule of single fields.
+    """A mapping, and what is wrong in it.
 
     Attributes:
-        model: The mapping.
-        warnings: Misplaced fields, which have no effect, in the order of the file.
+        model: The mapping. None if it has problems.
+        draft: The mapping, in which fields with problems have other values.
+        problems: The broken rules of single mappings.
+        warnings: What has no effect, and numbers with a leading zero.
     """
 
-    model: M
+    model: M | None
+    draft: Draft
+    problems: tuple[WorkflowProblem, ...]
     warnings: tuple[WorkflowProblem, ...]
 
 
@@ -49,51 +63,90 @@ def read(
         strict: Whether a misplaced field is an error.
 
     Raises:
+        InvalidWorkflow: If the value is nested too deep.
+    """
+    value, number_warnings = convert(value, prefix, model, document)
+    value = _without_null_fields(value, prefix)
+    mapping, details = _validate(value, model)
+    ignored = _ignored_fields(details, prefix, document)
+    # Ignored fields are only warnings, so the mapping is validated again without them.
+    if ignored:
+        value = _without_paths(value, ignored)
+        mapping, details = _validate(value, model)
+    draft = Draft(model=mapping)
+    # Rules over several fields are not worth the time if the list of problems is full without them.
+    if mapping is None and len(details) <= MAX_PROBLEMS:
+        draft = draft_of(value, model, details)
+    details = [*details, *draft.details]
+    problems = [*document.problems, *problems_of(details, prefix, document, model)]
+    warnings = [*document.warnings, *number_warnings]
+    for path, problem in ignored.items():
+        is_error = strict and not is_extension(path)
+        (problems if is_error else warnings).append(problem)
+    return ReadResult(
+        model=None if problems else mapping,
+        draft=draft,
+        problems=tuple(problems),
+        warnings=tuple(warnings),
+    )
+
+
+def read_valid(
+    value: object, prefix: Path, document: Document, model: type[M], *, strict: bool
+) -> M:
+    """Return the mapping that a value of a document describes. The arguments are those of ``read``.
+
+    Raises:
         InvalidWorkflow: If the mapping breaks a rule. The error contains every broken rule with its
             line.
     """
-    value = _without_null_fields(value, prefix)
-    mapping, details = _validate(value, model)
-    misplaced_paths: list[Path] = []
-    warnings: list[WorkflowProblem] = []
-    for detail in filter(is_misplaced, details):
-        misplaced_paths.append(detail["loc"])
-        warnings.append(misplaced_field((*prefix, *detail["loc"]), prefix, document))
-    # Misplaced fields are only warnings, so the mapping is validated again without them.
-    if misplaced_paths:
-        mapping, details = _validate(_without_paths(value, misplaced_paths), model)
-    problems = [*document.problems, *problems_of(details, prefix, document, model)]
-    if strict:
-        problems += warnings
-    if mapping is None or problems:
-        raise workflow_error(problems)
-    warnings.sort(key=_line)
-    return ReadResult(model=mapping, warnings=tuple(warnings))
+    result = read(value, prefix, document, model, strict=strict)
+    if result.model is None:
+        raise workflow_error(result.problems, result.warnings)
+    return result.model
 
 
-def workflow_error(problems: Iterable[WorkflowProblem]) -> InvalidWorkflow:
-    """Return an error that contains the problems in the order of the file.
+def _ignored_fields(
+    details: Iterable[ErrorDetails], prefix: Path, document: Document
+) -> dict[Path, WorkflowProblem]:
+    """Return the fields that have no effect: misplaced fields, and keys of a file with ``x-``."""
+    is_file = document.value is not None
+    ignored = {}
+    for detail in details:
+        path = detail["loc"]
+        if is_misplaced(detail):
+            ignored[path] = misplaced_field((*prefix, *path), prefix, document)
+        elif is_file and detail["type"] == "extra_forbidden" and is_extension(path):
+            ignored[path] = extension((*prefix, *path), document)
+    return ignored
+
+
+def in_order(problems: Iterable[WorkflowProblem]) -> tuple[WorkflowProblem, ...]:
+    """Return the problems in the order of the file."""
+    return tuple(sorted(problems, key=lambda problem: problem.line or 0))
+
+
+def workflow_error(
+    problems: Iterable[WorkflowProblem], warnings: Iterable[WorkflowProblem] = ()
+) -> InvalidWorkflow:
+    """Return an error that contains the problems and warnings in the order of the file.
 
     After ``MAX_PROBLEMS`` problems, the error contains only the number of the remaining problems.
     """
-    ordered_problems = sorted(problems, key=_line)
-    reported_problems = ordered_problems[:MAX_PROBLEMS]
+    ordered_problems = in_order(problems)
+    reported_problems = list(ordered_problems[:MAX_PROBLEMS])
     omitted_count = len(ordered_problems) - MAX_PROBLEMS
     if omitted_count > 0:
         reason = f"breaks {omitted_count} more rules"
         reported_problems.append(WorkflowProblem(path="", reason=reason))
-    return InvalidWorkflow(*reported_problems)
-
-
-def _line(problem: WorkflowProblem) -> int:
-    return problem.line or 0
+    return InvalidWorkflow(*reported_problems, warnings=in_order(warnings)[:MAX_PROBLEMS])
 
 
 def _validate(value: object, model: type[M]) -> tuple[M | None, list[ErrorDetails]]:
     try:
         return model.model_validate(value), []
     except ValidationError as err:
-        return None, err.errors(include_url=False)
+        return None, without_repeated(err.errors(include_url=False))
 
 
 def _without_null_fields(value: object, path: Path) -> object:

@@ -51,7 +51,7 @@ BAD_WORKFLOWS = {
         "has more than 128 characters",
     ),
     "broken YAML": (VALID_WORKFLOW + "  - {", "is not valid YAML"),
-    "an alias": ("a: &a [1]\nb: *a\n", "is an alias"),
+    "an unknown alias": ("b: *a\n", "is the alias *a without an anchor before it"),
     "an unknown network": (
         VALID_WORKFLOW.replace('command: "true"', 'command: "true", network: bridge'),
         "must be 'host', 'slirp4netns' or 'pasta'",

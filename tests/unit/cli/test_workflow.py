@@ -24,6 +24,26 @@ def test_template_is_a_valid_workflow(gridstead, tmp_path, template):
     assert check_workflow(file.read_text(), strict=True).warnings == ()
 
 
+@pytest.mark.parametrize("template", list(Template))
+def test_template_names_its_json_schema_for_editors(gridstead, tmp_path, template):
+    file = tmp_path / "workflow.yaml"
+
+    gridstead("workflow", "init", "--template", template.value, "--output", file)
+
+    first_line = file.read_text().splitlines()[0]
+    assert first_line == "# yaml-language-server: $schema=workflow.schema.json"
+    assert json.loads((tmp_path / "workflow.schema.json").read_text()) == json_schema()
+
+
+def test_init_does_not_replace_an_existing_schema(gridstead, tmp_path):
+    (tmp_path / "workflow.schema.json").write_text("existing text")
+
+    result = gridstead("workflow", "init", "--output", tmp_path / "workflow.yaml")
+
+    assert result.code == 0
+    assert (tmp_path / "workflow.schema.json").read_text() == "existing text"
+
+
 def test_the_values_of_option_template_are_the_names_of_the_template_files():
     folder = Path("control/gridstead/workflow/templates")
 
@@ -45,3 +65,21 @@ def test_schema_is_printed_as_json(gridstead):
     result = gridstead("workflow", "schema")
 
     assert json.loads(result.out) == json_schema()
+
+
+def test_validate_prints_warnings_together_with_errors(gridstead, tmp_path):
+    file = tmp_path / "workflow.yaml"
+    file.write_text("x-a: 1\nresources: {tasks: 0, cpusPerTask: 01, memPerCpu: 1}\nsteps: [{}]\n")
+
+    result = gridstead("workflow", "validate", file)
+    json_result = gridstead("workflow", "validate", "--json", file)
+
+    assert result.code == json_result.code == 65
+    reason = "has a leading zero; 01 is read as octal, which is 1"
+    assert result.err.splitlines() == [
+        "warning: line 1: x-a: is ignored, because the name starts with x-.",
+        f"warning: line 2: resources.cpusPerTask: {reason}. Write 1 or 0o1.",
+        "error: line 2: resources.tasks: must be at least 1, not 0",
+    ]
+    warnings = json.loads(json_result.err)["error"]["warnings"]
+    assert [warning["path"] for warning in warnings] == ["x-a", "resources.cpusPerTask"]

@@ -16,7 +16,7 @@ from gridstead.workflow.document import MAX_BYTES, MAX_DEPTH, format_path, load
 FRAGMENTS = [
     "a: ", "- ", "\n", "  ", "{", "}", "[", "]", "&a ", "*a", "!!python/object ", "? ", ": ", "|",
     ">", "---\n", "...\n", "'", '"', "#", "%YAML 1.1\n", "\t", "\x00", "\ud800", "\x85", "<<: ",
-    "~", "yes", "0x1f", "1e999", "@",
+    "~", "yes", "0x1f", "1e999", "@", "0_", "<<: *a\n", "<<: [*a, *a]\n",
 ]  # fmt: skip
 
 
@@ -31,8 +31,11 @@ FRAGMENTS = [
         ("a: b: c", "line 1: workflow: is not valid YAML"),
         ("a: 1\nb: \x00", "line 2: workflow: is not valid YAML: it contains a character"),
         ("a: 1\nb: '\ud800'", "line 2: workflow: is not valid YAML: it contains a character"),
-        ("a: &x 1\nb: *x\n", "line 2: b: is an alias; anchors and aliases are not allowed"),
-        ("a: 1\n---\nb: 1\n", "line 2: workflow: contains more than one document"),
+        ("a: 1\nb: *x\n", "line 2: b: is the alias *x without an anchor before it"),
+        ("a: &x\n  b: *x\n", "line 2: a.b: is the alias *x inside its own anchor"),
+        ("a: &x [1]\n*x : 2\n", "line 2: workflow: has a key that is not text"),
+        ("a:\n  <<: 5\n", "line 2: a.<<: must be a mapping or a list of mappings"),
+        ("a:\n  <<: [{}, 5]\n", "line 2: a.<<: must be a mapping or a list of mappings"),
         ("a: !!python/object:os.system x", "line 1: a: has the tag"),
         ("!!python/object:os.system {}", "line 1: workflow: has the tag"),
         ("? [1]\n: 2", "line 1: workflow: has a key that is not text"),
@@ -63,13 +66,92 @@ def test_a_duplicate_key_is_a_problem_and_the_first_value_is_used():
     ("text", "value"),
     [
         ("yes", "yes"), ("on", "on"), ("n", "n"), ("2024-01-01", "2024-01-01"), ("12:30", "12:30"),
-        ("0x1f", "0x1f"), ("1_000", "1_000"), ("<<", "<<"), ("=", "="), ("'5'", "5"),
-        ('"true"', "true"), ("010", 10), ("-3", -3), ("1.5", 1.5), ("true", True),
-        ("False", False), ("~", None), ("null", None), ("", None), ("!  x", "x"),
+        ("<<", "<<"), ("=", "="), ("'5'", "5"), ('"true"', "true"), ("-3", -3), ("1.5", 1.5),
+        ("true", True), ("False", False), ("~", None), ("null", None), ("", None), ("!  x", "x"),
+        ("0x1f", 31), ("0o17", 15), ("0b101", 5), ("1_000", 1000), ("_1", "_1"), ("0x", "0x"),
+        ("1" * 65, "1" * 65),
     ],
 )  # fmt: skip
 def test_plain_scalars_have_the_types_of_yaml_1_2(text, value):
     assert load(f"a: {text}").value == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0400", 256), ("-010", -8), ("+017", 15), ("0_7", 7), ("00", 0), ("0", 0),
+        ("08", 8), ("019", 19), ("010.5", 10.5), ("'0400'", "0400"),
+    ],
+)  # fmt: skip
+def test_a_number_with_a_leading_zero_is_octal_unless_it_has_an_8_or_9(text, value):
+    assert load(f"a: {text}").value == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: &x [1, {b: c}]\nd: *x", {"a": [1, {"b": "c"}], "d": [1, {"b": "c"}]}),
+        ("a: &x 1\nb: &x 2\nc: *x", {"a": 1, "b": 2, "c": 2}),
+        ("&k a: 1\nb: *k", {"a": 1, "b": "a"}),
+        ("a: &x b\n*x : 1", {"a": "b", "b": 1}),
+        ("a: &x {b: 1, c: 2}\nd: {c: 3, <<: *x}", {"a": {"b": 1, "c": 2}, "d": {"c": 3, "b": 1}}),
+        ("a: {<<: [{b: 1}, {b: 2, c: 3}]}", {"a": {"b": 1, "c": 3}}),
+        ('a: {"<<": {b: 1}}', {"a": {"<<": {"b": 1}}}),
+    ],
+)
+def test_anchors_aliases_and_merge_keys_are_expanded(text, value):
+    assert load(text).value == value
+
+
+def test_a_value_in_an_alias_has_the_line_of_the_anchor():
+    document = load("a: &x\n  b: 1\nc: *x\nd:\n  e: 2\n  <<: *x\n")
+
+    assert document.line(("c",)) == 3
+    assert document.line(("c", "b")) == 2
+    assert document.line(("d", "b")) == 2
+    assert document.sources["d", "b"] == "1"
+
+
+# Each file is small, but its aliases expand to a large value.
+BOMBS = {
+    "lists": "a0: &a0 [x, x]\n"
+    + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20)),
+    "mappings": "a0: &a0 {x: x}\n"
+    + "".join(f"a{n}: &a{n} {{b: *a{n - 1}, c: *a{n - 1}}}\n" for n in range(1, 25)),
+    "merge keys": "a0: &a0 {x: x}\n"
+    + "".join(f"a{n}: &a{n} {{<<: {{b: *a{n - 1}, c: *a{n - 1}}}}}\n" for n in range(1, 25)),
+    "a long text": f"a: &a {'x' * 200_000}\nb: [{', '.join(['*a'] * 1000)}]\n",
+    "long keys": f"a: &a {{{'x' * 1000}: 1}}\nb: [{', '.join(['*a'] * 1000)}]\n",
+    "empty lists": f"a: &a [{'[],' * 1000}]\nb: [{', '.join(['*a'] * 1000)}]\n",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_aliases_that_expand_to_a_large_value_are_refused_in_seconds(name):
+    started_s = time.monotonic()
+
+    (problem,) = problems_of(load, BOMBS[name])
+
+    assert problem.reason == "expands aliases to more than 256 KiB"
+    assert problem.line > 1
+    assert time.monotonic() - started_s < 10
+
+
+def test_an_alias_cannot_nest_a_value_too_deep():
+    text = "a: &a " + "[" * 20 + "]" * 20 + "\nb: " + "[" * 20 + "*a" + "]" * 20
+
+    (problem,) = problems_of(load, text)
+
+    assert problem.reason == "is nested deeper than 32 levels"
+
+
+def test_a_second_document_is_ignored_with_a_warning_that_names_its_line():
+    document = load("a: 1\n---\nb: 1\n---\n[\n")
+
+    assert document.value == {"a": 1}
+    expected = ["line 2: workflow: has a second document, which is ignored"]
+    assert [str(warning) for warning in document.warnings] == expected
+    assert load("---\na: 1\n...\n").warnings == ()
 
 
 def test_the_line_of_a_value_is_found_by_its_path():

@@ -73,6 +73,14 @@ def test_examples_are_valid_at_the_top_level_and_under_job(name):
     assert not VALIDATOR.is_valid({"job": 5})
 
 
+def test_keys_with_x_are_valid():
+    mapping = copy.deepcopy(EXAMPLES["hello-world"]) | {"x-env": 1}
+    mapping["steps"][0]["x-note"] = 1
+
+    assert VALIDATOR.is_valid(mapping)
+    assert VALIDATOR.is_valid({"job": mapping, "x-env": 1})
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_mutants_are_refused_by_both_schema_and_parser(name):
     refused_count = 0

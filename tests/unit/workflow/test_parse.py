@@ -66,11 +66,11 @@ def test_all_errors_are_reported_at_once_in_the_order_of_the_file():
 enableLogging: 1
 resources: {tasks: -1, cpusPerTask: 1.5, gpus: yes}
 env:
-- {key: PATH, value: 5}
+- {key: PATH, value: [5]}
 steps:
 - name: one
   run:
-    command: 5
+    command: [5]
     shel: x
 - nome: two
 - 5
@@ -85,8 +85,8 @@ resources: {}
         "line 2: resources.memPerCpu: is required",
         "line 2: resources.gpus: must be a whole number, not text",
         "line 4: env[0].key: cannot be set by a workflow; it is 'PATH'",
-        "line 4: env[0].value: must be text, not a number",
-        "line 8: steps[0].run.command: must be text, not a number",
+        "line 4: env[0].value: must be text, not a list",
+        "line 8: steps[0].run.command: must be text, not a list",
         "line 9: steps[0].run.shel: is not a known field",
         "line 10: steps[1].nome: is not a known field",
         "line 11: steps[2]: must be a mapping, not a number",
@@ -242,9 +242,9 @@ def test_a_similar_field_name_is_suggested():
     assert caught.value.hint == "Did you mean enableLogging?"
 
 
-def test_a_number_in_place_of_text_has_a_hint():
+def test_a_number_in_place_of_text_from_the_wire_has_a_hint():
     with pytest.raises(InvalidWorkflow) as caught:
-        parse_workflow(RESOURCES + "env: [{key: A, value: 1}]\n" + STEPS)
+        from_graphql(yaml.safe_load(RESOURCES + "env: [{key: A, value: 1}]\n" + STEPS))
 
     assert caught.value.hint == "Put it in quotes to make it text."
 

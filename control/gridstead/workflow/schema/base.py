@@ -30,6 +30,19 @@ _SHELL_VARIABLES = {
 }  # fmt: skip
 
 
+class RuleError(ValueError):
+    """A mapping breaks a rule over several fields.
+
+    Args:
+        reason: What is wrong in the mapping.
+        key: The field of the mapping whose line the error has, as written in a file.
+    """
+
+    def __init__(self, reason: str, key: str) -> None:
+        super().__init__(reason)
+        self.key = key
+
+
 def _env_name(value: str) -> str:
     if not _ENV_NAME.fullmatch(value):
         raise ValueError("is not a variable name: A-Z, a-z, 0-9 and _, not starting with a digit")

@@ -8,7 +8,14 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gridstead.workflow.schema.base import MAX_NAME, MAX_PATH, AbsolutePath, Model, schema_rule
+from gridstead.workflow.schema.base import (
+    MAX_NAME,
+    MAX_PATH,
+    AbsolutePath,
+    Model,
+    RuleError,
+    schema_rule,
+)
 
 MAX_MOUNTS = 64
 
@@ -130,7 +137,9 @@ class ContainerRun(Model):
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
-        is_password_without_user = bool(self.password) and self.username is None
-        if is_password_without_user or (self.username and not self.password):
-            raise ValueError("needs both username and password, or neither")
+        reason = "needs both username and password, or neither"
+        if self.password and self.username is None:
+            raise RuleError(reason, key="password")
+        if self.username and not self.password:
+            raise RuleError(reason, key="username")
         return self

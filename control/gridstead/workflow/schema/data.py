@@ -52,7 +52,7 @@ def _endpoint(value: str) -> str:
 def _mode(value: int) -> int:
     if not 0 <= value <= MAX_MODE:
         raise ValueError(
-            f"must be at least 0 and at most {MAX_MODE}: permissions as a decimal number"
+            f"must be at least 0 and at most {MAX_MODE}: permissions, such as 0o755 in a file"
         )
     return value
 

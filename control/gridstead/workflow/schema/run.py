@@ -8,7 +8,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gridstead.workflow.schema.base import AbsolutePath, CountOrZero, Model, Text, schema_rule
+from gridstead.workflow.schema.base import (
+    AbsolutePath,
+    CountOrZero,
+    Model,
+    RuleError,
+    Text,
+    schema_rule,
+)
 from gridstead.workflow.schema.container import ContainerRun
 from gridstead.workflow.schema.network import Ip, NetworkInterface
 from gridstead.workflow.schema.resources import Env, StepRunResources
@@ -113,14 +120,16 @@ class StepRun(Model):
     @model_validator(mode="after")
     def _check_container(self) -> Self:
         if not self.command and not self.container:
-            raise ValueError("has an empty command, which is allowed only in a container")
+            reason = "has an empty command, which is allowed only in a container"
+            raise RuleError(reason, key="command")
         if self.shell not in HOST_SHELLS and not self.container:
-            raise ValueError(f"has the shell {self.shell}, which is allowed only in a container")
+            reason = f"has the shell {self.shell}, which is allowed only in a container"
+            raise RuleError(reason, key="shell")
         if self.shell == ENTRYPOINT:
             try:
                 shlex.split(self.command)
             except ValueError as err:
-                raise ValueError("has a command with an unclosed quote") from err
+                raise RuleError("has a command with an unclosed quote", key="command") from err
         if self.container and (self.map_uid or self.map_gid):
             raise ValueError("maps to a user other than 0, which a container does not support")
         return self

@@ -15,6 +15,7 @@ from gridstead.workflow.schema.base import (
     Integer,
     Model,
     Name,
+    RuleError,
     Text,
     schema_rule,
 )
@@ -100,7 +101,7 @@ class StepFor(Model):
         has_items = self.items is not None
         has_range = self.range is not None
         if has_items == has_range:
-            raise ValueError("needs either items or range")
+            raise RuleError("needs either items or range", key="range")
         return self
 
 
@@ -234,7 +235,8 @@ class Step(Model):
         values = (self.steps, self.run, self.for_, self.launch, self.use)
         present_types = [name for name, value in zip(STEP_TYPES, values, strict=True) if value]
         if len(present_types) > 1:
-            raise ValueError(f"has both {' and '.join(present_types)}; only one of them is allowed")
+            reason = f"has both {' and '.join(present_types)}; only one of them is allowed"
+            raise RuleError(reason, key=present_types[-1])
         return self
 
 
@@ -262,8 +264,8 @@ class Workflow(Model):
     input_mode: Mode | None = Field(
         default=None,
         description=(
-            "Permissions of everything in `$DEEPSQUARE_INPUT`, as a decimal number: 511 is"
-            " `rwxrwxrwx`. Default: 448, `rwx------`."
+            "Permissions of everything in `$DEEPSQUARE_INPUT`. `0o755` and 493 are `rwxr-xr-x`."
+            " In a file, 0755 is octal too and causes a warning. Default: 448, `rwx------`."
         ),
     )
     output: TransportData | None = Field(
