@@ -176,7 +176,7 @@ def test_secrets_of_a_workflow_are_not_in_its_script(has_logging):
     answer = definitions_setup.service.get_sbatch(definitions_setup.request())
 
     assert "hush" not in answer.script
-    assert b"secret_access_key = hush\n" in answer.secrets["GRIDSTEAD_INPUT"]
+    assert b"RCLONE_CONFIG_STORE_SECRET_ACCESS_KEY=hush\n" in answer.secrets["GRIDSTEAD_INPUT"]
     assert ("GRIDSTEAD_LOG_TOKEN" in answer.secrets) == has_logging
     assert "hush" not in repr(answer)
 

@@ -77,13 +77,11 @@ steps:
 
     assert findings(text) == [
         "line 2: env[0].key: cannot be set by a workflow; it is 'PATH'",
-        "line 3: workflow: has continuousOutputSync, which requires an output to s3",
         f"line 6: virtualNetworks[1].name: {several_networks}",
         "line 10: steps[0].run: has the shell ENTRYPOINT, which is allowed only in a container",
         "line 11: steps[0].run.workDir: must be an absolute path; it is 'here'",
         "line 12: steps[0].run.resources: needs 6 CPU threads, but the job has 4",
         "line 12: steps[0].run.resources: needs 600 MB of memory, but the job has 400",
-        "line 14: steps[1].if: must not be empty",
         "line 15: steps[1].launch.steps[0].run.mapUid: must be at least 0, not -1",
         "line 15: steps[1]: has both run and launch; only one of them is allowed",
         "line 16: steps[2].dependsOn[0]: is not the handle of an earlier launched step",
@@ -176,7 +174,6 @@ def test_rules_over_several_fields_are_checked_on_the_wire_too():
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ("continuousOutputSync: true\nsteps: [{}]", 3),
         ("steps:\n- name: a\n  steps: [{}]\n  run: {command: x}", 6),
         ("steps:\n- for:\n    parallel: true\n    steps: [{}]\n    items: []\n    range: *r", 8),
         ("steps:\n- run:\n    shell: /bin/bash\n    command: ''", 6),
