@@ -38,9 +38,11 @@ class Module(Model):
     placeholders. After the template is expanded, each placeholder is replaced by its secret. This
     works only if the template inserts the whole mapping around the placeholder, unchanged. For
     example, `{{- .Step.Use.Steps | toYaml | nindent 2 }}` inserts the steps that the user of the
-    module wrote in `use.steps`, with their secrets. A template can use `if`, `with`, `range`,
-    variables, built-in functions of Go such as `eq`, `and` and `printf`, and common functions of
-    sprig.
+    module wrote in `use.steps`, with their secrets. A template can use all statements of the
+    language, its built-in functions, and common functions of sprig, for example `regexMatch`,
+    `addf` and `sha256sum`. Functions of time and chance such as `now`, `randAlpha` and `uuidv4` are
+    not available, because the same workflow must always give the same script. A list is printed as
+    `[a b]` and a mapping as `map[key:value]`. `toYaml` prints them as YAML.
     """
 
     name: Name = Field(description="Name of the module.")
