@@ -23,8 +23,8 @@ class CheckedWorkflow:
 
     Attributes:
         workflow: The workflow.
-        warnings: Fields that have no effect: misplaced fields, and network settings of steps on the
-            host network.
+        warnings: Fields that have no effect: misplaced fields, network settings of steps on the
+            host network, and unknown fields of modules.
     """
 
     workflow: Workflow
@@ -117,8 +117,11 @@ def _check(
     parsed = read(value, prefix, document, Workflow, strict=strict)
     workflow = parsed.model
     reasons = broken_rules(workflow)
+    module_warnings: tuple[WorkflowProblem, ...] = ()
     if fetch_module and not reasons:
-        workflow, reasons = resolve(workflow, fetch_module)
+        resolution = resolve(workflow, fetch_module)
+        workflow, reasons = resolution.workflow, resolution.problems
+        module_warnings = _to_problems(resolution.warnings, prefix, document)
     # Requests may contain fields without effect, because earlier releases allowed such fields.
     is_file = document.value is not None
     unused_fields = _to_problems(_unused_fields(workflow), prefix, document) if is_file else ()
@@ -127,7 +130,8 @@ def _check(
         errors += unused_fields
     if errors:
         raise workflow_error(errors)
-    return CheckedWorkflow(workflow=workflow, warnings=(*parsed.warnings, *unused_fields))
+    warnings = (*parsed.warnings, *unused_fields, *module_warnings)
+    return CheckedWorkflow(workflow=workflow, warnings=warnings)
 
 
 def _unused_fields(workflow: Workflow) -> Iterator[tuple[Path, str]]:

@@ -96,7 +96,7 @@ class _Formatter:
         return self._value(_Directive(flags, width, precision, verb), value)
 
     def _number(self, text: str | None) -> int | None:
-        """Return a width or precision. ``*`` stands for the next value."""
+        """Return a width or precision. ``*`` is the next value."""
         if text != "*":
             return None if text is None else int(text or 0)
         value = self.values[self.next_value] if self.next_value < len(self.values) else None

@@ -146,7 +146,7 @@ TEXTS: dict[str, Callable[..., Value]] = {
     "contains": lambda part, text: part in text,
     "replace": _replace,
     "repeat": _repeat,
-    "plural": lambda one, many, count: one if count == 1 else many,
+    "plural": lambda single, many, count: single if count == 1 else many,
     "splitList": _split_list,
     "split": lambda separator, text: _numbered(_split_list(separator, text)),
     "splitn": _split_n,

@@ -155,7 +155,7 @@ def number(text: str, line: int) -> int | float:
 
 
 def unquoted(text: str, line: int) -> str:
-    """Return the text that a quoted text or a quoted character of Go stands for."""
+    """Return the text that a quoted text or a quoted character of Go represents."""
     try:
         return _ESCAPE.sub(_unescaped, text[1:-1])
     except ValueError as err:
