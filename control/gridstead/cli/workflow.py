@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gridstead workflow`: creates, checks and renders workflows.
 
-The commands run locally. They contact no hosts except the module hosts that are given as options.
+The commands run locally. They contact no hosts except the hosts of the workflow's modules. These
+must be well-known public hosts, or be given as options.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -16,13 +16,13 @@ from typing import Annotated
 
 import typer
 
+from gridstead.cli.client_modules import PUBLIC_HOSTS, ClientModules
 from gridstead.cli.options import Json, Strict
-from gridstead.cli.output import emit_json, emit_result
+from gridstead.cli.output import emit_json, emit_result, print_note
 from gridstead.cli.workflow_file import read_workflow
 from gridstead.errors import InvalidInput
 from gridstead.workflow.json_schema import FILE_NAME, json_schema
 from gridstead.workflow.render import render as render_script
-from gridstead.workflow.schema import ModuleSource
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -35,7 +35,8 @@ ModuleHosts = Annotated[
     typer.Option(
         "--module-host",
         metavar="HOST",
-        help="Host from which modules may be fetched. Repeatable.",
+        help=f"Host from which modules may be fetched, in addition to {', '.join(PUBLIC_HOSTS)}. "
+        "Repeatable.",
     ),
 ]
 ModuleCaFile = Annotated[
@@ -43,7 +44,7 @@ ModuleCaFile = Annotated[
     typer.Option(
         "--module-ca-file",
         metavar="FILE",
-        help="PEM file of the CA that signed the certificates of these hosts.",
+        help="PEM file of the CA that signed the certificates of the hosts in --module-host.",
     ),
 ]
 
@@ -69,13 +70,21 @@ def validate(
 ) -> None:
     """Check a workflow file and print all errors.
 
-    With --module-host, the modules of the workflow are also fetched and checked.
+    The modules of the workflow are also fetched and checked. If the host of a module is not
+    allowed or does not answer, a note says that the module was not checked.
     """
-    fetch_module = _module_fetcher(module_host, module_ca_file) if module_host else None
-    workflow = read_workflow(file, strict=strict, fetch_module=fetch_module)
-    emit_result(
-        {"valid": True, "workflow": workflow.to_graphql()}, f"{file}: valid", as_json=as_json
-    )
+    modules = ClientModules(module_host, module_ca_file, must_fetch=False)
+    try:
+        workflow = read_workflow(file, strict=strict, fetch_module=modules.text)
+    finally:
+        for source, reason in modules.unchecked.items():
+            print_note(f"note: module {source} was not checked: {reason}")
+    record = {
+        "valid": True,
+        "workflow": workflow.to_graphql(),
+        "unchecked_modules": list(modules.unchecked),
+    }
+    emit_result(record, f"{file}: valid", as_json=as_json)
 
 
 @app.command()
@@ -87,8 +96,8 @@ def render(
     as_json: Json = False,
 ) -> None:
     """Print the batch script that a provider would run for a workflow."""
-    fetch_module = _module_fetcher(module_host, module_ca_file)
-    workflow = read_workflow(file, strict=strict, fetch_module=fetch_module)
+    modules = ClientModules(module_host, module_ca_file, must_fetch=True)
+    workflow = read_workflow(file, strict=strict, fetch_module=modules.text)
     script = render_script(workflow)
     if as_json:
         emit_json({"script": script})
@@ -133,11 +142,3 @@ def _create(path: Path, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}", detail=str(error)) from error
-
-
-def _module_fetcher(hosts: list[str], ca_file: Path | None) -> Callable[[ModuleSource], str]:
-    """Return a function that fetches a module from one of the hosts."""
-    # The import is slow, and most workflows have no modules.
-    from gridstead.wiring.definitions.modules import open_modules  # noqa: PLC0415
-
-    return open_modules(hosts, ca_file)

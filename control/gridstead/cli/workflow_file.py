@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from gridstead.cli.output import print_warnings
 from gridstead.errors import InvalidInput
 from gridstead.workflow.document import MAX_BYTES
+from gridstead.workflow.modules import FetchText
 from gridstead.workflow.parse import check_workflow
-from gridstead.workflow.schema import ModuleSource, Workflow
+from gridstead.workflow.schema import Workflow
 
 
 def read_workflow(
-    path: Path, *, strict: bool = False, fetch_module: Callable[[ModuleSource], str] | None = None
+    path: Path, *, strict: bool = False, fetch_module: FetchText | None = None
 ) -> Workflow:
     """Return the workflow in a file.
 
@@ -24,7 +24,8 @@ def read_workflow(
         strict: Whether a field in a wrong place is an error. Otherwise a warning is printed on
             stderr.
         fetch_module: Returns the text of a module. The workflow then contains the steps of its
-            modules. None if modules are not fetched.
+            modules. If the function returns None, the module is left out. None if modules are not
+            fetched.
 
     Raises:
         InvalidInput: If the file cannot be read, is not UTF-8, or breaks a rule of workflows.

@@ -4,7 +4,8 @@
 A module is untrusted text. Rule 1: a template can read only two values: the job without its
 secrets, and the step that uses the module, with masks instead of secrets. Rule 2: the number of
 modules and their nesting are limited. Rule 3: modules are fetched only by a function of the caller.
-This function decides which hosts are allowed.
+This function decides which hosts are allowed. Rule 4: a key of a module that is not known has no
+effect, and is only a warning, because the customer cannot correct the module.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from gridstead.errors import InvalidInput, InvalidWorkflow
+from gridstead.errors import InvalidInput, InvalidWorkflow, WorkflowProblem
 from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, Path, load
 from gridstead.workflow.gotemplate import Value, expand
 from gridstead.workflow.masks import Masks
-from gridstead.workflow.reading import read_valid
+from gridstead.workflow.messages import is_extension, is_misplaced, problems_of
+from gridstead.workflow.reading import read, read_valid, workflow_error
 from gridstead.workflow.schema import (
     JobResources,
     Module,
@@ -33,19 +35,34 @@ from gridstead.workflow.schema import (
 
 MAX_MODULES = 32
 MAX_DEPTH = 5
+MAX_WARNINGS = 100
 
-FetchText = Callable[[ModuleSource], str]
+# Returns the text of a module, or None if the module is not checked.
+FetchText = Callable[[ModuleSource], str | None]
 
 
-def resolve(
-    workflow: Workflow, fetch_text: FetchText
-) -> tuple[Workflow, tuple[tuple[Path, str], ...]]:
-    """Return the workflow with its modules, and the path and reason of each broken rule.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """A workflow with its modules.
+
+    Attributes:
+        workflow: The workflow. A module that is not checked is missing.
+        problems: The path and reason of each broken rule.
+        warnings: The path and reason of each field of a module that has no effect.
+    """
+
+    workflow: Workflow
+    problems: tuple[tuple[Path, str], ...] = ()
+    warnings: tuple[tuple[Path, str], ...] = ()
+
+
+def resolve(workflow: Workflow, fetch_text: FetchText) -> Resolution:
+    """Return the workflow with its modules.
 
     Args:
         workflow: A workflow whose own fields break no rule. Its modules are not checked yet.
         fetch_text: Returns the text of a module. Raises ``InvalidInput`` if the module cannot be
-            used.
+            used. Returns None to leave the module out.
 
     Raises:
         ModuleUnavailable: If a module cannot be fetched at the moment.
@@ -53,9 +70,13 @@ def resolve(
     resolver = _Resolver(workflow, fetch_text)
     steps = resolver.steps(workflow.steps, ("steps",), 0)
     if not resolver.count:
-        return workflow, ()
+        return Resolution(workflow=workflow)
     resolved_workflow = workflow.model_copy(update={"steps": steps})
-    return resolved_workflow, tuple(resolver.problems) or broken_rules(resolved_workflow)
+    return Resolution(
+        workflow=resolved_workflow,
+        problems=tuple(resolver.problems) or broken_rules(resolved_workflow),
+        warnings=tuple(resolver.warnings[:MAX_WARNINGS]),
+    )
 
 
 def check_module(mapping: Mapping[str, object]) -> Module:
@@ -75,6 +96,7 @@ class _Resolver:
     workflow: Workflow
     fetch_text: FetchText
     problems: list[tuple[Path, str]] = field(default_factory=list)
+    warnings: list[tuple[Path, str]] = field(default_factory=list)
     count: int = 0
 
     def steps(self, steps: Iterable[Step], path: Path, depth: int) -> tuple[Step, ...]:
@@ -108,7 +130,9 @@ class _Resolver:
             return None
         try:
             text = self.fetch_text(ModuleSource.parse(use.source))
-            module = _expanded_module(text, self.workflow, step)
+            if text is None:
+                return None
+            module, warnings = _expanded_module(text, self.workflow, step)
         except InvalidWorkflow as err:
             for problem in err.problems:
                 self._problem((*path, "source"), f"is an invalid module: {problem}")
@@ -116,6 +140,9 @@ class _Resolver:
         except InvalidInput as err:
             self._problem((*path, "source"), str(err))
             return None
+        for warning in warnings:
+            reason = f"is a module with a field that has no effect: {warning}"
+            self.warnings.append(((*path, "source"), reason))
         self._check_requirements(use, module, path)
         module_steps = self.steps(module.steps, (*path, "module", "steps"), depth + 1)
         fields = {name: getattr(use, name) for name in StepUse.model_fields}
@@ -139,8 +166,10 @@ class _Resolver:
         self.problems.append((path, reason))
 
 
-def _expanded_module(text: str, workflow: Workflow, step: Step) -> Module:
-    """Return the module that template ``text`` describes, expanded for a step."""
+def _expanded_module(
+    text: str, workflow: Workflow, step: Step
+) -> tuple[Module, tuple[WorkflowProblem, ...]]:
+    """Return the module that template ``text`` describes, expanded for a step, and its warnings."""
     masks = Masks()
     values = {
         "Job": _template_value(workflow, secrets=False),
@@ -148,7 +177,40 @@ def _expanded_module(text: str, workflow: Workflow, step: Step) -> Module:
         "Step": _template_value(masks.mask(step), secrets=True),
     }
     document = load(expand(text, values))
-    return masks.unmask(read_valid(document.value, (), document, Module, strict=False))
+    unknown_keys = _remove_unknown_keys(document)
+    result = read(document.value, (), document, Module, strict=False)
+    if result.model is None:
+        # An unknown key may be a required key that is misspelled.
+        raise workflow_error((*result.problems, *unknown_keys), result.warnings)
+    return masks.unmask(result.model), (*unknown_keys, *result.warnings)
+
+
+def _remove_unknown_keys(document: Document) -> list[WorkflowProblem]:
+    """Remove the keys that no mapping of the language has, and return a problem for each of them.
+
+    The value of the document is changed. Misplaced fields and keys that start with ``x-`` stay,
+    since ``read`` reports them.
+    """
+    try:
+        Module.model_validate(document.value)
+    except ValidationError as err:
+        details = err.errors(include_url=False)
+    else:
+        return []
+    unknown_keys = [
+        detail
+        for detail in details
+        if detail["type"] == "extra_forbidden"
+        and not is_misplaced(detail)
+        and not is_extension(detail["loc"])
+    ]
+    for detail in unknown_keys:
+        *outer_keys, key = detail["loc"]
+        mapping: Value = document.value
+        for outer_key in outer_keys:
+            mapping = mapping[outer_key]
+        del mapping[key]
+    return problems_of(unknown_keys, (), document, Module)
 
 
 def _missing_resources(job: JobResources, minimum: JobResources) -> Iterator[str]:

@@ -25,8 +25,8 @@ class CheckedWorkflow:
     Attributes:
         workflow: The workflow.
         warnings: Fields that have no effect (misplaced fields, keys that start with ``x-``, a
-            continuous output that is not sent to S3, and network settings of steps on the host
-            network), a second document, and numbers with a leading zero.
+            continuous output that is not sent to S3, network settings of steps on the host network,
+            and unknown fields of modules), a second document, and numbers with a leading zero.
     """
 
     workflow: Workflow
@@ -122,14 +122,17 @@ def _check(
     is_file = document.value is not None
     unused_fields = _unused_fields(result.draft.model) if is_file and result.draft.model else ()
     unused_problems = _to_problems(unused_fields, prefix, document)
-    warnings = [*result.warnings, *unused_problems]
+    warnings = list(result.warnings)
     if strict:
-        warnings = list(result.warnings)
         errors += unused_problems
+    else:
+        warnings += unused_problems
     workflow = result.model
     if workflow and fetch_module and not errors:
-        workflow, reasons = resolve(workflow, fetch_module)
-        errors += _to_problems(reasons, prefix, document)
+        resolution = resolve(workflow, fetch_module)
+        workflow = resolution.workflow
+        errors += _to_problems(resolution.problems, prefix, document)
+        warnings += _to_problems(resolution.warnings, prefix, document)
     if errors or workflow is None:
         raise workflow_error(errors, warnings)
     return CheckedWorkflow(workflow=workflow, warnings=in_order(warnings))

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
+from tests.adapters.modules.git_server import MODULE
 
+from gridstead.cli import client_modules
 from gridstead.cli.main import main
 
 
@@ -49,7 +52,8 @@ def test_a_host_that_is_not_allowed_gets_no_request(run, file, server):
     code, _, stderr = run("render", file)
 
     assert code == 65
-    assert "allowed hosts: none" in stderr
+    assert "allowed hosts: github.com, gitlab.com, codeberg.org" in stderr
+    assert f"to allow it, add --module-host {server.host}" in stderr
     assert server.requested == []
 
 
@@ -58,8 +62,10 @@ def test_an_unknown_argument_is_reported_only_if_modules_are_fetched(
 ):
     file.write_text(file.read_text().replace("WHO", "WOH"))
 
-    code, _, _ = run("validate", file)
+    code, _, stderr = run("validate", file)
     assert code == 0
+    assert f"note: module {server.host}/me/greet was not checked: its host is not allowed" in stderr
+    assert f"add --module-host {server.host}" in stderr
 
     code, _, stderr = run(
         "validate", file, "--module-host", server.host, "--module-ca-file", certificates[1]
@@ -67,3 +73,41 @@ def test_an_unknown_argument_is_reported_only_if_modules_are_fetched(
 
     assert code == 65
     assert "line 3: steps[0].use.args[0].key: is not an input of the module: it has WHO" in stderr
+
+
+def test_validate_lists_the_modules_that_were_not_checked_in_json(run, file, server):
+    code, stdout, _ = run("validate", file, "--json")
+
+    assert code == 0
+    assert json.loads(stdout)["unchecked_modules"] == [f"{server.host}/me/greet"]
+
+
+def test_validate_warns_of_unknown_keys_of_a_module(run, file, server, repository, certificates):
+    repository.commit({"module.yaml": f"{MODULE}despcription: x\n"})
+
+    code, _, stderr = run(
+        "validate", file, "--module-host", server.host, "--module-ca-file", certificates[1]
+    )
+
+    assert code == 0
+    assert "warning: line 3: steps[0].use.source: is a module with a field that has no" in stderr
+    assert "despcription: is not a known field" in stderr
+
+
+@pytest.fixture
+def public_host(monkeypatch, server):
+    """Make the git server a public host whose CA is not known."""
+    monkeypatch.setattr(client_modules, "PUBLIC_HOSTS", (server.host,))
+    return server.host
+
+
+def test_public_hosts_are_contacted_without_an_option(run, file, server, public_host):
+    code, _, stderr = run("validate", file)
+
+    assert code == 0
+    assert f"note: module {public_host}/me/greet was not checked: the host did not answer" in stderr
+
+    code, _, stderr = run("render", file)
+
+    assert code == 75
+    assert f"could not fetch {public_host}/me/greet" in stderr

@@ -59,6 +59,14 @@ class TestTemplate:
         assert "bucketUrl" in expanded_command
         assert "hush" not in expanded_command
 
+    def test_a_comment_of_a_module_can_print_the_whole_job(self):
+        """Ends of lines in the job do not end the comment."""
+        text = "# {{ .Job }} {{ .Step }}\nsteps: [{run: {command: x}}]\n"
+
+        job = workflow_with_module(text, {"run": {"command": "echo a\necho b"}})
+
+        assert [step.run.command for step in job.steps[0].use.module.steps] == ["x"]
+
     def test_a_template_does_not_read_the_environment_of_the_service(self, monkeypatch):
         monkeypatch.setenv("SECRET", "hush")
 
@@ -100,6 +108,56 @@ steps:
             f"{prefix} line 5: steps[0].run.command: is required",
             f"{prefix} line 6: steps[0].run.comand: is not a known field",
         ]
+
+    def test_unknown_keys_of_a_module_are_warnings(self):
+        text = """\
+job:
+  resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
+  steps:
+  - use: {source: git.x/a/m}
+"""
+        inputs = "inputs: [{key: A, despcription: x}]\n"
+        body = "steps:\n- {run: {command: x, colour: red}, container: {image: a}}\nauthor: me\n"
+        modules = MemoryModules({"git.x/a/m": MODULE_HEADER + inputs + body})
+
+        checked_workflow = check_workflow(text, fetch_module=modules.text, strict=True)
+
+        prefix = (
+            "line 4: job.steps[0].use.source: is a module with a field that has no effect: line"
+        )
+        assert list(map(str, checked_workflow.warnings)) == [
+            f"{prefix} 4: inputs[0].despcription: is not a known field",
+            f"{prefix} 6: steps[0].run.colour: is not a known field",
+            f"{prefix} 7: author: is not a known field",
+            f"{prefix} 6: steps[0].container: is in a wrong place and has no effect",
+        ]
+        module = checked_workflow.workflow.steps[0].use.module
+        assert [step.run.command for step in module.steps] == ["x"]
+
+    def test_descriptions_of_a_module_are_optional(self):
+        text = """\
+name: A module
+minimumResources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
+inputs: [{key: A}]
+outputs: [{key: B}]
+steps: [{run: {command: x}}]
+"""
+        job = workflow(use("git.x/a/m"), texts={"git.x/a/m": text})
+
+        assert job.steps[0].use.module.inputs[0].description == ""
+
+    def test_a_module_that_is_left_out_is_not_checked(self):
+        text = (
+            "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}\n"
+            "steps: [{use: {source: git.x/a/m}}, {use: {source: git.x/a/greet}}]\n"
+        )
+        texts = {"git.x/a/m": None, "git.x/a/greet": GREETING_MODULE}
+
+        checked_workflow = check_workflow(text, fetch_module=lambda source: texts[str(source)])
+
+        left_out, resolved = (step.use for step in checked_workflow.workflow.steps)
+        assert not hasattr(left_out, "module")
+        assert resolved.module.name == "A module"
 
     @pytest.mark.parametrize(
         "source",
@@ -210,7 +268,6 @@ steps:
 
     def test_a_module_can_be_checked_without_a_workflow(self):
         assert problems(lambda: check_module({"name": "x", "steps": []})) == [
-            "description: is required",
             "minimumResources: is required",
             "steps: must not be empty",
         ]

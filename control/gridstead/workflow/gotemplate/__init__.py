@@ -2,8 +2,8 @@
 """An interpreter for Go's text/template, the language in which modules of workflows are written.
 
 A template can access only its values: no files, environment, clock or network. Its work and its
-size are limited. ``define``, ``template``, ``block``, ``break``, ``continue`` and functions with
-side effects are not supported. Each use of them is an error.
+size are limited. The result follows only from the template and its values, so functions of time and
+chance are not available.
 """
 
 from __future__ import annotations

@@ -7,31 +7,35 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gridstead.workflow.document import shorten
-from gridstead.workflow.gotemplate.functions import FUNCTIONS, MAX_CHARS, is_true, to_text
+from gridstead.workflow.gotemplate.functions import FUNCTIONS, METERED_FUNCTIONS, why_unavailable
+from gridstead.workflow.gotemplate.limits import MAX_WORK, weight
 from gridstead.workflow.gotemplate.nodes import (
     Assign,
     Dot,
+    Jump,
     Literal,
+    Map,
     Member,
     Name,
     Node,
     Operand,
     Output,
     Pipe,
+    Template,
     TemplateBlock,
+    TemplateCall,
     Text,
     Value,
     Variable,
     template_error,
 )
+from gridstead.workflow.gotemplate.printing import MAX_CHARS, is_true, output_text
 from gridstead.workflow.gotemplate.syntax import parse
 
-# Each command and each iteration is one unit of work. Arguments and results of functions count by
-# their size: one unit for each item and for each CHARS_PER_WORK characters.
-MAX_WORK = 100_000
-CHARS_PER_WORK = 16
-# Levels of lists and mappings in a value.
-MAX_NESTED = 64
+# Levels of blocks and template calls that are expanded at the same time. Each level needs about
+# four levels of Python's own recursion, which is limited to 1000.
+MAX_LEVELS = 100
+MAX_MESSAGE = 200  # characters of a message that a function or ``fail`` reports
 
 _Scope = dict[str, Value]
 
@@ -47,8 +51,9 @@ def expand(template: str, values: Mapping[str, Value]) -> str:
         InvalidWorkflow: If the template is not valid, refers to a missing value, or exceeds a
             limit.
     """
-    expansion = _Expansion()
-    expansion.nodes(parse(template), values, [{"$": values}])
+    parsed_template = parse(template)
+    expansion = _Expansion(parsed_template)
+    expansion.nodes(parsed_template.nodes, values, [{"$": values}], 1)
     return "".join(expansion.parts)
 
 
@@ -56,23 +61,48 @@ def expand(template: str, values: Mapping[str, Value]) -> str:
 class _Expansion:
     """Walks through a template once and collects its output."""
 
+    template: Template
     parts: list[str] = field(default_factory=list)
     work: int = 0
     chars: int = 0
+    levels: int = 0
 
-    def nodes(self, nodes: Iterable[Node], dot: Value, scopes: list[_Scope]) -> None:
+    def nodes(
+        self, nodes: Iterable[Node], dot: Value, scopes: list[_Scope], line: int
+    ) -> str | None:
+        """Expand nodes, up to a ``break`` or ``continue``. Return this word, or None at the end."""
+        self.levels += 1
+        if self.levels > MAX_LEVELS:
+            raise template_error(line, f"is expanded more than {MAX_LEVELS} levels deep")
         scopes = [*scopes, {}]
+        jump = None
         for node in nodes:
-            match node:
-                case Text():
-                    self._write(node.text, 0)  # the line of a text is unknown
-                case Output():
-                    value = self._pipe(node.pipe, dot, scopes)
-                    self._write(self._text(value, node.pipe.line), node.pipe.line)
-                case Assign():
-                    self._assign(node, dot, scopes)
-                case TemplateBlock():
-                    self._block(node, dot, scopes)
+            jump = self._node(node, dot, scopes)
+            if jump:
+                break
+        self.levels -= 1
+        return jump
+
+    def _node(self, node: Node, dot: Value, scopes: list[_Scope]) -> str | None:
+        match node:
+            case Text():
+                self._write(node.text, 0)  # the line of a text is unknown
+            case Output():
+                self._output(self._pipe(node.pipe, dot, scopes), node.pipe.line)
+            case Assign():
+                self._assign(node, dot, scopes)
+            case TemplateCall():
+                self._template(node, dot, scopes)
+            case TemplateBlock():
+                return self._block(node, dot, scopes)
+            case Jump():
+                self._count(node.line)
+                return node.kind
+        return None
+
+    def _output(self, value: Value, line: int) -> None:
+        self._count(line, weight(value))
+        self._write(output_text(value), line)
 
     def _write(self, text: str, line: int) -> None:
         self.chars += len(text)
@@ -80,11 +110,14 @@ class _Expansion:
             raise template_error(line or 1, f"produces more than {MAX_CHARS // 1024} KiB")
         self.parts.append(text)
 
-    def _text(self, value: Value, line: int) -> str:
-        try:
-            return to_text(value)
-        except ValueError as err:
-            raise template_error(line, f"has a value that {err}") from err
+    def _template(self, call: TemplateCall, dot: Value, scopes: list[_Scope]) -> None:
+        """Expand a definition. It sees its argument, but no variables of the caller."""
+        self._count(call.line)
+        nodes = self.template.definitions.get(call.name)
+        if nodes is None:
+            raise template_error(call.line, f"has no definition of {shorten(call.name)}")
+        value = self._pipe(call.pipe, dot, scopes) if call.pipe else None
+        self.nodes(nodes, value, [{"$": value}], call.line)
 
     def _assign(self, node: Assign, dot: Value, scopes: list[_Scope]) -> None:
         value = self._pipe(node.pipe, dot, scopes)
@@ -96,22 +129,24 @@ class _Expansion:
             raise template_error(node.pipe.line, f"has no variable {shorten(node.name)}")
         scope[node.name] = value
 
-    def _block(self, block: TemplateBlock, dot: Value, scopes: list[_Scope]) -> None:
+    def _block(self, block: TemplateBlock, dot: Value, scopes: list[_Scope]) -> str | None:
         value = self._pipe(block.pipe, dot, scopes)
+        line = block.pipe.line
         if block.kind == "range":
-            self._range(block, value, dot, scopes)
-        elif is_true(value):
-            variables = dict.fromkeys(block.names, value)
-            inner_dot = value if block.kind == "with" else dot
-            self.nodes(block.body, inner_dot, [*scopes, variables])
-        else:
-            self.nodes(block.otherwise, dot, [*scopes, dict.fromkeys(block.names, value)])
+            return self._range(block, value, dot, scopes)
+        inner_scopes = [*scopes, dict.fromkeys(block.names, value)]
+        if not is_true(value):
+            return self.nodes(block.otherwise, dot, inner_scopes, line)
+        inner_dot = value if block.kind == "with" else dot
+        return self.nodes(block.body, inner_dot, inner_scopes, line)
 
-    def _range(self, block: TemplateBlock, value: Value, dot: Value, scopes: list[_Scope]) -> None:
+    def _range(
+        self, block: TemplateBlock, value: Value, dot: Value, scopes: list[_Scope]
+    ) -> str | None:
         line = block.pipe.line
         pairs = _pairs(value, line)
         if not pairs:
-            self.nodes(block.otherwise, dot, scopes)
+            return self.nodes(block.otherwise, dot, scopes, line)
         for key, item in pairs:
             self._count(line)
             variables: _Scope = {}
@@ -119,7 +154,9 @@ class _Expansion:
                 variables[block.names[0]] = item
             elif block.names:
                 variables = dict(zip(block.names, (key, item), strict=True))
-            self.nodes(block.body, item, [*scopes, variables])
+            if self.nodes(block.body, item, [*scopes, variables], line) == "break":
+                break
+        return None
 
     def _pipe(self, pipe: Pipe, dot: Value, scopes: list[_Scope]) -> Value:
         piped_values: tuple[Value, ...] = ()
@@ -175,16 +212,18 @@ class _Expansion:
         return value
 
     def _call(self, name: str, arguments: list[Value], line: int) -> Value:
-        function = FUNCTIONS.get(name)
-        if function is None:
-            reason = f"uses the function {shorten(name)}, which is not available"
+        if name not in FUNCTIONS and name not in METERED_FUNCTIONS:
+            reason = f"uses the function {shorten(name)}, which {why_unavailable(name)}"
             raise template_error(line, reason)
-        self._count(line, sum(map(_weight, arguments)))
+        self._count(line, sum(map(weight, arguments)))
         try:
-            value = function(*arguments)
-        except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as err:
-            raise template_error(line, f"cannot call {name}: {shorten(str(err))}") from err
-        self._count(line, _weight(value))
+            if name in METERED_FUNCTIONS:
+                value = METERED_FUNCTIONS[name](lambda work: self._count(line, work), *arguments)
+            else:
+                value = FUNCTIONS[name](*arguments)
+        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as err:
+            raise template_error(line, f"cannot call {name}: {_printable(str(err))}") from err
+        self._count(line, weight(value))
         return value
 
     def _value(self, operand: Operand, dot: Value, scopes: list[_Scope], line: int) -> Value:
@@ -211,6 +250,12 @@ class _Expansion:
             raise template_error(line, "exceeds the limit of work")
 
 
+def _printable(text: str) -> str:
+    """Return the message of a function, shortened and without control characters."""
+    message = text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
+    return "".join(char if char.isprintable() else "\ufffd" for char in message)
+
+
 def _pairs(value: Value, line: int) -> list[tuple[Value, Value]]:
     """Return the keys and items that a ``range`` iterates over."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -223,28 +268,6 @@ def _pairs(value: Value, line: int) -> list[tuple[Value, Value]]:
     raise template_error(line, "ranges over a value that is not a list")
 
 
-def _weight(value: Value) -> int:
-    """Return the work that it takes to create or to read a value.
-
-    A value that occurs several times in a list counts each time. The result exceeds the limit if
-    the value is nested too deep.
-    """
-    weight = 0
-    remaining_values = [(value, 0)]
-    while remaining_values and weight <= MAX_WORK:
-        item, depth = remaining_values.pop()
-        if depth > MAX_NESTED:
-            return MAX_WORK + 1
-        weight += 1
-        if isinstance(item, str):
-            weight += len(item) // CHARS_PER_WORK
-        elif isinstance(item, Mapping):
-            remaining_values += [(inner, depth + 1) for inner in item.values()]
-        elif isinstance(item, list | tuple):
-            remaining_values += [(inner, depth + 1) for inner in item]
-    return weight
-
-
 def _member(value: Value, name: str, line: int) -> Value:
     """Return a field of a value.
 
@@ -253,8 +276,8 @@ def _member(value: Value, name: str, line: int) -> Value:
     if value is None:
         raise template_error(line, f"refers to {shorten(name)} of a value that is nil")
     if isinstance(value, Mapping):
-        if name in value:
-            return value[name]
+        if name in value or isinstance(value, Map):
+            return value.get(name)
         for key, item in value.items():
             if str(key).lower() == name.lower():
                 return item

@@ -12,6 +12,14 @@ from gridstead.errors import InvalidWorkflow, WorkflowProblem
 Value: TypeAlias = Any
 
 
+class Map(dict[str, Value]):
+    """A mapping that a template created. Its missing keys are nil, as in a map of Go.
+
+    Any other mapping is a part of the job or the step. A missing key is an error there, as in a
+    struct of Go.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Literal:
     """A text, a number, true, false or nil."""
@@ -63,7 +71,7 @@ Operand = Literal | Dot | Variable | Member | Name | Pipe
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Literal text outside actions."""
+    """Literal text outside actions. It is not empty."""
 
     text: str
 
@@ -82,6 +90,23 @@ class Assign:
     name: str
     pipe: Pipe
     is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """``break`` or ``continue`` in a ``range``."""
+
+    kind: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateCall:
+    """``template`` or ``block``: expands a definition. Without a pipe, its ``.`` is nil."""
+
+    name: str
+    pipe: Pipe | None
+    line: int
 
 
 @dataclass(slots=True)
@@ -103,7 +128,15 @@ class TemplateBlock:
     otherwise: list[Node] = field(default_factory=list)
 
 
-Node = Text | Output | Assign | TemplateBlock
+Node = Text | Output | Assign | Jump | TemplateCall | TemplateBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed template: its nodes, and the nodes of each ``define`` and ``block`` by name."""
+
+    nodes: list[Node]
+    definitions: dict[str, list[Node]]
 
 
 def template_error(line: int, reason: str) -> InvalidWorkflow:

@@ -16,7 +16,7 @@ class ModuleInput(Model):
     """An input variable of a module's steps."""
 
     key: EnvName = Field(description="Name of the variable.")
-    description: Text = Field(description="Purpose of the variable.")
+    description: Text = Field(default="", description="Purpose of the variable.")
     default: Text | None = Field(
         default=None, description="Value if there is no argument. Default: empty."
     )
@@ -26,11 +26,13 @@ class ModuleOutput(Model):
     """A variable that a module's steps write to `DEEPSQUARE_ENV` for the steps after the module."""
 
     key: EnvName = Field(description="Name of the variable.")
-    description: Text = Field(description="Meaning of the variable.")
+    description: Text = Field(default="", description="Meaning of the variable.")
 
 
 class Module(Model):
     """The file `module.yaml`.
+
+    An unknown key has no effect, and is only a warning.
 
     It is a template in the language of Go's `text/template`. `{{ .Job }}` is the job and
     `{{ .Step }}` the step that uses the module, with their fields (`{{ .Job.Resources.Tasks }}`).
@@ -38,13 +40,15 @@ class Module(Model):
     placeholders. After the template is expanded, each placeholder is replaced by its secret. This
     works only if the template inserts the whole mapping around the placeholder, unchanged. For
     example, `{{- .Step.Use.Steps | toYaml | nindent 2 }}` inserts the steps that the user of the
-    module wrote in `use.steps`, with their secrets. A template can use `if`, `with`, `range`,
-    variables, built-in functions of Go such as `eq`, `and` and `printf`, and common functions of
-    sprig.
+    module wrote in `use.steps`, with their secrets. A template can use all statements of the
+    language, its built-in functions, and common functions of sprig, for example `regexMatch`,
+    `addf` and `sha256sum`. Functions of time and chance such as `now`, `randAlpha` and `uuidv4` are
+    not available, because the same workflow must always give the same script. A list is printed as
+    `[a b]` and a mapping as `map[key:value]`. `toYaml` prints them as YAML.
     """
 
     name: Name = Field(description="Name of the module.")
-    description: Text = Field(description="Purpose of the module.")
+    description: Text = Field(default="", description="Purpose of the module.")
     minimum_resources: JobResources = Field(description="Minimum resources of the job.")
     inputs: Annotated[tuple[ModuleInput, ...], Field(strict=False, max_length=MAX_ENV)] = Field(
         default=(), description="Allowed arguments."

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of templates for lists and mappings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from gridstead.workflow.gotemplate.nodes import Map, Value
+from gridstead.workflow.gotemplate.printing import is_true, to_text
+
+
+def _index(value: Value, *keys: Value) -> Value:
+    """Return the entry of nested lists and mappings at these keys, outermost key first."""
+    for key in keys:
+        if isinstance(value, Mapping):
+            value = value.get(key)
+        elif isinstance(value, Sequence) and isinstance(key, int) and 0 <= key < len(value):
+            value = ord(value[key]) if isinstance(value, str) else value[key]
+        else:
+            raise ValueError("has no such entry")
+    return value
+
+
+def _slice(value: Value, start: int = 0, end: int | None = None) -> Value:
+    end = len(value) if end is None else end
+    if not 0 <= start <= end <= len(value):
+        raise ValueError("has no such part")
+    return value[start:end]
+
+
+def _length(value: Value) -> int:
+    return len(value.encode()) if isinstance(value, str) else len(value)
+
+
+def _dict(*words: Value) -> Map:
+    keys, values = words[::2], list(words[1::2])
+    if len(values) < len(keys):
+        values.append("")
+    return Map(zip(map(to_text, keys), values, strict=True))
+
+
+def _set(mapping: Map, key: str, value: Value) -> Map:
+    _own(mapping)[to_text(key)] = value
+    return mapping
+
+
+def _unset(mapping: Map, key: str) -> Map:
+    _own(mapping).pop(key, None)
+    return mapping
+
+
+def _own(mapping: Value) -> Map:
+    """Return a mapping that a template may change: one that a template created."""
+    if not isinstance(mapping, Map):
+        raise TypeError("changes a mapping that the template did not create")
+    return mapping
+
+
+def _merge(target: Map, *sources: Value) -> Map:
+    """Add the entries of other mappings to a mapping. The first non-empty value of a key stays."""
+    for source in sources:
+        for key, value in source.items():
+            current = target.get(key)
+            if isinstance(current, Map) and isinstance(value, Mapping):
+                _merge(current, value)
+            elif not is_true(current):
+                _own(target)[key] = value
+    return target
+
+
+def _merge_overwrite(target: Map, *sources: Value) -> Map:
+    for source in sources:
+        for key, value in source.items():
+            current = target.get(key)
+            if isinstance(current, Map) and isinstance(value, Mapping):
+                _merge_overwrite(current, value)
+            elif is_true(value):
+                _own(target)[key] = value
+    return target
+
+
+def _pick(mapping: Value, *keys: Value) -> Map:
+    return Map({key: mapping[key] for key in keys if key in mapping})
+
+
+def _omit(mapping: Value, *keys: Value) -> Map:
+    return Map({key: value for key, value in mapping.items() if key not in keys})
+
+
+def _dig(*words: Value) -> Value:
+    """Return the entry of nested mappings at keys. The last two words: a default, the mapping."""
+    *keys, default, value = words
+    for key in keys:
+        if not isinstance(value, Mapping) or key not in value:
+            return default
+        value = value[key]
+    return value
+
+
+def _keys(*mappings: Value) -> list[Value]:
+    return sorted(key for mapping in mappings for key in mapping)
+
+
+def _unique(values: Value) -> list[Value]:
+    unique_values: list[Value] = []
+    seen: set[str] = set()
+    for value in values:
+        key = f"{type(value).__name__} {to_text(value)}"
+        if key not in seen:
+            seen.add(key)
+            unique_values.append(value)
+    return unique_values
+
+
+def _concat(*lists: Value) -> list[Value]:
+    return [value for values in lists for value in values]
+
+
+COLLECTIONS: dict[str, Callable[..., Value]] = {
+    "len": _length,
+    "index": _index,
+    "slice": _slice,
+    "list": lambda *values: list(values),
+    "tuple": lambda *values: list(values),
+    "first": lambda values: values[0] if values else None,
+    "last": lambda values: values[-1] if values else None,
+    "rest": lambda values: list(values[1:]),
+    "initial": lambda values: list(values[:-1]),
+    "append": lambda values, value: [*values, value],
+    "push": lambda values, value: [*values, value],
+    "prepend": lambda values, value: [value, *values],
+    "concat": _concat,
+    "reverse": lambda values: list(values)[::-1],
+    "uniq": _unique,
+    "without": lambda values, *removed: [value for value in values if value not in removed],
+    "compact": lambda values: [value for value in values if is_true(value)],
+    "has": lambda value, values: value in (values or ()),
+    "sortAlpha": lambda values: sorted(map(to_text, values)),
+    "dict": _dict,
+    "get": lambda mapping, key: mapping.get(key, ""),
+    "set": _set,
+    "unset": _unset,
+    "hasKey": lambda mapping, key: key in mapping,
+    "keys": _keys,
+    "values": lambda mapping: [mapping[key] for key in sorted(mapping)],
+    "pluck": lambda key, *mappings: [mapping[key] for mapping in mappings if key in mapping],
+    "pick": _pick,
+    "omit": _omit,
+    "dig": _dig,
+    "merge": _merge,
+    "mergeOverwrite": _merge_overwrite,
+}
