@@ -69,14 +69,14 @@ def init(
         admin=admin_files, path=deployment, operator=operator, supply=SUPPLY
     )
     wiring.deploy(node, request, report=note, renew=True)
-    if multicall.place_multicall(node):
-        note(f"{multicall.MULTICALL_ADDRESS} has the code of Multicall")
     wallets = list(map(keystore_address, fund_keystore))
     funded_addresses = wiring.fund(
         node, admin_files, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS
     )
     for address in funded_addresses:
         note(f"{address} has coins for gas")
+    if multicall.place_multicall(node):
+        note(f"{multicall.MULTICALL_ADDRESS} has the code of Multicall")
     record = {"changed": bool(steps), "steps": steps}
     emit_result(record, "changed" if steps else "nothing to do", as_json=as_json)
 

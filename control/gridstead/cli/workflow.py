@@ -128,17 +128,25 @@ def init(
     """
     templates = resources.files("gridstead.workflow").joinpath("templates")
     text = templates.joinpath(f"{template.value}.yaml").read_text()
-    _create(output, text)
-    schema_file = output.with_name(FILE_NAME)
-    if not schema_file.exists():
-        _create(schema_file, json.dumps(json_schema(), indent=2) + "\n")
+    try:
+        _create(output, text)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {output}", detail=str(error)) from error
+    _create_schema(output.with_name(FILE_NAME))
     sentence = f"created {output}; to check it: gridstead workflow validate {output}"
     emit_result({"file": str(output)}, sentence, as_json=as_json)
 
 
-def _create(path: Path, text: str) -> None:
+def _create_schema(path: Path) -> None:
+    """Write the JSON Schema, unless the file exists. A failure is only a note."""
+    if path.exists():
+        return
     try:
-        with path.open("x") as file:
-            file.write(text)
+        _create(path, json.dumps(json_schema(), indent=2) + "\n")
     except OSError as error:
-        raise InvalidInput(f"cannot write {path}", detail=str(error)) from error
+        print_note(f"cannot write {path}, with which editors check the workflow: {error}")
+
+
+def _create(path: Path, text: str) -> None:
+    with path.open("x") as file:
+        file.write(text)

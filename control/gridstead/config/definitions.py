@@ -98,8 +98,8 @@ class JobDefinitionsSettings(TickingService):
     web_origins: Annotated[
         tuple[Origin, ...],
         Field(
-            description="Origins of web pages that may send GraphQL requests. `*` means any "
-            "origin. If empty, web pages may not send requests.",
+            description="Origins of web pages that may read answers to GraphQL requests. `*` "
+            "means any origin. If empty, web pages cannot read answers.",
             examples=[["https://portal.example"]],
         ),
     ] = ("*",)

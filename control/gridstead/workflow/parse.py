@@ -120,7 +120,7 @@ def _check(
     errors = [*result.problems, *_broken_rules(result.draft, prefix, document)]
     # Requests may contain fields without effect, because earlier releases allowed such fields.
     is_file = document.value is not None
-    unused_fields = _unused_fields(result.draft.model) if is_file and result.draft.model else ()
+    unused_fields = _unused_fields(result.draft) if is_file else ()
     unused_problems = _to_problems(unused_fields, prefix, document)
     warnings = list(result.warnings)
     if strict:
@@ -147,9 +147,13 @@ def _broken_rules(draft: Draft, prefix: Path, document: Document) -> tuple[Workf
     return _to_problems(reliable_reasons, prefix, document)
 
 
-def _unused_fields(workflow: Workflow) -> Iterator[tuple[Path, str]]:
+def _unused_fields(draft: Draft) -> Iterator[tuple[Path, str]]:
     """Yield the fields that have no effect: without an output to S3, or on the host network."""
-    if workflow.continuous_output_sync and not workflow.is_output_synced:
+    workflow = draft.model
+    if workflow is None:
+        return
+    is_output_valid = draft.is_reliable(("output", "s3"))
+    if workflow.continuous_output_sync and is_output_valid and not workflow.is_output_synced:
         reason = "has no effect without an output to s3; the output is sent at the end of the job"
         yield ("continuousOutputSync",), reason
     for path, step in _steps_with_paths(workflow.steps, ("steps",)):

@@ -84,6 +84,8 @@ def boot(names: Names, placed: PlacedHost) -> None:
 
     A shell joins the host's cgroups and then executes systemd-nspawn.
     """
+    # After a crash of systemd-nspawn these folders still exist, and the host would not start.
+    remove_nspawn_folders(names.machine(placed.name))
     cgroups.prepare(placed.recipe)
     folder = names.host(placed.name)
     join = ""
@@ -141,9 +143,7 @@ def cut_power(names: Names, host: str) -> None:
         LabError: If processes of the host still run after 10 s.
     """
     _kill_processes(names, host)
-    for folder in nspawn_folders(names.machine(host)):
-        unmount_all(folder)
-        remove_folder(folder)
+    remove_nspawn_folders(names.machine(host))
 
 
 def _kill_processes(names: Names, host: str) -> None:
@@ -188,6 +188,13 @@ def nspawn_folders(machine: str) -> list[Path]:
     machine if this mount exists.
     """
     return [folder for folder in NSPAWN_RUN.glob(f"*/{machine}") if folder.is_dir()]
+
+
+def remove_nspawn_folders(machine: str) -> None:
+    """Remove the folders of systemd-nspawn for a machine that does not run."""
+    for folder in nspawn_folders(machine):
+        unmount_all(folder)
+        remove_folder(folder)
 
 
 def unmount_all(folder: Path) -> None:

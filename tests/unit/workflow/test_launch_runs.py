@@ -94,6 +94,22 @@ class TestLaunch:
 
         assert node.run(job) == (0, "one\nwaited\ntwo\nwaited\n")
 
+    def test_a_group_waits_for_an_earlier_launch_with_a_handle_that_it_uses_again(self, node):
+        command = "while [ ! -e go ]; do sleep 0.02; done; echo one"
+        job = workflow(
+            {"launch": {"handleName": "a", "steps": steps(command)}},
+            "touch go",
+            {
+                "dependsOn": ["a"],
+                "steps": steps(
+                    "echo waited", {"launch": {"handleName": "a", "steps": steps("echo two")}}
+                ),
+            },
+            {"dependsOn": ["a"], "run": {"command": "echo end"}},
+        )
+
+        assert node.run(job) == (0, "one\nwaited\ntwo\nend\n")
+
     def test_a_step_that_waits_for_a_failed_launched_step_fails(self, node):
         job = workflow(
             {"launch": {"handleName": "a", "steps": steps("exit 6")}},

@@ -114,6 +114,8 @@ def _step(step: Step, context: RenderContext) -> str:
         inner = f"{function}_launched"
     elif is_guarded:
         inner = f"{function}_unguarded"
+    # A handle of the step's own list may replace a handle for which the step waits.
+    waits = _waits(step, context)
     render_inner = _handled if is_handled else _body
     text = render_inner(step, inner, context)
     if step.launch:
@@ -121,17 +123,22 @@ def _step(step: Step, context: RenderContext) -> str:
         text += fill("launching.sh", function=start, number=context.number, launched=inner)
         inner = start
     if is_guarded:
-        text += _guarded(step, inner, context)
+        text += _guarded(step, inner, waits, context)
     name = f": {step.name}" if step.name else ""
     return f"\n# Step {context.title}{name}\n{text}"
 
 
-def _guarded(step: Step, inner: str, context: RenderContext) -> str:
-    """Return the function that waits for handles, checks the condition, and calls ``inner``."""
-    function = f"step_{context.number}"
+def _waits(step: Step, context: RenderContext) -> str:
+    """Return the lines that wait for the launched steps of the step's handles."""
     waits = ""
     for handle in step.depends_on:
         waits += f"  await {context.handles[handle.lower()]} || return\n"
+    return waits
+
+
+def _guarded(step: Step, inner: str, waits: str, context: RenderContext) -> str:
+    """Return the function that executes ``waits``, checks the condition, and calls ``inner``."""
+    function = f"step_{context.number}"
     if not step.if_:
         return fill("guarded.sh", function=function, waits=waits, inner=inner)
     # run_if() reads 10 as true, 11 as false, and any other code as an error in the condition.
