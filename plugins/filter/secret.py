@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 # The URL of a hosted Ethereum node often contains the customer's API key in its path.
-NODE_URL_KEY = "rpc_url"
+NODE_URL_SETTING = "rpc_url"
 
 
 def holds_secret(settings: Mapping[str, object]) -> bool:
@@ -48,7 +48,7 @@ def _may_contain_secret(key: str, value: object) -> bool:
         return True
     # urlsplit does not find the user information if the password contains a slash.
     has_user = "@" in value
-    is_node_with_path = key == NODE_URL_KEY and parts.path not in {"", "/"}
+    is_node_with_path = key == NODE_URL_SETTING and parts.path not in {"", "/"}
     return has_user or bool(parts.query) or is_node_with_path
 
 

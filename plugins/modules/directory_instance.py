@@ -14,12 +14,14 @@ DOCUMENTATION = r"""
 module: directory_instance
 short_description: Create an instance of 389 Directory Server
 description:
-  - Creates the instance with an empty suffix if it does not exist. The password of the directory
-    manager is random and not stored; the local root user is the manager over the local socket.
-  - Imports the certificates of the server and of its authority into the key store of the instance,
-    if the key store contains other certificates.
-  - Reports a change if the server does not store its replica update vector with each change. The
-    drop-in of its unit corrects this setting at the next start.
+  - Creates and starts the instance if it does not exist. The tree of a new instance contains only
+    its root entry. The directory manager gets a random password that is not stored. User root of
+    the host has the rights of the directory manager over the server's local socket.
+  - Imports the CA certificate, and the server's certificate with its key, into the key store of the
+    instance. A certificate that the key store already contains is not imported again.
+  - Reports a change if C(nsslapd-backend-opt-level) in dse.ldif has a value other than 0. With such
+    a value the server does not store its replica update vector with each change. The drop-in of
+    the server's systemd unit sets the value to 0 at the next start.
 options:
   name:
     description: Name of the instance.
@@ -46,7 +48,10 @@ options:
     type: path
     required: true
   pending_changes_file:
-    description: A file that is created before a change, as for M(directory_entries).
+    description:
+      - A file that shows that the server must restart. The module creates the file before it
+        imports a certificate, and if C(nsslapd-backend-opt-level) has a wrong value. While the file
+        exists, the module reports a change. A handler restarts the server and removes the file.
     type: path
     required: true
 author: Gridstead contributors
@@ -66,8 +71,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: "What changed: C(instance), C(certificate), C(authority), or C(start) if a setting is
-    wrong until the next start of the server."
+  description: "What changed: C(instance), C(authority), C(certificate), or C(start) if the server
+    must restart to correct C(nsslapd-backend-opt-level)."
   type: list
   elements: str
   returned: always
@@ -82,7 +87,7 @@ UNSAFE_SETTING = re.compile(r"^nsslapd-backend-opt-level: (?!0$)", re.MULTILINE)
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
-def setup_file(name: str, hostname: str, suffix: str, password: str) -> str:
+def dscreate_answers(name: str, hostname: str, suffix: str, password: str) -> str:
     """Return the answer file for dscreate."""
     return f"""\
 [general]
@@ -106,9 +111,11 @@ sample_entries = no
 
 def first_certificate(text: str) -> str:
     """Return the Base64 text of the first certificate in PEM text. Return "" if there is none."""
-    if BEGIN not in text or END not in text:
+    _, _, text_after_begin = text.partition(BEGIN)
+    base64_lines, end, _ = text_after_begin.partition(END)
+    if not end:
         return ""
-    return "".join(text.split(BEGIN, 1)[1].split(END, 1)[0].split())
+    return "".join(base64_lines.split())
 
 
 class Instance:
@@ -127,7 +134,7 @@ class Instance:
     def create(self) -> None:
         """Create and start the instance."""
         params = self._module.params
-        answers = setup_file(
+        answers = dscreate_answers(
             self._name, params["hostname"], params["suffix"], secrets.token_urlsafe(32)
         )
         with tempfile.NamedTemporaryFile("w", suffix=".inf") as file:
@@ -146,10 +153,10 @@ class Instance:
         """Replace the CA certificate in the key store by the CA certificate in a file."""
         self.note_change()
         folder = str(self._folder)
-        store = ["-d", folder, "-n", CA_NICKNAME, "-f", f"{folder}/pwdfile.txt"]
+        store_options = ["-d", folder, "-n", CA_NICKNAME, "-f", f"{folder}/pwdfile.txt"]
         # In the first run, this command fails because the key store has no CA certificate yet.
-        self._module.run_command(["certutil", "-D", *store])
-        add = ["certutil", "-A", *store, "-t", "CT,,", "-a", "-i", path]
+        self._module.run_command(["certutil", "-D", *store_options])
+        add = ["certutil", "-A", *store_options, "-t", "CT,,", "-a", "-i", path]
         self._module.run_command(add, check_rc=True)
 
     def import_server_certificate(self, certificate: str, key: str) -> None:

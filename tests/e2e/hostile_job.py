@@ -20,7 +20,9 @@ from pathlib import Path
 
 TIMEOUT_S = 20
 CONNECT_TIMEOUT_S = 5
-DELAY_AFTER_FORGERY_S = 3  # so that the real end and the cost differ from the forged report
+# The job runs at least this long after it sends the forged report. The job's real end time and its
+# cost therefore differ from those that would follow from the forged report.
+DELAY_AFTER_FORGERY_S = 3
 OWN_JOB_ID = os.environ["SLURM_JOB_ID"]
 CHUNK_BYTES = 64 << 20
 QUOTA_CHUNKS = (1 << 30) // CHUNK_BYTES

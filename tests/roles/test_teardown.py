@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The footprint of a role lists all objects of the role on a host. The teardown removes them.
 
-Objects are paths, packages, units and accounts. A trace is an object that a footprint lists.
+Objects are paths, packages, units and accounts.
 """
 
 import shutil
@@ -26,15 +26,17 @@ PATH_ARGUMENTS = {
     "ansible.posix.authorized_key": "path",
     "community.crypto.openssh_keypair": "path",
 }
-# The kind of the object that argument ``name`` names, by module.
-NAMED_KINDS = {
+# Modules whose argument ``name`` names objects, with the key of these objects in a footprint.
+KIND_BY_MODULE = {
     "ansible.builtin.apt": "packages",
     "ansible.builtin.systemd_service": "units",
     "ansible.builtin.user": "users",
     "gridstead.site.daemon": "units",
 }
-MOOSEFS_DATA = "data with back end MooseFS; see tests/roles/test_storage_rules.py"
-# Objects that a role changes but did not create, with the reason why the teardown keeps them.
+MOOSEFS_DATA = (
+    "the example uses NFS; tests/roles/test_storage_rules.py tests the footprint with MooseFS"
+)
+# Objects that a role's tasks name but its footprint in the example omits, with the reason.
 NOT_OWNED = {
     ("devnet", "/var/lib/private"): "systemd owns the folder",
     ("shared_storage", "/srv/moosefs"): MOOSEFS_DATA,
@@ -48,8 +50,8 @@ NOT_OWNED = {
 }
 # Roles that site.yml does not run.
 NOT_IN_SITE_YML = {"archive"}
-TEARDOWNS = [role for role in roles() if "teardown" in role.entry_points]
-every_role = pytest.mark.parametrize("role", TEARDOWNS, ids=lambda role: role.name)
+ROLES_WITH_TEARDOWN = [role for role in roles() if "teardown" in role.entry_points]
+every_role = pytest.mark.parametrize("role", ROLES_WITH_TEARDOWN, ids=lambda role: role.name)
 
 
 def tasks_of(role):
@@ -114,15 +116,17 @@ def paths_of(templar, task):
         if path := task.get(module, {}).get(argument):
             yield from render_with_loop(templar, task, path)
     file_set = task.get("gridstead.site.file_set", {})
-    if files := file_set.get("files"):  # a template of a list of files
-        yield from render_list(templar, files.replace("}}", "| map(attribute='path') }}"))
+    if files := file_set.get("files"):
+        # The value is a template of a list of files. Extend it to a template of their paths.
+        paths = files.replace("}}", "| map(attribute='path') }}")
+        yield from render_list(templar, paths)
     if pending := file_set.get("pending_changes_file"):
         yield from render_list(templar, pending)
 
 
 def names_of(templar, task):
     """Yield the kind and the name of each package, unit and account of a task."""
-    for module, kind in NAMED_KINDS.items():
+    for module, kind in KIND_BY_MODULE.items():
         if name := task.get(module, {}).get("name"):
             for item in render_with_loop(templar, task, name):
                 yield kind, item.removesuffix(".service")
@@ -130,7 +134,8 @@ def names_of(templar, task):
 
 def footprint_of(templar, role):
     """Return the footprint of a role on the host of a templar."""
-    return templar.template(trust_as_template(f"{{{{ __{role.name}_footprint }}}}"))
+    variable = f"__{role.name}_footprint"
+    return templar.template(trust_as_template("{{ " + variable + " }}"))
 
 
 def objects_outside_the_footprint(templar, role):
@@ -141,18 +146,20 @@ def objects_outside_the_footprint(templar, role):
             if not is_covered(path, footprint):
                 yield path
         for kind, name in names_of(templar, task):
-            if name not in {trace.removesuffix(".service") for trace in footprint.get(kind, [])}:
+            listed_names = [item.removesuffix(".service") for item in footprint.get(kind, [])]
+            if name not in listed_names:
                 yield name
 
 
 @every_role
 def test_the_footprint_covers_all_objects_of_the_role(role, site):
-    unknown_objects = set()
+    missing_objects = set()
     # Role devnet has no hosts in the example.
     for host in site.hosts_of(role) or ["controller"]:
-        unknown_objects |= set(objects_outside_the_footprint(site.templar(role, host), role))
+        for name in objects_outside_the_footprint(site.templar(role, host), role):
+            missing_objects.add((role.name, name))
 
-    assert {(role.name, trace) for trace in unknown_objects} - set(NOT_OWNED) == set()
+    assert missing_objects - set(NOT_OWNED) == set()
 
 
 @every_role
@@ -169,20 +176,25 @@ def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
 
 
 def test_roles_are_removed_in_reverse_order():
-    """If site.yml uses role a only before role b, the teardown removes b before a."""
-    roles_with_teardown = {role.name for role in TEARDOWNS}
+    """If site.yml applies role b only after its last use of role a, b may depend on a.
+
+    Therefore the teardown must not remove a until it has removed b from all hosts.
+    """
+    names_with_teardown = {role.name for role in ROLES_WITH_TEARDOWN}
     applied_roles = []
     for playbook in imported_playbooks("site"):
-        applied_roles += [role for role in roles_in(playbook) if role in roles_with_teardown]
-    removed_roles = [role for role in roles_in("teardown") if role != "footprint"]
+        applied_roles += [name for name in roles_in(playbook) if name in names_with_teardown]
+    removed_roles = [name for name in roles_in("teardown") if name != "footprint"]
 
-    assert set(removed_roles) == roles_with_teardown
-    assert set(applied_roles) == roles_with_teardown - NOT_IN_SITE_YML
-    for role in applied_roles:
-        position = applied_roles.index(role)
-        applied_only_before = set(applied_roles[:position]) - set(applied_roles[position:])
-        removed_before = set(removed_roles[: last_index(removed_roles, role)])
-        assert removed_before.isdisjoint(applied_only_before), role
+    assert set(removed_roles) == names_with_teardown
+    assert set(applied_roles) == names_with_teardown - NOT_IN_SITE_YML
+    for role_name in applied_roles:
+        first_use = applied_roles.index(role_name)
+        used_later = set(applied_roles[first_use:])
+        used_only_before = set(applied_roles[:first_use]) - used_later
+        last_removal = last_index(removed_roles, role_name)
+        removed_before = set(removed_roles[:last_removal])
+        assert removed_before.isdisjoint(used_only_before), role_name
 
 
 def last_index(names, name):
@@ -203,18 +215,18 @@ def roles_in(playbook):
 
 @pytest.mark.parametrize(("other_databases", "answer_count"), [(0, 1), (1, 0)])
 def test_mariadbs_tables_remain_if_another_database_exists(other_databases, answer_count, site):
-    """The role gives debconf an answer that makes the removal of the package delete the tables.
+    """With the role's debconf answer, a purge of the package deletes the server's system tables.
 
-    If the server has another database, the role must not give this answer.
+    If another program has a database on the server, the footprint must not contain this answer.
     """
     database = Role("database")
     tasks = read_yaml(database.path / "tasks/teardown.yml")
     templar = site.templar(database, site.hosts_of(database)[0])
     templar.available_variables |= {"__database_others_result": {"matched": other_databases}}
 
-    traces = templar.template(trust_as_template(tasks[-1]["vars"]["footprint_traces"]))
+    footprint = templar.template(trust_as_template(tasks[-1]["vars"]["footprint_traces"]))
 
-    assert len(traces.get("answers", [])) == answer_count
+    assert len(footprint.get("answers", [])) == answer_count
 
 
 def test_the_documentation_lists_the_objects_that_a_teardown_leaves():
@@ -231,9 +243,9 @@ def test_the_documentation_lists_the_objects_that_a_teardown_leaves():
 
 @pytest.mark.parametrize(("confirmation", "code"), [("yes", 2), ("lab", 2), ("example", 0)])
 def test_a_teardown_needs_the_name_of_the_site(confirmation, code, tmp_path):
-    """Without option -i, Ansible takes the inventory of ansible.cfg, perhaps of another site.
+    """Without option -i, Ansible reads the inventory in ansible.cfg, which may be of another site.
 
-    The confirmation therefore contains the name of the site.
+    Therefore the playbook runs only if gridstead_teardown is the name of the inventory's site.
     """
     confirming_play = read_yaml(ROOT / "playbooks/teardown.yml")[:1]
     (tmp_path / "teardown.yml").write_text(yaml.safe_dump(confirming_play))

@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A gauge whose value is read at each scrape.
+    """A gauge whose numbers are read at each scrape.
 
     Attributes:
         description: The description in the metrics, a full sentence.
-        values: Returns the value. If the gauge has a label, returns a mapping from each value of
-            the label to a value of the gauge.
-        label: Name of the label; empty for a single value.
+        read: Returns the number of a gauge without a label. For a gauge with a label, returns a
+            number for each value of the label.
+        label: Name of the label. Empty if the gauge has no label.
     """
 
     description: str
-    values: Callable[[], float | Mapping[str, float]]
+    read: Callable[[], float | Mapping[str, float]]
     label: str = ""
 
 
@@ -92,11 +92,11 @@ class _Gauges(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         for name, gauge in self._gauges.items():
-            values = gauge.values()
-            if isinstance(values, Mapping):
+            reading = gauge.read()
+            if isinstance(reading, Mapping):
                 family = GaugeMetricFamily(name, gauge.description, labels=[gauge.label])
-                for label, value in values.items():
-                    family.add_metric([label], value)
+                for label_value, number in reading.items():
+                    family.add_metric([label_value], number)
                 yield family
             else:
-                yield GaugeMetricFamily(name, gauge.description, value=values)
+                yield GaugeMetricFamily(name, gauge.description, value=reading)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from gridstead.adapters.site.events import difference, message, to_event, to_task
+from gridstead.adapters.site.events import message, to_event, to_task, to_unified_diff
 from gridstead.adapters.site.notes import to_notes
 from gridstead.domain.site.playbook import TaskOutcome
 
@@ -86,14 +86,14 @@ def test_role_is_named_without_its_collection(role, name):
     ],
 )
 def test_diff_is_read_in_every_format_of_ansible(diff, lines):
-    diff_lines = difference(diff).splitlines()
+    diff_lines = to_unified_diff(diff).splitlines()
 
     headers = ("---", "+++", "@@")
     assert [line for line in diff_lines if not line.startswith(headers)] == lines
 
 
 def test_long_diff_is_truncated():
-    diff_lines = difference({"before": "", "after": "x\n" * 1000}).splitlines()
+    diff_lines = to_unified_diff({"before": "", "after": "x\n" * 1000}).splitlines()
 
     assert len(diff_lines) == 201
     # The diff has 1003 lines: 3 header lines and 1000 added lines. 200 lines are kept. The last

@@ -156,6 +156,8 @@ class SupervisorSetup:
                 self.start_or_end(attempt)
             self.step(2)
             states = {job.state for job in self.jobs()}
-            if states <= COLD | {JobState.PENDING}:
+            # A PENDING job has no provider, so the supervisor has nothing to do for it.
+            unfinished_states = states - COLD - {JobState.PENDING}
+            if not unfinished_states:
                 break
         self.run_steps(80)  # Enough to settle the jobs and to close them in the journal.

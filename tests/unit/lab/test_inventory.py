@@ -9,7 +9,7 @@ from gridstead_lab import names, state, topology
 
 hosts = load(Path("inventory/lab/hosts.py"))
 
-NAMES = names.names(Path("/srv/checkout"), "small")
+LAB_NAMES = names.names(Path("/srv/checkout"), "small")
 TOPOLOGY = topology.parse(Path("molecule/lab/topology.json").read_text())
 STATE = state.State(
     lab="small",
@@ -26,7 +26,7 @@ STATE = state.State(
 
 
 def test_without_a_lab_hosts_have_no_addresses():
-    inventory = hosts.inventory(NAMES, None, TOPOLOGY)
+    inventory = hosts.inventory(LAB_NAMES, None, TOPOLOGY)
 
     assert inventory["_meta"]["hostvars"] == {}
     assert inventory["storage"] == {"hosts": ["infra"]}
@@ -37,7 +37,7 @@ def test_without_a_lab_hosts_have_no_addresses():
 
 
 def test_a_running_lab_has_its_hosts_and_addresses():
-    inventory = hosts.inventory(NAMES, STATE, TOPOLOGY)
+    inventory = hosts.inventory(LAB_NAMES, STATE, TOPOLOGY)
 
     assert inventory["all"]["hosts"] == ["head"]
     assert inventory["_meta"]["hostvars"] == {"head": {"ansible_host": "10.70.0.11"}}
@@ -46,7 +46,7 @@ def test_a_running_lab_has_its_hosts_and_addresses():
 
 
 def test_host_keys_are_pinned_and_secrets_are_in_the_labs_folder():
-    variables = hosts.inventory(NAMES, STATE, TOPOLOGY)["all"]["vars"]
+    variables = hosts.inventory(LAB_NAMES, STATE, TOPOLOGY)["all"]["vars"]
 
     assert "StrictHostKeyChecking=yes" in variables["ansible_ssh_common_args"]
     assert variables["gridstead_secrets_dir"] == "/srv/checkout/.lab/small/secrets"

@@ -68,7 +68,7 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
     grid = MetaSchedulerContract(meta_scheduler)
     getters = ("jobs", "providerManager", "providerJobQueues", "constants", "credit")
-    views = [*map(grid.part_address, getters), grid.version()]
+    views = [*map(grid.contract_address, getters), grid.version()]
     answers = node.read([view.read for view in views], at_block=head)
     jobs, providers, queues, constants, credit, version = map(_value_or_empty, views, answers)
     if not (jobs and providers and queues and constants and credit):

@@ -182,7 +182,8 @@ class Customer:
         data = []
         for request in requests:
             definition, escrow, name, delegate = to_arguments(request)
-            data.append(grid.request_new_job(definition, escrow, name, delegate=delegate).data)
+            payload = grid.request_new_job(definition, escrow, name, delegate_spending=delegate)
+            data.append(payload.data)
         receipts = self._direct.transact_all(grid.address, data, name="requestNewJob")
         return tuple(map(_job_number, receipts))
 
@@ -204,7 +205,7 @@ class Customer:
         definition, escrow, name, delegate = to_arguments(request)
         grid = self._contracts.meta_scheduler
         payload = grid.request_new_job_with_permit(
-            definition, escrow, name, self._permit(escrow), delegate=delegate
+            definition, escrow, name, self._permit(escrow), delegate_spending=delegate
         )
         return _job_number(
             self._direct.transact(payload.to, payload.data, name="requestNewJobWithPermit")
@@ -228,7 +229,7 @@ class Customer:
 
     def job_history(self, number: int) -> tuple[HistoryEvent, ...]:
         """Return the history events of a job, oldest first."""
-        return read_job_history(self._node, self._contracts, number, first=self._first_block)
+        return read_job_history(self._node, self._contracts, number, first_block=self._first_block)
 
     def provider_addresses(self) -> tuple[str, ...]:
         """Return every address that ever registered as a provider, in order of registration."""

@@ -65,44 +65,46 @@ class HistoryEvent:
 
 
 def read_job_history(
-    node: Node, contracts: Contracts, number: int, *, first: int
+    node: Node, contracts: Contracts, number: int, *, first_block: int
 ) -> tuple[HistoryEvent, ...]:
-    """Return the events of a job since a block, oldest first."""
+    """Return the events of a job from block ``first_block`` on, oldest first."""
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
     if contracts.has_batches:
-        return tuple(_read_own_history(node, contracts, number, first=first, head=head))
-    return tuple(_read_plain_history(node, contracts, number, first=first, head=head))
+        return tuple(_read_own_history(node, contracts, number, first_block=first_block, head=head))
+    return tuple(_read_plain_history(node, contracts, number, first_block=first_block, head=head))
 
 
 def _read_own_history(
-    node: Node, contracts: Contracts, number: int, *, first: int, head: Block
+    node: Node, contracts: Contracts, number: int, *, first_block: int, head: Block
 ) -> Iterator[HistoryEvent]:
     """Yield the events of a job from our contracts."""
     types = artifact("MetaScheduler").events
-    events = {types[name].topic: types[name] for name in _HISTORY_EVENTS}
+    types_by_topic = {types[name].topic: types[name] for name in _HISTORY_EVENTS}
     address = contracts.meta_scheduler.address
-    log_filter = {"address": address, "topics": [sorted(events), f"0x{number:064x}"]}
-    logs = read_logs(node, log_filter, first=first, end=head)
+    log_filter = {"address": address, "topics": [sorted(types_by_topic), f"0x{number:064x}"]}
+    logs = read_logs(node, log_filter, first=first_block, end=head)
     times = _block_times(node, logs)
     for log in logs:
-        yield _decode(events[log["topics"][0]], log, times)
+        yield _decode(types_by_topic[log["topics"][0]], log, times)
 
 
 def _read_plain_history(
-    node: Node, contracts: Contracts, number: int, *, first: int, head: Block
+    node: Node, contracts: Contracts, number: int, *, first_block: int, head: Block
 ) -> Iterator[HistoryEvent]:
     """Yield the events of a job from the contracts of plain DeepSquare."""
     request_event = artifact("MetaScheduler").events["NewJobRequestEvent"]
-    transition = artifact("JobRepository").events["JobTransitionEvent"]
+    transition_event = artifact("JobRepository").events["JobTransitionEvent"]
     addresses = [contracts.meta_scheduler.address, contracts.jobs.address]
-    log_filter = {"address": addresses, "topics": [[request_event.topic, transition.topic]]}
+    log_filter = {"address": addresses, "topics": [[request_event.topic, transition_event.topic]]}
     id_digits = to_bytes32(number).hex()
-    all_logs = read_logs(node, log_filter, first=first, end=head)
+    all_logs = read_logs(node, log_filter, first=first_block, end=head)
     # In both events the first 32 bytes of the data are the job id.
     logs = [log for log in all_logs if log["data"][2:66] == id_digits]
     (record,) = ask(node, [contracts.jobs.get(number)], at_block=head)
     times = _block_times(node, logs)
-    yield from _translate(transition, logs, times, escrow=record.escrow, cost=record.final_cost)
+    yield from _translate(
+        transition_event, logs, times, escrow=record.escrow, cost=record.final_cost
+    )
 
 
 def _decode(event: EventType, log: Log, times: Mapping[str, int]) -> HistoryEvent:
@@ -113,17 +115,22 @@ def _decode(event: EventType, log: Log, times: Mapping[str, int]) -> HistoryEven
 
 
 def _translate(
-    transition: EventType, logs: Iterable[Log], times: Mapping[str, int], *, escrow: int, cost: int
+    transition_event: EventType,
+    logs: Iterable[Log],
+    times: Mapping[str, int],
+    *,
+    escrow: int,
+    cost: int,
 ) -> Iterator[HistoryEvent]:
     """Yield the state changes of a job on plain DeepSquare, with the names of our events.
 
     A job is settled once, so the cost in its record is the cost of the settlement.
     """
     for log in logs:
-        if log["topics"][0] != transition.topic:
+        if log["topics"][0] != transition_event.topic:
             yield _history_event("JobRequested", log, times, {})
             continue
-        fields = transition.decode(log)
+        fields = transition_event.decode(log)
         before, after = JobState(fields["_from"]), JobState(fields["_to"])
         if after not in COLD:
             numbers = {}

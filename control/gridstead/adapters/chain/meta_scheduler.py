@@ -11,7 +11,8 @@ from gridstead.adapters.chain.contract import Contract, Payload, ViewCall, to_by
 from gridstead.adapters.chain.money import CreditPermit
 from gridstead.domain.jobs.lifecycle import JobState
 
-# Job id, provider, highest price per minute of the whole job.
+# Job id, provider, and the highest price that the match allows: wei of Credit per minute of run
+# time, for all resources of the job together.
 Match = tuple[bytes, str, int]
 # Job id, start time in Unix seconds.
 Start = tuple[bytes, int]
@@ -32,11 +33,11 @@ class MetaSchedulerContract(Contract):
     def __init__(self, address: str) -> None:
         super().__init__("MetaScheduler", address)
 
-    def part_address(self, getter: str) -> ViewCall[str]:
+    def contract_address(self, getter: str) -> ViewCall[str]:
         """Return a call for the address of another contract of the grid, lower case.
 
         Args:
-            getter: The name of the contract's getter.
+            getter: The function of MetaScheduler that returns the address, such as ``jobs``.
         """
         return self.view(lambda address: str(address).lower(), getter)
 
@@ -47,10 +48,10 @@ class MetaSchedulerContract(Contract):
     # Transactions of customers.
 
     def request_new_job(
-        self, definition: tuple[Any, ...], escrow: int, name: bytes, *, delegate: bool
+        self, definition: tuple[Any, ...], escrow: int, name: bytes, *, delegate_spending: bool
     ) -> Payload:
         """Request a job and hold the sender's credits in escrow."""
-        return self.call("requestNewJob", definition, escrow, name, delegate)
+        return self.call("requestNewJob", definition, escrow, name, delegate_spending)
 
     def request_new_job_with_permit(
         self,
@@ -59,12 +60,12 @@ class MetaSchedulerContract(Contract):
         name: bytes,
         permit: CreditPermit,
         *,
-        delegate: bool,
+        delegate_spending: bool,
     ) -> Payload:
         """Request a job with a signed permit instead of an allowance; ours only."""
         permit_fields = (permit.deadline, permit.v, permit.r, permit.s)
         return self.call(
-            "requestNewJobWithPermit", definition, escrow, name, delegate, *permit_fields
+            "requestNewJobWithPermit", definition, escrow, name, delegate_spending, *permit_fields
         )
 
     def cancel_job(self, number: int) -> Payload:
@@ -105,7 +106,11 @@ class MetaSchedulerContract(Contract):
         return self.call("timeoutJob", to_bytes32(number))
 
     def expire_job(self, number: int) -> Payload:
-        """End a job whose timeout has expired; ours only."""
+        """Take a job away from a provider that has not acted in time; ours only.
+
+        A job that was not claimed becomes PENDING and can be matched again. A claimed or running
+        job becomes PANICKED and is refunded in full.
+        """
         return self.call("expireJob", to_bytes32(number))
 
     def provider_set_job_status(

@@ -27,7 +27,8 @@ OUTCOMES = {
     "runner_on_skipped": TaskOutcome.SKIPPED,
     "runner_on_unreachable": TaskOutcome.UNREACHABLE,
 }
-TARGET_KEYS = ("dest", "path", "name")  # keys of a result that contain its target
+# Keys of a result, or of the arguments of its module, that may name the changed object.
+TARGET_KEYS = ("dest", "path", "name")
 UNIT_MODULES = ("daemon", "service", "systemd", "systemd_service")
 
 Result = Mapping[str, Any]
@@ -36,8 +37,8 @@ Result = Mapping[str, Any]
 def to_event(runner_event: Mapping[str, Any]) -> PlaybookEvent | None:
     """Convert an event of ansible-runner. Return None for an event that the domain does not use.
 
-    An event of a task with ``no_log`` does not show whether the task changed something. Class
-    ``Notes`` shows this.
+    The event of a task with ``no_log`` does not show whether the task changed something.
+    ``Notes.changed`` contains such a task if the task changed something.
     """
     data = runner_event.get("event_data", {})
     event_name = runner_event["event"]
@@ -89,17 +90,17 @@ def _finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
 
 
 def _all_targets(data: Mapping[str, Any], changed_results: Iterable[Result]) -> tuple[str, ...]:
-    names: set[str] = set()
+    target_names: set[str] = set()
     for result in changed_results:
-        names.update(targets(result) or _debug_message(data, result))
-    return tuple(sorted(names))
+        target_names.update(targets(result) or _debug_message(data, result))
+    return tuple(sorted(target_names))
 
 
 def _all_differences(changed_results: Iterable[Result]) -> str:
     texts: list[str] = []
     for result in changed_results:
-        names = targets(result)
-        texts += [difference(diff, names) for diff in _as_list(result.get("diff"))]
+        target_names = targets(result)
+        texts += [to_unified_diff(diff, target_names) for diff in _as_list(result.get("diff"))]
     return "".join(texts)
 
 
@@ -146,25 +147,26 @@ def targets(result: Result) -> tuple[str, ...]:
     return ()
 
 
-def difference(
+def to_unified_diff(
     diff: Any,  # noqa: ANN401 - depends on the module
-    names: tuple[str, ...] = (),
+    target_names: tuple[str, ...] = (),
 ) -> str:
-    """Return a difference as a unified diff. Lines after ``MAX_DIFF_LINES`` are omitted.
+    """Convert the diff of a module to a unified diff. Lines after ``MAX_DIFF_LINES`` are omitted.
 
     A diff that the module has prepared is returned unchanged.
 
     Args:
-        diff: The difference in the format of the module that returned it.
-        names: The names of the changed objects. If there is one name, the diff contains this name.
+        diff: The diff in the format of the module that returned it.
+        target_names: The names of the changed objects. If there is exactly one name, the headers of
+            the unified diff contain this name instead of the name in ``diff``.
     """
     if not isinstance(diff, Mapping):
         return ""
     if diff.get("prepared"):
         return str(diff["prepared"])
     name = str(diff.get("before_header") or diff.get("after_header") or "")
-    if len(names) == 1:
-        name = names[0]
+    if len(target_names) == 1:
+        name = target_names[0]
     before = _lines(diff.get("before"))
     after = _lines(diff.get("after"))
     headers = (f"{name} before", f"{name} after")
