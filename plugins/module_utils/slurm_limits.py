@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+_NUMBERS = r"\d+(?::\d+){0,2}"  # one to three numbers separated by colons
 # ``D-H[:M[:S]]``, or one to three numbers separated by colons.
-_CLOCK = re.compile(r"(?:(?P<days>\d+)-(?P<of_day>\d+(?::\d+){0,2})|(?P<clock>\d+(?::\d+){0,2}))")
+_CLOCK = re.compile(rf"(?P<days>\d+)-(?P<of_day>{_NUMBERS})|(?P<clock>{_NUMBERS})")
 _AMOUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)  # such as 4 or 2G
 _TRES = re.compile(r"[a-z]+(/[^=,]+)?", re.IGNORECASE)  # such as cpu or gres/gpu
 _RESOURCES_IN_MB = ("mem", "bb/")
@@ -100,9 +101,9 @@ def tres(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(amounts.items()))
 
 
-# A kind of setting, represented by the function that parses its text.
-Kind = Callable[[str], Any]
-DESCRIPTIONS: dict[Kind, str] = {
+# A function that parses the text of a setting. Settings of one type have the same parser.
+Parser = Callable[[str], Any]
+DESCRIPTIONS: dict[Parser, str] = {
     _number: "a whole number",
     _decimal: "a number",
     _shares: "a whole number, or parent",
@@ -113,7 +114,7 @@ DESCRIPTIONS: dict[Kind, str] = {
     _names: "names separated by commas",
     _word: "a name",
 }
-_QOS_AND_ACCOUNT: dict[str, Kind] = {
+_QOS_AND_ACCOUNT: dict[str, Parser] = {
     "GrpJobs": _number,
     "GrpJobsAccrue": _number,
     "GrpSubmitJobs": _number,
@@ -127,7 +128,7 @@ _QOS_AND_ACCOUNT: dict[str, Kind] = {
     "MaxWall": _minutes,
     "Priority": _number,
 }
-QOS: dict[str, Kind] = {
+QOS: dict[str, Parser] = {
     **_QOS_AND_ACCOUNT,
     "Flags": _names,
     "GraceTime": _grace,
@@ -149,7 +150,7 @@ QOS: dict[str, Kind] = {
     "UsageFactor": _decimal,
     "UsageThreshold": _decimal,
 }
-ACCOUNT: dict[str, Kind] = {
+ACCOUNT: dict[str, Parser] = {
     **_QOS_AND_ACCOUNT,
     "DefaultQOS": _word,
     "Fairshare": _shares,
@@ -158,10 +159,11 @@ ACCOUNT: dict[str, Kind] = {
     "MaxSubmitJobs": _number,
     "QOS": _names,
 }
-PARTITION_TIMES: dict[str, Kind] = {"DefaultTime": _time_limit, "MaxTime": _time_limit}
-# YAML reads H:MM:SS without quotes as a number of seconds. The smallest such number is one hour.
+PARTITION_TIMES: dict[str, Parser] = {"DefaultTime": _time_limit, "MaxTime": _time_limit}
+# YAML reads the time 1:00:00 without quotes as the number 3600. H:MM:SS gives no smaller number.
 _HOUR_S = 3600
-# sacctmgr's output for unset settings. The output of all other unset settings is empty.
+# sacctmgr prints these values, in some notation, if these settings are unset. For every other unset
+# setting it prints nothing.
 UNSET_VALUES = {
     "Fairshare": "1",
     "GraceTime": "0",
@@ -181,11 +183,11 @@ def to_text(value: object) -> str:
     return "" if text == "-1" else text
 
 
-def faults(kinds: Mapping[str, Kind], values: object) -> Iterator[tuple[str, str, str]]:
-    """Yield each invalid setting: its name, the error, and the allowed values.
+def faults(parsers: Mapping[str, Parser], values: object) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the error and the allowed values of each invalid setting.
 
     Args:
-        kinds: ``QOS``, ``ACCOUNT`` or ``PARTITION_TIMES``.
+        parsers: ``QOS``, ``ACCOUNT`` or ``PARTITION_TIMES``.
         values: Values by setting, or None. Another type yields one error with an empty name.
     """
     if values is None:
@@ -194,80 +196,81 @@ def faults(kinds: Mapping[str, Kind], values: object) -> Iterator[tuple[str, str
         yield "", f'"{values}"', "settings by name, such as {MaxWall: 90}"
         return
     for name, value in values.items():
-        kind = kinds.get(name)
-        if kind is None:
-            suggestion = _suggestion(str(name), kinds)
-            yield str(name), f"there is no such setting{suggestion}", _names_of(kinds)
-        elif kind in (_minutes, _time_limit) and isinstance(value, int) and value >= _HOUR_S:
-            error = f"{value}, which is how YAML reads {_clock(value)}"
+        parse = parsers.get(name)
+        if parse is None:
+            suggestion = _suggestion(str(name), parsers)
+            yield str(name), f"there is no such setting{suggestion}", _allowed_names(parsers)
+        elif parse in (_minutes, _time_limit) and isinstance(value, int) and value >= _HOUR_S:
+            error = f"{value}, which is how YAML reads {_format_seconds(value)}"
             yield name, error, "[D-]HH:MM:SS in quotes, or minutes in quotes"
-        elif not _is_valid(kind, to_text(value)):
-            yield name, f'"{to_text(value)}"', DESCRIPTIONS[kind]
+        elif not _is_valid(parse, to_text(value)):
+            yield name, f'"{to_text(value)}"', DESCRIPTIONS[parse]
 
 
-def _suggestion(name: str, kinds: Mapping[str, Kind]) -> str:
+def _suggestion(name: str, parsers: Mapping[str, Parser]) -> str:
     """Return a question that names the most similar setting; empty if there is none."""
-    by_lower_case = {setting.lower(): setting for setting in kinds}
+    by_lower_case = {setting.lower(): setting for setting in parsers}
     similar_names = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
     return f"; did you mean {by_lower_case[similar_names[0]]}?" if similar_names else ""
 
 
-def _names_of(kinds: Mapping[str, Kind]) -> str:
-    return f"one of {', '.join(sorted(kinds))}"
+def _allowed_names(parsers: Mapping[str, Parser]) -> str:
+    return f"one of {', '.join(sorted(parsers))}"
 
 
-def _is_valid(kind: Kind, text: str) -> bool:
+def _is_valid(parse: Parser, text: str) -> bool:
     if not text:
         return True
     try:
-        kind(text)
+        parse(text)
     except ValueError:
         return False
     return True
 
 
-def _clock(number_s: int) -> str:
-    return f"{number_s // _HOUR_S}:{number_s // 60 % 60:02}:{number_s % 60:02}"
+def _format_seconds(seconds: int) -> str:
+    return f"{seconds // _HOUR_S}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
-def settings(
-    kinds: Mapping[str, Kind], requested: Mapping[str, object], present: Mapping[str, str]
+def changed_settings(
+    parsers: Mapping[str, Parser], requested: Mapping[str, object], current: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the settings to change, with their new values as sacctmgr reads them.
 
     Settings that are not requested are reset.
 
     Args:
-        kinds: ``QOS`` or ``ACCOUNT``.
+        parsers: ``QOS`` or ``ACCOUNT``.
         requested: Values of the inventory by setting.
-        present: Values in the output of sacctmgr by setting.
+        current: Values in the output of sacctmgr by setting.
 
-    >>> settings(QOS, {"MaxWall": 90}, {"MaxWall": "", "MaxTRESPerUser": "cpu=4", "Priority": "0"})
+    >>> current = {"MaxWall": "", "MaxTRESPerUser": "cpu=4", "Priority": "0"}
+    >>> changed_settings(QOS, {"MaxWall": 90}, current)
     {'MaxTRESPerUser': 'cpu=-1', 'MaxWall': '90'}
     """
     changes = {}
-    for name in sorted(kinds.keys() & present.keys()):
-        kind = kinds[name]
+    for name in sorted(parsers.keys() & current.keys()):
+        parse = parsers[name]
         new_text = to_text(requested.get(name))
         new_value = new_text or UNSET_VALUES.get(name, "")
-        old_value = present[name] or UNSET_VALUES.get(name, "")
-        if _is_same(kind, new_value, old_value):
+        old_value = current[name] or UNSET_VALUES.get(name, "")
+        if _is_same(parse, new_value, old_value):
             continue
-        if kind is tres:
-            changes[name] = ",".join(
-                filter(None, [new_value, *_reset_resources(new_value, old_value)])
-            )
+        if parse is tres:
+            words = [new_value] if new_value else []
+            words += _reset_resources(new_value, old_value)
+            changes[name] = ",".join(words)
         else:
             changes[name] = new_text or RESET_VALUES.get(name, "-1")
     return changes
 
 
-def _is_same(kind: Kind, new: str, old: str) -> bool:
+def _is_same(parse: Parser, new: str, old: str) -> bool:
     if not new or not old:
         return new == old
-    value = kind(new)
+    value = parse(new)
     try:
-        return bool(value == kind(old))
+        return bool(value == parse(old))
     except ValueError:  # replace an old value that cannot be parsed
         return False
 

@@ -14,9 +14,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gridstead.site.plugins.module_utils.slurm_limits import (
     ACCOUNT,
     QOS,
-    Kind,
+    Parser,
+    changed_settings,
     faults,
-    settings,
 )
 
 DOCUMENTATION = """
@@ -107,7 +107,7 @@ class Accounting:
             if values is None:
                 continue
             current_settings = rows.get(name, dict.fromkeys(QOS, ""))
-            words = _words(settings(QOS, values, current_settings))
+            words = _words(changed_settings(QOS, values, current_settings))
             if words:
                 where = ("where", f"name={name}")
                 description = f"qos {name}: {' '.join(words)}"
@@ -143,7 +143,9 @@ class Accounting:
         inherited_settings = {"QOS": rows.get(ROOT, {}).get("QOS", "")}
         current_settings = rows.get(name, {**dict.fromkeys(ACCOUNT, ""), **inherited_settings})
         words = _words(
-            settings(ACCOUNT, {**inherited_settings, **account["settings"]}, current_settings)
+            changed_settings(
+                ACCOUNT, {**inherited_settings, **account["settings"]}, current_settings
+            )
         )
         if words:
             where = ("where", f"name={name}", cluster)
@@ -163,8 +165,8 @@ def _errors(qos: Mapping[str, object], accounts: list[dict[str, Any]]) -> Iterat
         yield from _errors_of(ACCOUNT, f"account {account['name']}", account["settings"])
 
 
-def _errors_of(kinds: Mapping[str, Kind], owner: str, values: object) -> Iterator[str]:
-    for name, error, allowed in faults(kinds, values):
+def _errors_of(parsers: Mapping[str, Parser], owner: str, values: object) -> Iterator[str]:
+    for name, error, allowed in faults(parsers, values):
         subject = f"{owner}, {name}" if name else owner
         yield f"{subject}: {error}; allowed: {allowed}"
 

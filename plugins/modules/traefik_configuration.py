@@ -43,8 +43,8 @@ DOCUMENTATION = """
 module: traefik_configuration
 short_description: Write Traefik's configuration, or check whether Traefik has loaded it
 description:
-  - C(present) writes both files if they differ, after a check of their keys and a test run on
-    loopback.
+  - C(present) writes each file whose text differs. Before that, it checks the static keys, and runs
+    a second Traefik with both new files on loopback.
   - C(live) changes nothing. It fails if the running Traefik has not loaded the files, or reports an
     error.
 options:
@@ -107,16 +107,16 @@ def query_api(address: str, path: str) -> Any:  # noqa: ANN401 - JSON
         return None
 
 
-def check_keys(binary: str, static: Mapping[str, Any]) -> None:
-    """Check that Traefik has every static key.
+def check_keys(binary: str, static_document: Mapping[str, Any]) -> None:
+    """Check that every key of the static configuration is a flag of ``traefik --help``.
 
     Raises:
-        InvalidConfiguration: If Traefik does not have a key.
+        InvalidConfiguration: If a key is unknown, has no value, or has a value instead of keys.
     """
     help_text = subprocess.run(
         [binary, "--help"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
-    faults = key_faults(static, known_flags(help_text))
+    faults = key_faults(static_document, known_flags(help_text))
     if faults:
         raise InvalidConfiguration("; ".join(faults))
 
@@ -129,16 +129,16 @@ def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Po
         The address of the second Traefik's API, its log file and its process. If the caller is
         killed, the kernel kills this process too.
     """
-    with tempfile.TemporaryDirectory(prefix="traefik-trial-") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="traefik-trial-") as trial_folder:
+        folder = Path(trial_folder)
         (folder / "dynamic").mkdir()
         for file in Path(options["directory"], "dynamic").glob("*.*"):
             if file.name != "gridstead.yml":
                 shutil.copy(file, folder / "dynamic")
         (folder / "dynamic/gridstead.yml").write_text(json.dumps(options["dynamic_document"]))
         with closing(free_addresses()) as addresses:
-            static = make_trial(options["static_document"], name, addresses)
-        (folder / "traefik.yml").write_text(json.dumps(static))
+            trial_document = make_trial(options["static_document"], trial_folder, addresses)
+        (folder / "traefik.yml").write_text(json.dumps(trial_document))
         account = options.get("account")
         if account:
             for path in (folder, folder / "dynamic"):
@@ -146,7 +146,7 @@ def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Po
         log = folder / "log"
         process = start(options["binary"], folder, account, log)
         try:
-            yield static["entryPoints"][API]["address"], log, process
+            yield trial_document["entryPoints"][API]["address"], log, process
         finally:
             process.kill()
             process.wait()
@@ -160,12 +160,12 @@ def start(binary: str, folder: Path, account: str | None, log: Path) -> subproce
         return subprocess.Popen(argv, stdout=stream, stderr=stream, **identity)
 
 
-def missing_authorities(dynamic: Mapping[str, Any]) -> list[str]:
+def missing_authorities(dynamic_document: Mapping[str, Any]) -> list[str]:
     """Return a line for each missing file with certificate authorities.
 
     Traefik reports no error for such a file, but then trusts no server.
     """
-    transports = dynamic.get("http", {}).get("serversTransports", {}).values()
+    transports = dynamic_document.get("http", {}).get("serversTransports", {}).values()
     paths: list[str] = []
     for transport in transports:
         paths += transport.get("rootCAs", [])
@@ -179,20 +179,28 @@ def check_trial(options: Mapping[str, Any]) -> None:
         InvalidConfiguration: If Traefik exits, reports an error, or does not load the routes in
             time, or if a file with certificate authorities is missing.
     """
-    end = time.monotonic() + options["timeout_s"]
+    dynamic_document, timeout_s = options["dynamic_document"], options["timeout_s"]
+    end = time.monotonic() + timeout_s
     with trial(options) as (address, log, process):
         rawdata = {}
-        missing_route_lines = [f"Traefik did not answer within {options['timeout_s']} s"]
-        while missing_route_lines and process.poll() is None and time.monotonic() < end:
+        load_faults = [f"Traefik did not answer within {timeout_s} s"]
+        while load_faults:
+            if process.poll() is not None or time.monotonic() >= end:
+                break
             if log_errors(log.read_text(), of_files=True):
                 break
             time.sleep(PAUSE_S)
             answer = query_api(address, "rawdata")
             if answer is not None:
                 rawdata = answer
-                missing_route_lines = missing_routes(rawdata, options["dynamic_document"])
-        errors = route_errors(rawdata) or log_errors(log.read_text())
-        faults = missing_authorities(options["dynamic_document"]) or errors or missing_route_lines
+                load_faults = missing_routes(rawdata, dynamic_document)
+        # Only the first list with faults is reported.
+        faults = (
+            missing_authorities(dynamic_document)
+            or route_errors(rawdata)
+            or log_errors(log.read_text())
+            or load_faults
+        )
     if faults:
         raise InvalidConfiguration("; ".join(faults))
 
@@ -204,8 +212,8 @@ def check_live(options: Mapping[str, Any]) -> None:
         InvalidConfiguration: If Traefik has not loaded both documents within ``timeout_s`` seconds,
             or reports an error.
     """
-    static, dynamic = options["static_document"], options["dynamic_document"]
-    address = static["entryPoints"][API]["address"]
+    static_document, dynamic_document = options["static_document"], options["dynamic_document"]
+    address = static_document["entryPoints"][API]["address"]
     end = time.monotonic() + options["timeout_s"]
     while True:
         rawdata, entries = query_api(address, "rawdata"), query_api(address, "entrypoints")
@@ -213,8 +221,8 @@ def check_live(options: Mapping[str, Any]) -> None:
             faults = [f"Traefik does not answer on {address}"]
         else:
             faults = (
-                missing_entry_points(entries, static)
-                + missing_routes(rawdata, dynamic)
+                missing_entry_points(entries, static_document)
+                + missing_routes(rawdata, dynamic_document)
                 + route_errors(rawdata)
             )
         if not faults:

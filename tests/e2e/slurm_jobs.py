@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm jobs of the lab that run workflows without the chain, as a wallet's user."""
+"""Submits workflows to the lab's Slurm as a wallet's user. The chain is not used."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ class JobResult(NamedTuple):
 
 
 class SlurmJobs:
-    """Submits jobs of one customer, whose home is empty, with the operator's account."""
+    """Submits jobs of one customer with the operator's account.
+
+    The home of the customer is emptied first.
+    """
 
     def __init__(self, lab, access: SshAccess, address: str) -> None:
         self.lab = lab
@@ -142,7 +145,10 @@ class SlurmJobs:
         self.scheduler.cancel(job.slurm_job_id, job_key=job.job_key)
 
     def leftovers(self) -> str:
-        """Return the customer's processes and folders of jobs that exist on the cluster."""
+        """Return the processes of the customer and the folders of jobs on the cluster.
+
+        The text has a line for each, and is empty if there are none.
+        """
         uid = self.user.uid
         # pgrep exits with 1 if no process matches, and with more after an error.
         script = f"pgrep -u {uid} -a || (($? == 1)); find /tmp -maxdepth 1 -name 'gridstead.*'"

@@ -244,7 +244,7 @@ EQUAL_VALUES = [
 @pytest.mark.parametrize(("name", "desired", "current"), EQUAL_VALUES)
 def test_two_notations_of_the_same_value_are_not_a_difference(name, desired, current):
     """The current values are from the output of sacctmgr 24.11.5."""
-    assert limits.settings(limits.QOS, {name: desired}, {name: current}) == {}
+    assert limits.changed_settings(limits.QOS, {name: desired}, {name: current}) == {}
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,8 @@ def test_two_notations_of_the_same_value_are_not_a_difference(name, desired, cur
 )
 def test_an_account_may_inherit_the_share_of_its_parent(desired, current, changes):
     assert (
-        limits.settings(limits.ACCOUNT, {"Fairshare": desired}, {"Fairshare": current}) == changes
+        limits.changed_settings(limits.ACCOUNT, {"Fairshare": desired}, {"Fairshare": current})
+        == changes
     )
     assert list(limits.faults(limits.ACCOUNT, {"Fairshare": desired})) == []
 
@@ -267,7 +268,7 @@ UNREADABLE_VALUES = [
 
 @pytest.mark.parametrize(("name", "desired", "current", "change"), UNREADABLE_VALUES)
 def test_a_current_value_that_cannot_be_parsed_is_replaced(name, desired, current, change):
-    assert limits.settings(limits.QOS, {name: desired}, {name: current}) == {name: change}
+    assert limits.changed_settings(limits.QOS, {name: desired}, {name: current}) == {name: change}
 
 
 DIFFERENT_VALUES = [
@@ -281,7 +282,7 @@ DIFFERENT_VALUES = [
 
 @pytest.mark.parametrize(("name", "desired", "current"), DIFFERENT_VALUES)
 def test_different_values_are_a_difference(name, desired, current):
-    assert limits.settings(limits.QOS, {name: desired}, {name: current}) == {
+    assert limits.changed_settings(limits.QOS, {name: desired}, {name: current}) == {
         name: limits.to_text(desired)
     }
 

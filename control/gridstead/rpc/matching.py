@@ -28,22 +28,24 @@ class QueueViewServer:
     Args:
         address: ``host:port``.
         tls: The server's certificate.
-        matched: Returns the matched and running jobs.
+        matched_and_running: Returns the matched and running jobs.
         pending: Returns the pending jobs with the reasons why they wait.
     """
 
-    def __init__(self, address: str, tls: TlsFiles, *, matched: View, pending: View) -> None:
+    def __init__(
+        self, address: str, tls: TlsFiles, *, matched_and_running: View, pending: View
+    ) -> None:
         host, _, port = address.rpartition(":")
-        views = {"/": matched, "/pending": pending}
+        views = {"/": matched_and_running, "/pending": pending}
 
-        class Handler(_Handler):
+        class QueueHandler(_Handler):
             def view(self, path: str) -> View | None:
                 return views.get(path)
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             context.load_cert_chain(tls.certificate, tls.key)
-            self._server = ThreadingHTTPServer((host, int(port)), Handler)
+            self._server = ThreadingHTTPServer((host, int(port)), QueueHandler)
         except OSError as error:
             raise ConfigError(
                 f"could not serve the queue view on {address}", detail=str(error)
@@ -82,7 +84,10 @@ class _Handler(BaseHTTPRequestHandler):
         if view is None:
             self.send_error(404)
             return
-        body = json.dumps({job_id.slurm_name: text for job_id, text in view().items()}).encode()
+        texts_by_job = {}
+        for job_id, text in view().items():
+            texts_by_job[job_id.slurm_name] = text
+        body = json.dumps(texts_by_job).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

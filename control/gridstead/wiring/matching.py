@@ -45,7 +45,7 @@ def run(settings: MetaSchedulerSettings) -> None:
         server = QueueViewServer(
             queue_view.listen,
             tls_files(queue_view),
-            matched=service.matched,
+            matched_and_running=service.matched,
             pending=service.pending,
         )
         server.start()

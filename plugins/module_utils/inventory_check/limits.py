@@ -56,8 +56,8 @@ def _accounts(accounts: Any) -> Iterator[tuple[str, Any]]:
             yield f'slurm_accounts "{account.get("name")}"', account.get("settings")
 
 
-def _check_values(where: str, kinds: Any, settings: Any) -> Iterator[Diagnostic]:
-    for name, fault, allowed in _limits.faults(kinds, settings):
+def _check_values(where: str, parsers: Any, settings: Any) -> Iterator[Diagnostic]:
+    for name, fault, allowed in _limits.faults(parsers, settings):
         location = f"{where}.{name}" if name else where
         yield Diagnostic(where=location, fault=fault, allowed=allowed)
 

@@ -28,49 +28,53 @@ CONFIRMATIONS = 2
 class GridServices:
     """The services of a grid on one chain, with a clock that follows the chain's blocks."""
 
-    def __init__(self, devnet, directory, *, batch):
+    def __init__(self, devnet, folder, *, max_batch):
         self.grid = RealGrid(devnet)
         self.ledger = self.grid.ledger
         self.clock = FakeClock()
         devnet.anvil.rpc("evm_setAutomine", False)
         self.anvil = devnet.anvil
         self.sync()
-        self.provider = self._sender(devnet, devnet.provider, directory, batch)
-        self.operator = self._sender(devnet, devnet.operator, directory, batch)
+        self.provider_sender = self._sender(devnet, devnet.provider, folder, max_batch)
+        self.operator_sender = self._sender(devnet, devnet.operator, folder, max_batch)
         self.slurm = FakeScheduler(self.clock)
         self.journal = MemoryJournal()
         self.cursor = MemoryCursor()
         self.users = FakeDirectory()
-        self.failpoint = None  # the name of the point at which the supervisor dies next
+        self.crash_at = None  # the failpoint at which the supervisor dies next
         self.rules = Rules(
             chain_id=devnet.contracts.chain_id,
             contract=devnet.contracts.meta_scheduler.address,
             provider=self.grid.provider,
             confirmations=CONFIRMATIONS,
-            plain_slack_min=self._read_slack_min(devnet),
+            plain_slack_min=self._read_billing_slack_min(devnet),
         )
         terms = Terms(prices=PRICES, labels={"os": "linux"})
         self.registration = Registration(
-            self.ledger, self.provider.outbox, self.slurm, provider=self.grid.provider, terms=terms
+            self.ledger,
+            self.provider_sender.outbox,
+            self.slurm,
+            provider=self.grid.provider,
+            terms=terms,
         )
         follower = Follower(self.ledger, MemoryCursor())
         self.matching = MetaScheduler(
-            self.ledger, follower, self.operator.outbox, confirmations=CONFIRMATIONS
+            self.ledger, follower, self.operator_sender.outbox, confirmations=CONFIRMATIONS
         )
         self.connector = LdapConnector(
             self.ledger, Follower(self.ledger, MemoryCursor()), self.users
         )
-        self.start()
+        self.start_supervisor()
 
-    def _sender(self, devnet, wallet, directory, batch):
+    def _sender(self, devnet, wallet, folder, max_batch):
         wallet_sender = WalletSender(
-            devnet, wallet, directory, batch=batch, confirmations=CONFIRMATIONS
+            devnet, wallet, folder, batch=max_batch, confirmations=CONFIRMATIONS
         )
         wallet_sender.clock = self.clock
         wallet_sender.restart()
         return wallet_sender
 
-    def _read_slack_min(self, devnet):
+    def _read_billing_slack_min(self, devnet):
         """Return the minutes that DeepSquare 1.2 may bill beyond the elapsed time.
 
         Returns None for Gridstead's contracts.
@@ -79,26 +83,26 @@ class GridServices:
             return None
         return devnet.as_admin._value(devnet.contracts.constants.slack_minutes())
 
-    def start(self):
+    def start_supervisor(self):
         """Start a new supervisor with the cursor, journal and outbox of the previous supervisor."""
         devnet = self.grid.devnet
-        claims = ChainLedger(devnet.node, devnet.contracts, claims_of=self.grid.provider)
+        provider_ledger = ChainLedger(devnet.node, devnet.contracts, claims_of=self.grid.provider)
         ports = SupervisorPorts(
             clock=self.clock,
             ledger=self.ledger,
-            follower=Follower(claims, self.cursor),
+            follower=Follower(provider_ledger, self.cursor),
             journal=self.journal,
-            outbox=self.provider.outbox,
+            outbox=self.provider_sender.outbox,
             scheduler=self.slurm,
             accounting=self.slurm,
             reports=FakeReports(),
             scripts=FakeScripts(),
         )
-        self.supervisor = Supervisor(ports, self.rules, failpoint=self._failpoint)
+        self.supervisor = Supervisor(ports, self.rules, failpoint=self._crash_if_requested)
 
-    def _failpoint(self, name):
-        if name == self.failpoint:
-            self.failpoint = None
+    def _crash_if_requested(self, name):
+        if name == self.crash_at:
+            self.crash_at = None
             raise Crash(name)
 
     def step(self, seconds=2):
@@ -109,9 +113,9 @@ class GridServices:
         try:
             self.supervisor.tick()
         except Crash:
-            self.start()
-        self.provider.tick()
-        self.operator.tick()
+            self.start_supervisor()
+        self.provider_sender.tick()
+        self.operator_sender.tick()
         self.pass_time(seconds)
 
     def repeat_steps(self, count):
@@ -134,19 +138,20 @@ class GridServices:
             if condition():
                 return
             self.step()
-        raise AssertionError(list(map(str, self.provider.outbox.entries())))
+        entries = [str(entry) for entry in self.provider_sender.outbox.entries()]
+        raise AssertionError(f"after {max_steps} steps, the provider's outbox contains {entries}")
 
     def join(self):
         """Call ``step`` until the provider has registered, then approve the provider."""
         self.until(self._is_registered)
-        self.by_hand(self.grid.approve)
+        self.call_and_mine(self.grid.approve)
 
     def _is_registered(self):
         head = self.ledger.head()
         return self.ledger.waiting_provider(self.grid.provider, at_block=head) is not None
 
-    def by_hand(self, act, *arguments, **fields):
-        """Call ``act`` and return the result. Each transaction is mined immediately."""
+    def call_and_mine(self, act, *arguments, **fields):
+        """Call ``act`` and return its result. The transactions of ``act`` are mined immediately."""
         self.anvil.rpc("evm_setAutomine", True)
         try:
             return act(*arguments, **fields)
@@ -156,7 +161,7 @@ class GridServices:
 
     def request(self, script="script-1", **fields):
         """Request a job and return its number."""
-        return self.by_hand(self.grid.request, script, resources=SMALL, **fields)
+        return self.call_and_mine(self.grid.request, script, resources=SMALL, **fields)
 
     def job(self, number):
         return self.grid.job(number)
@@ -190,8 +195,8 @@ class GridServices:
         return self.job(number)
 
     def _is_settled(self, number):
-        return self.job(number).state in COLD and not self.provider.outbox.open_entries()
+        return self.job(number).state in COLD and not self.provider_sender.outbox.open_entries()
 
     def close(self):
-        self.provider.close()
-        self.operator.close()
+        self.provider_sender.close()
+        self.operator_sender.close()

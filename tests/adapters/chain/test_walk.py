@@ -26,7 +26,7 @@ ESCROW = 200 * COIN
 @pytest.fixture
 def grid_services(chain, expected, tmp_path):
     """Yield the services of a grid whose provider has joined."""
-    services = GridServices(chain, tmp_path, batch=expected.max_calls)
+    services = GridServices(chain, tmp_path, max_batch=expected.max_calls)
     services.join()
     yield services
     services.close()
@@ -58,8 +58,8 @@ def test_job_is_matched_claimed_run_and_paid(grid_services, expected):
         assert job.started_at == attempt.started_at
     else:
         assert job.started_at != attempt.started_at
-    assert set(grid_services.provider.states()) == {SendState.FINAL}
-    assert set(grid_services.operator.states()) == {SendState.FINAL}
+    assert set(grid_services.provider_sender.states()) == {SendState.FINAL}
+    assert set(grid_services.operator_sender.states()) == {SendState.FINAL}
     grid_services.until(lambda: grid_services.journal.open_entries() == ())
 
 
@@ -86,16 +86,16 @@ def test_several_jobs_are_all_paid(grid_services, expected):
 )
 def test_job_runs_once_and_is_settled_once_if_the_supervisor_dies(grid_services, boundary):
     number = grid_services.request()
-    grid_services.failpoint = boundary
+    grid_services.crash_at = boundary
     slurm_job_id = grid_services.start_job(number)
     grid_services.pass_time(100)
     grid_services.slurm.end(slurm_job_id)
     job = grid_services.settle(number)
 
-    assert grid_services.failpoint is None  # the supervisor died
+    assert grid_services.crash_at is None  # the supervisor died
     assert job.state is JobState.FINISHED
     assert len(grid_services.slurm.submissions) == 1
-    entries = grid_services.provider.outbox.entries()
+    entries = grid_services.provider_sender.outbox.entries()
     settlements = [entry for entry in entries if entry.key.startswith("settle:")]
     assert len(settlements) == 1
 
@@ -137,7 +137,7 @@ def test_job_cancelled_before_its_start_costs_nothing(grid_services):
     before, _ = grid_services.grid.balances()
     number = grid_services.request()
     slurm_job_id = grid_services.submit(number)
-    grid_services.by_hand(grid_services.grid.cancel, number)
+    grid_services.call_and_mine(grid_services.grid.cancel, number)
     grid_services.until(lambda: not grid_services.slurm.attempt(slurm_job_id).is_alive)
 
     job = grid_services.job(number)
@@ -150,7 +150,7 @@ def test_cancelled_running_job_is_billed_for_its_time(grid_services, expected):
     number = grid_services.request()
     slurm_job_id = grid_services.start_job(number)
     grid_services.pass_time(100)
-    grid_services.by_hand(grid_services.grid.cancel, number)
+    grid_services.call_and_mine(grid_services.grid.cancel, number)
     job = grid_services.settle(number)
 
     elapsed_s = grid_services.slurm.attempt(slurm_job_id).elapsed_s
@@ -163,7 +163,7 @@ def test_top_up_extends_a_running_job(grid_services):
     number = grid_services.request()
     slurm_job_id = grid_services.start_job(number)
     before = grid_services.slurm.attempt(slurm_job_id).time_limit_min
-    grid_services.by_hand(grid_services.grid.top_up, number, ESCROW)
+    grid_services.call_and_mine(grid_services.grid.top_up, number, ESCROW)
     grid_services.until(lambda: queue_sizes(grid_services.grid).top_up == 0)
 
     # The escrow is doubled. Time limits are rounded down to minutes.
@@ -193,7 +193,7 @@ def test_removed_provider_does_not_extend_jobs_and_is_paid_later(grid_services, 
     before = grid_services.slurm.attempt(slurm_job_id).time_limit_min
     grid_services.pass_time(100)
     devnet = grid_services.grid.devnet
-    grid_services.by_hand(devnet.as_admin.remove_provider, grid_services.grid.provider)
+    grid_services.call_and_mine(devnet.as_admin.remove_provider, grid_services.grid.provider)
     grid_services.repeat_steps(3)
     assert grid_services.slurm.attempt(slurm_job_id).time_limit_min == before
     grid_services.slurm.end(slurm_job_id)

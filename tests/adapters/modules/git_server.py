@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A git server over HTTPS, which runs the CGI program git http-backend, and its repositories."""
+"""An HTTPS server for git repositories. It runs the CGI program git http-backend."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ class Repository:
     def __init__(
         self, root: Path, name: str = "me/greet", files: dict[str, str] | None = None
     ) -> None:
-        self.root = root / name
-        self.git("init", "--quiet", "--initial-branch=main", str(self.root), cwd=root)
+        self.folder = root / name
+        self.git("init", "--quiet", "--initial-branch=main", str(self.folder), cwd=root)
         self.git("config", "uploadpack.allowFilter", "true")
         if files is None:
             files = {"module.yaml": MODULE}
@@ -140,7 +140,7 @@ class Repository:
         }  # fmt: skip
         result = subprocess.run(
             ["git", *words],
-            cwd=cwd or self.root,
+            cwd=cwd or self.folder,
             env=environment,
             capture_output=True,
             text=True,
@@ -151,7 +151,7 @@ class Repository:
     def commit(self, files: dict[str, str | bytes], *, tag: str | None = None) -> str:
         """Commit files, tag the commit if a tag is given, and return the commit id."""
         for name, content in files.items():
-            file = self.root / name
+            file = self.folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, str):
                 file.write_text(content)

@@ -57,7 +57,7 @@ def test_a_host_that_is_not_allowed_gets_no_request(run, file, server):
     assert server.requested == []
 
 
-def test_an_unknown_argument_is_reported_only_if_modules_are_fetched(
+def test_validate_checks_the_arguments_of_modules_from_allowed_hosts_only(
     run, file, server, certificates
 ):
     file.write_text(file.read_text().replace("WHO", "WOH"))

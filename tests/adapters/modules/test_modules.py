@@ -127,14 +127,14 @@ class TestHosts:
 class TestHostileRepositories:
     @pytest.mark.parametrize("target", ["/etc/passwd", "other.yaml"])
     def test_symlink_is_not_followed(self, repository, fetcher, target):
-        (repository.root / "module.yaml").unlink()
-        (repository.root / "module.yaml").symlink_to(target)
+        (repository.folder / "module.yaml").unlink()
+        (repository.folder / "module.yaml").symlink_to(target)
         repository.commit({"other.yaml": "secret"})
 
         assert "module.yaml is not a plain file" in refusal_reason(fetcher)
 
     def test_symlink_to_a_directory_is_not_followed(self, repository, fetcher):
-        (repository.root / "sub").symlink_to("/etc")
+        (repository.folder / "sub").symlink_to("/etc")
         repository.commit_all()
 
         assert "there is no file sub/module.yaml in it" in refusal_reason(fetcher, "me/greet/sub")
@@ -160,8 +160,8 @@ class TestHostileRepositories:
     def test_hooks_and_filters_do_not_run(self, repository, fetcher, tmp_path):
         created_file = tmp_path / "created"  # the file that a hook or a filter would create
         for hook in ("post-checkout", "reference-transaction", "post-merge"):
-            (repository.root / ".git/hooks").mkdir(exist_ok=True)
-            file = repository.root / ".git/hooks" / hook
+            (repository.folder / ".git/hooks").mkdir(exist_ok=True)
+            file = repository.folder / ".git/hooks" / hook
             file.write_text(f"#!/bin/sh\ntouch {created_file}\n")
             file.chmod(0o755)
         repository.commit({

@@ -19,7 +19,7 @@ def queue_view(tmp_path):
     server = QueueViewServer(
         "localhost:0",
         authority.issue("meta-scheduler"),
-        matched=lambda: {job_id(5): "SCHEDULED"},
+        matched_and_running=lambda: {job_id(5): "SCHEDULED"},
         pending=lambda: {job_id(6): "no provider"},
     )
     port = server.start()

@@ -36,7 +36,7 @@ DEBIAN = {"image": "debian:12"}
         ),
         (
             {"image": "a", "username": "x", "password": "a\nb"},
-            "container.password: contains a character",
+            "container.password: contains a character that is not allowed in names and passwords",
         ),
         (
             {"image": "a", "mounts": [{"hostDir": "a", "containerDir": "/b"}]},
@@ -44,15 +44,15 @@ DEBIAN = {"image": "debian:12"}
         ),
         (
             {"image": "a", "mounts": [{"hostDir": "/a:b", "containerDir": "/b"}]},
-            "hostDir: contains a character",
+            "hostDir: contains a character that is not allowed in a mounted folder",
         ),
         (
             {"image": "a", "mounts": [{"hostDir": "/a b", "containerDir": "/b"}]},
-            "hostDir: contains a character",
+            "hostDir: contains a character that is not allowed in a mounted folder",
         ),
         (
             {"image": "a", "mounts": [{"hostDir": "/a", "containerDir": "/b "}]},
-            "containerDir: contains a character",
+            "containerDir: contains a character that is not allowed in a mounted folder",
         ),
         (
             {"image": "a", "mounts": [{"hostDir": "/a", "containerDir": "/b", "options": "x"}]},
@@ -106,10 +106,10 @@ def test_fields_that_depend_on_a_container_are_checked(run, expected):
 
 
 def test_the_repr_of_a_workflow_contains_no_password():
-    job = workflow(
+    private_workflow = workflow(
         {"run": {"command": "x", "container": {**DEBIAN, "username": "me-at", "password": "hush"}}}
     )
 
-    assert "hush" not in repr(job)
+    assert "hush" not in repr(private_workflow)
     # The repr also has no paths on the provider's nodes.
-    assert ScriptPaths().cache not in repr(job)
+    assert ScriptPaths().cache not in repr(private_workflow)

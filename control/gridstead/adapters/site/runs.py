@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a playbook with ansible-runner and reports its events.
 
-Rule 1: ansible-runner stores the environment and the events only in a temporary folder that other
-users cannot read. Rule 2: host keys are checked, although ansible-runner disables the check by
-default. The environment variable ANSIBLE_HOST_KEY_CHECKING can disable the check.
+Rule 1: ansible-runner writes the environment and the events only to a temporary folder that other
+users cannot read. The file of an event is deleted when the event is handled.
+
+Rule 2: host keys are checked, although ansible-runner disables the check by default. The
+environment variable ANSIBLE_HOST_KEY_CHECKING can disable the check.
 """
 
 from __future__ import annotations
@@ -95,30 +97,30 @@ class _RunInProgress:
                 limit=request.limit,
                 tags=request.tags,
                 cmdline="--check --diff" if request.check else None,
-                extravars={"site_report_file": str(self._report)},
+                extravars={"site_report_file": str(self._report_file)},
                 envvars=self._environment(),
                 settings={"pexpect_timeout": POLL_S, "suppress_output_file": True},
                 fact_cache_type="memory",
                 quiet=True,
                 event_handler=self._handle_event,
-                cancel_callback=self._must_kill,
+                cancel_callback=self._forward_stop_requests,
             )
         finally:
             self._end_remaining_processes()
-        notes = read_notes(self._notes, check=request.check)
+        notes = read_notes(self._notes_file, check=request.check)
         events = tuple(_complete(event, task_id, notes) for task_id, event in self._events)
         report = None
-        if self._report.exists():
-            report = json.loads(self._report.read_text(encoding="utf-8"))
+        if self._report_file.exists():
+            report = json.loads(self._report_file.read_text(encoding="utf-8"))
         outcome = self._outcome(runner.rc)
         return PlaybookRun(outcome=outcome, events=events, waiting=notes.waiting, report=report)
 
     @property
-    def _report(self) -> Path:
+    def _report_file(self) -> Path:
         return self._folder / "report.json"
 
     @property
-    def _notes(self) -> Path:
+    def _notes_file(self) -> Path:
         return self._folder / "notes"
 
     @property
@@ -127,7 +129,7 @@ class _RunInProgress:
 
     def _environment(self) -> dict[str, str]:
         """Return the environment variables that are added for Ansible."""
-        programs = str(Path(sys.executable).parent)  # ansible-playbook is installed there.
+        program_folder = str(Path(sys.executable).parent)  # ansible-playbook is installed there.
         plugins = [str(CALLBACKS)]
         if os.environ.get("ANSIBLE_CALLBACK_PLUGINS"):
             plugins.insert(0, os.environ["ANSIBLE_CALLBACK_PLUGINS"])
@@ -135,13 +137,13 @@ class _RunInProgress:
             "ANSIBLE_CALLBACK_PLUGINS": os.pathsep.join(plugins),
             "ANSIBLE_HOST_KEY_CHECKING": os.environ.get("ANSIBLE_HOST_KEY_CHECKING", "True"),
             "ANSIBLE_NOCOLOR": "1",
-            "GRIDSTEAD_NOTES": str(self._notes),
+            "GRIDSTEAD_NOTES": str(self._notes_file),
             STOP_VARIABLE: str(self._stop_file),
-            "PATH": os.pathsep.join((programs, os.environ.get("PATH", os.defpath))),
+            "PATH": os.pathsep.join((program_folder, os.environ.get("PATH", os.defpath))),
         }
 
     def _handle_event(self, data: Mapping[str, Any]) -> bool:
-        """Handle an event. Return False, so that ansible-runner does not store the event."""
+        """Handle an event. Return False, so that ansible-runner does not retain the event."""
         self._ansible_pid = data.get("pid", self._ansible_pid)
         event = to_event(data)
         if event is None:
@@ -156,7 +158,7 @@ class _RunInProgress:
         self._notify(event)
         return False
 
-    def _must_kill(self) -> bool:
+    def _forward_stop_requests(self) -> bool:
         """Tell Ansible to stop if this was requested. Return whether the run must be killed now."""
         if self._stop.requests and not self._stop_file.exists():
             self._stop_file.touch()  # the callback plugin stops the run after the current task
@@ -170,7 +172,9 @@ class _RunInProgress:
 
     def _end_remaining_processes(self) -> None:
         """Kill the processes that outlive Ansible, such as those of Mitogen."""
-        for pid in end_processes(f"{STOP_VARIABLE}={self._stop_file}", timeout_s=KILL_TIMEOUT_S):
+        variable = f"{STOP_VARIABLE}={self._stop_file}"
+        living_pids = end_processes(variable, timeout_s=KILL_TIMEOUT_S)
+        for pid in living_pids:
             self._notify(PrintedText(text=f"could not end process {pid} of the run"))
 
     def _outcome(self, exit_code: int) -> RunOutcome:
@@ -180,9 +184,9 @@ class _RunInProgress:
 
 
 def _complete(event: PlaybookEvent, task_id: str, notes: Notes) -> PlaybookEvent:
-    """Return an event with the outcome that the notes show.
+    """Return an event with the outcome that callback plugin gridstead_notes recorded.
 
-    Only the notes show that a task with ``no_log`` changed something, and that a handler was
+    The event does not show that a task with ``no_log`` changed something, or that a handler was
     skipped only because of check mode.
     """
     if not isinstance(event, HostFinished):
