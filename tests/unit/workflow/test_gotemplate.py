@@ -237,6 +237,22 @@ def test_reading_a_large_value_counts_towards_the_limit_of_work(call):
     assert time.process_time() - started_s < 2
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ $l := list" + " list" * 2000 + ' }}{{ printf (repeat 1000 "%[1]v") $l | len }}',
+    ],
+    ids=["printf"],
+)  # fmt: skip
+def test_the_work_of_a_template_is_limited(template):
+    started_s = time.process_time()
+
+    problems = problems_of(expand, template, VALUES)
+
+    assert "exceeds the limit of work" in str(problems)
+    assert time.process_time() - started_s < 1
+
+
 template_tokens = st.sampled_from(
     ["{{", "}}", "{{-", "-}}", ".", ".Step", "$", "$x", ":=", "=", "|", "(", ")", ",", "if", "else",
      "end", "range", "with", '"', "`", "\\", "/*", "*/", " ", "\n", "1", "-1", "nil", "toYaml",
