@@ -200,6 +200,20 @@ def test_a_template_that_exceeds_a_limit_is_refused(template):
     assert problems_of(expand, template, VALUES)
 
 
+def test_the_keys_of_a_mapping_count_towards_the_limit_of_work():
+    """A printed list contains the long key once for each of its items."""
+    template = '{{ $d := dict (repeat 200000 "x") 1 }}{{ list' + " $d" * 100 + " | toYaml | len }}"
+    tracemalloc.start()
+    try:
+        problems = problems_of(expand, template, VALUES)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert "exceeds the limit of work" in str(problems)
+    assert peak < 20 * MAX_CHARS
+
+
 @pytest.mark.parametrize("function", ["print", "quote", "squote", "printf"])
 @pytest.mark.parametrize(
     ("argument_count", "reason"), [(4, "would be larger"), (400, "exceeds the limit of work")]
