@@ -251,12 +251,23 @@ def test_reading_a_large_value_counts_towards_the_limit_of_work(call):
     assert time.process_time() - started_s < 2
 
 
+def test_omit_takes_linear_time():
+    template = (
+        '{{ $d := split "," (repeat 8000 ",") }}{{ omit $d' + " `_xxxx`" * 20_000 + " | len }}"
+    )
+    started_s = time.process_time()
+
+    assert expand(template, VALUES) == "8001"
+    assert time.process_time() - started_s < 1
+
+
 @pytest.mark.parametrize(
     "template",
     [
         "{{ $l := list" + " list" * 2000 + ' }}{{ printf (repeat 1000 "%[1]v") $l | len }}',
+        "{{ without (until 20000)" + " -1" * 20_000 + " | len }}",
     ],
-    ids=["printf"],
+    ids=["printf", "without"],
 )  # fmt: skip
 def test_the_work_of_a_template_is_limited(template):
     started_s = time.process_time()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from gridstead.workflow.gotemplate.limits import weight
 from gridstead.workflow.gotemplate.nodes import Map, Value
 from gridstead.workflow.gotemplate.printing import is_true, to_text
 
@@ -84,7 +85,8 @@ def _pick(mapping: Value, *keys: Value) -> Map:
 
 
 def _omit(mapping: Value, *keys: Value) -> Map:
-    return Map({key: value for key, value in mapping.items() if key not in keys})
+    omitted_keys = set(keys)
+    return Map({key: value for key, value in mapping.items() if key not in omitted_keys})
 
 
 def _dig(*words: Value) -> Value:
@@ -112,10 +114,17 @@ def _unique(values: Value) -> list[Value]:
     return unique_values
 
 
+def _without(count: Callable[[int], None], values: Value, *removed: Value) -> list[Value]:
+    # Each removed value is compared with all values.
+    count(weight(values) * len(removed))
+    return [value for value in values if value not in removed]
+
+
 def _concat(*lists: Value) -> list[Value]:
     return [value for values in lists for value in values]
 
 
+METERED_COLLECTIONS: dict[str, Callable[..., Value]] = {"without": _without}
 COLLECTIONS: dict[str, Callable[..., Value]] = {
     "len": _length,
     "index": _index,
@@ -132,7 +141,6 @@ COLLECTIONS: dict[str, Callable[..., Value]] = {
     "concat": _concat,
     "reverse": lambda values: list(values)[::-1],
     "uniq": _unique,
-    "without": lambda values, *removed: [value for value in values if value not in removed],
     "compact": lambda values: [value for value in values if is_true(value)],
     "has": lambda value, values: value in (values or ()),
     "sortAlpha": lambda values: sorted(map(to_text, values)),
