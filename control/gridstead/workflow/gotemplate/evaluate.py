@@ -144,10 +144,11 @@ class _Expansion:
         self, block: TemplateBlock, value: Value, dot: Value, scopes: list[_Scope]
     ) -> str | None:
         line = block.pipe.line
-        pairs = _pairs(value, line)
-        if not pairs:
-            return self.nodes(block.otherwise, dot, scopes, line)
-        for key, item in pairs:
+        is_empty = True
+        if isinstance(value, Mapping):
+            self._count(line, len(value))  # to sort the keys
+        for key, item in _pairs(value, line):
+            is_empty = False
             self._count(line)
             variables: _Scope = {}
             if len(block.names) == 1:
@@ -156,6 +157,8 @@ class _Expansion:
                 variables = dict(zip(block.names, (key, item), strict=True))
             if self.nodes(block.body, item, [*scopes, variables], line) == "break":
                 break
+        if is_empty:
+            return self.nodes(block.otherwise, dot, scopes, line)
         return None
 
     def _pipe(self, pipe: Pipe, dot: Value, scopes: list[_Scope]) -> Value:
@@ -227,6 +230,7 @@ class _Expansion:
         return value
 
     def _value(self, operand: Operand, dot: Value, scopes: list[_Scope], line: int) -> Value:
+        self._count(line)
         match operand:
             case Literal():
                 return operand.value
@@ -256,15 +260,17 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\ufffd" for char in message)
 
 
-def _pairs(value: Value, line: int) -> list[tuple[Value, Value]]:
-    """Return the keys and items that a ``range`` iterates over."""
+def _pairs(value: Value, line: int) -> Iterable[tuple[Value, Value]]:
+    """Return the keys and items that a ``range`` iterates over.
+
+    No list of them is created, since a ``break`` can end the ``range`` early.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
-        # MAX_WORK iterations exceed the limit of work already, so a longer list is not needed.
-        return [(number, number) for number in range(min(value, MAX_WORK))]
+        return zip(range(value), range(value), strict=True)
     if isinstance(value, Mapping):
         return sorted(value.items())
     if isinstance(value, list | tuple) or value is None:
-        return list(enumerate(value or ()))
+        return enumerate(value or ())
     raise template_error(line, "ranges over a value that is not a list")
 
 

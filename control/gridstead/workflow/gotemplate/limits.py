@@ -8,8 +8,9 @@ from itertools import chain
 
 from gridstead.workflow.gotemplate.nodes import Value
 
-# Each command and each iteration is one unit of work. Arguments and results of functions count by
-# their size: one unit for each item, for each key and for each CHARS_PER_WORK characters.
+# Each command, each operand and each iteration is one unit of work. Arguments and results of
+# functions count by their size: one unit for each item, for each key and for each CHARS_PER_WORK
+# characters.
 MAX_WORK = 100_000
 CHARS_PER_WORK = 16
 # Levels of lists and mappings in a value.
