@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gridstead.workflow.gotemplate.limits import weight
 from gridstead.workflow.gotemplate.nodes import Map, Value
@@ -57,27 +57,40 @@ def _own(mapping: Value) -> Map:
     return mapping
 
 
-def _merge(target: Map, *sources: Value) -> Map:
+def _merge(count: Callable[[int], None], target: Map, *sources: Value) -> Map:
     """Add the entries of other mappings to a mapping. The first non-empty value of a key stays."""
+    return _merged(count, target, sources, overwrites=False)
+
+
+def _merge_overwrite(count: Callable[[int], None], target: Map, *sources: Value) -> Map:
+    """Add the entries of other mappings to a mapping. The last non-empty value of a key stays."""
+    return _merged(count, target, sources, overwrites=True)
+
+
+def _merged(
+    count: Callable[[int], None], target: Map, sources: Iterable[Value], *, overwrites: bool
+) -> Map:
     for source in sources:
-        for key, value in source.items():
-            current = target.get(key)
-            if isinstance(current, Map) and isinstance(value, Mapping):
-                _merge(current, value)
-            elif not is_true(current):
-                _own(target)[key] = value
+        # A source can contain the target, so it can have grown or contain itself by now.
+        count(weight(source))
+        _add_entries(target, _copied(source), overwrites=overwrites)
     return target
 
 
-def _merge_overwrite(target: Map, *sources: Value) -> Map:
-    for source in sources:
-        for key, value in source.items():
-            current = target.get(key)
-            if isinstance(current, Map) and isinstance(value, Mapping):
-                _merge_overwrite(current, value)
-            elif is_true(value):
-                _own(target)[key] = value
-    return target
+def _add_entries(target: Map, source: Value, *, overwrites: bool) -> None:
+    for key, value in source.items():
+        current = target.get(key)
+        if isinstance(current, Map) and isinstance(value, Mapping):
+            _add_entries(current, value, overwrites=overwrites)
+        elif is_true(value) if overwrites else not is_true(current):
+            _own(target)[key] = value
+
+
+def _copied(value: Value) -> Value:
+    """Return a copy of a mapping that a template created, with copies of the mappings in it."""
+    if not isinstance(value, Map):
+        return value
+    return Map({key: _copied(item) for key, item in value.items()})
 
 
 def _pick(mapping: Value, *keys: Value) -> Map:
@@ -124,7 +137,11 @@ def _concat(*lists: Value) -> list[Value]:
     return [value for values in lists for value in values]
 
 
-METERED_COLLECTIONS: dict[str, Callable[..., Value]] = {"without": _without}
+METERED_COLLECTIONS: dict[str, Callable[..., Value]] = {
+    "without": _without,
+    "merge": _merge,
+    "mergeOverwrite": _merge_overwrite,
+}
 COLLECTIONS: dict[str, Callable[..., Value]] = {
     "len": _length,
     "index": _index,
@@ -155,6 +172,4 @@ COLLECTIONS: dict[str, Callable[..., Value]] = {
     "pick": _pick,
     "omit": _omit,
     "dig": _dig,
-    "merge": _merge,
-    "mergeOverwrite": _merge_overwrite,
 }

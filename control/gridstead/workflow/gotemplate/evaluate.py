@@ -35,6 +35,9 @@ from gridstead.workflow.gotemplate.syntax import parse
 # Levels of blocks and template calls that are expanded at the same time. Each level needs about
 # four levels of Python's own recursion, which is limited to 1000.
 MAX_LEVELS = 100
+_FUNCTION_ERRORS = (
+    ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError
+)  # fmt: skip
 MAX_MESSAGE = 200  # characters of a message that a function or ``fail`` reports
 
 _Scope = dict[str, Value]
@@ -224,7 +227,7 @@ class _Expansion:
                 value = METERED_FUNCTIONS[name](lambda work: self._count(line, work), *arguments)
             else:
                 value = FUNCTIONS[name](*arguments)
-        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as err:
+        except _FUNCTION_ERRORS as err:
             raise template_error(line, f"cannot call {name}: {_printable(str(err))}") from err
         self._count(line, weight(value))
         return value
