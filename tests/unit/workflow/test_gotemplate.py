@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import tracemalloc
 
@@ -127,6 +128,7 @@ def step_names(module_text):
         ("{{ add 1 .Step }}", "cannot call add"),
         ("{{ index 5 1 }}", "cannot call index"),
         ("{{ div 1 0 }}", "divides by zero"),
+        ("{{ round 1.7976931348623157e308 -300 0.1 }}", "is too large a number"),
         ('{{ range "x" }}{{ end }}', "ranges over a value that is not a list"),
         ('{{ printf "%99999999d" 1 }}', "a width or precision of more than 4096"),
         ('{{ printf "%T" 1 }}', "which depends on types of Go"),
@@ -251,6 +253,37 @@ def test_reading_a_large_value_counts_towards_the_limit_of_work(call):
     assert time.process_time() - started_s < 2
 
 
+@pytest.fixture
+def usual_recursion_limit():
+    """Other tests may have raised Python's limit, which would hide a recursion that is too deep."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures("usual_recursion_limit")
+def test_fields_in_nested_parentheses_are_read():
+    template = "{{ " + "(" * 31 + "dict" + (".a" * 31 + ")") * 31 + " }}"
+    (problem,) = problems_of(expand, template, VALUES)
+
+    assert "refers to a of a value that is nil" in str(problem)
+
+
+@pytest.mark.usefixtures("usual_recursion_limit")
+def test_the_deepest_template_is_expanded_or_refused():
+    """Levels of templates, parentheses and conditions all use the recursion of Python."""
+    condition = "(and 1 " * 31 + "1" + ")" * 31
+    template = (
+        '{{ define "a" }}' + "{{ range 1 }}" * 30 + f"{{{{ if {condition} }}}}1{{{{ end }}}}"
+        '{{ template "a" }}' + "{{ end }}" * 31
+    )
+
+    (problem,) = problems_of(expand, f'{template}{{{{ template "a" }}}}', VALUES)
+
+    assert "levels deep" in str(problem)
+
+
 def test_a_range_that_ends_early_creates_no_list():
     template = "{{ range 999 }}{{ range 99999 }}{{ break }}{{ end }}{{ end }}"
     started_s = time.process_time()
@@ -275,7 +308,7 @@ def test_omit_takes_linear_time():
         "{{ $l := list" + " list" * 2000 + ' }}{{ printf (repeat 1000 "%[1]v") $l | len }}',
         "{{ without (until 20000)" + " -1" * 20_000 + " | len }}",
         "{{ range until 100 }}{{ if and" + " 1" * 30_000 + " }}{{ end }}{{ end }}",
-        "{{ $d := split `,` (repeat 9999 `,`) }}{{ range 99 }}{{range $d}}{{break}}{{end}}{{ end }}",
+        "{{ $d := split `,` (repeat 9999 `,`) }}{{range 99}}{{range $d}}{{break}}{{end}}{{end}}",
     ],
     ids=["printf", "without", "and", "range of a mapping"],
 )  # fmt: skip

@@ -54,9 +54,12 @@ def expand(template: str, values: Mapping[str, Value]) -> str:
         InvalidWorkflow: If the template is not valid, refers to a missing value, or exceeds a
             limit.
     """
-    parsed_template = parse(template)
-    expansion = _Expansion(parsed_template)
-    expansion.nodes(parsed_template.nodes, values, [{"$": values}], 1)
+    try:
+        parsed_template = parse(template)
+        expansion = _Expansion(parsed_template)
+        expansion.nodes(parsed_template.nodes, values, [{"$": values}], 1)
+    except RecursionError as err:
+        raise template_error(1, "is nested too deep") from err
     return "".join(expansion.parts)
 
 
@@ -245,11 +248,24 @@ class _Expansion:
                         return scope[operand.name]
                 raise template_error(line, f"has no variable {shorten(operand.name)}")
             case Member():
-                return _member(self._value(operand.operand, dot, scopes, line), operand.name, line)
+                return self._fields(operand, dot, scopes, line)
             case Name():
                 return self._call(operand.name, [], line)
             case Pipe():
                 return self._pipe(operand, dot, scopes)
+
+    def _fields(self, member: Member, dot: Value, scopes: list[_Scope], line: int) -> Value:
+        """Return the value of fields such as ``.A.B.C``, without a recursion for each field."""
+        operand: Operand = member
+        names: list[str] = []
+        while isinstance(operand, Member):
+            self._count(line)
+            names.append(operand.name)
+            operand = operand.operand
+        value = self._value(operand, dot, scopes, line)
+        for name in reversed(names):
+            value = _member(value, name, line)
+        return value
 
     def _count(self, line: int, work: int = 1) -> None:
         self.work += work
