@@ -4,8 +4,10 @@
 A module is untrusted text. Rule 1: a template can read only two values: the job without its
 secrets, and the step that uses the module, with masks instead of secrets. Rule 2: the number of
 modules and their nesting are limited. Rule 3: modules are fetched only by a function of the caller.
-This function decides which hosts are allowed. Rule 4: a key of a module that is not known has no
-effect, and is only a warning, because the customer cannot correct the module.
+This function decides which hosts are allowed. Rule 4: an unknown key of the module itself or of its
+inputs and outputs has no effect, and is only a warning, because the customer cannot correct the
+module. Any other unknown key is an error, as in a workflow: with a misspelled ``container``, the
+command would run outside the container.
 """
 
 from __future__ import annotations
@@ -186,10 +188,10 @@ def _expanded_module(
 
 
 def _remove_unknown_keys(document: Document) -> list[WorkflowProblem]:
-    """Remove the keys that no mapping of the language has, and return a problem for each of them.
+    """Remove the unknown keys that are only warnings, and return a problem for each of them.
 
-    The value of the document is changed. Misplaced fields and keys that start with ``x-`` stay,
-    since ``read`` reports them.
+    The value of the document is changed. The other unknown keys stay, since ``read`` reports them:
+    keys in steps, misplaced fields, and keys that start with ``x-``.
     """
     try:
         Module.model_validate(document.value)
@@ -201,6 +203,7 @@ def _remove_unknown_keys(document: Document) -> list[WorkflowProblem]:
         detail
         for detail in details
         if detail["type"] == "extra_forbidden"
+        and (len(detail["loc"]) == 1 or detail["loc"][0] in ("inputs", "outputs"))
         and not is_misplaced(detail)
         and not is_extension(detail["loc"])
     ]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import tracemalloc
 
@@ -127,6 +128,7 @@ def step_names(module_text):
         ("{{ add 1 .Step }}", "cannot call add"),
         ("{{ index 5 1 }}", "cannot call index"),
         ("{{ div 1 0 }}", "divides by zero"),
+        ("{{ round 1.7976931348623157e308 -300 0.1 }}", "is too large a number"),
         ('{{ range "x" }}{{ end }}', "ranges over a value that is not a list"),
         ('{{ printf "%99999999d" 1 }}', "a width or precision of more than 4096"),
         ('{{ printf "%T" 1 }}', "which depends on types of Go"),
@@ -200,6 +202,20 @@ def test_a_template_that_exceeds_a_limit_is_refused(template):
     assert problems_of(expand, template, VALUES)
 
 
+def test_the_keys_of_a_mapping_count_towards_the_limit_of_work():
+    """A printed list contains the long key once for each of its items."""
+    template = '{{ $d := dict (repeat 200000 "x") 1 }}{{ list' + " $d" * 100 + " | toYaml | len }}"
+    tracemalloc.start()
+    try:
+        problems = problems_of(expand, template, VALUES)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert "exceeds the limit of work" in str(problems)
+    assert peak < 20 * MAX_CHARS
+
+
 @pytest.mark.parametrize("function", ["print", "quote", "squote", "printf"])
 @pytest.mark.parametrize(
     ("argument_count", "reason"), [(4, "would be larger"), (400, "exceeds the limit of work")]
@@ -235,6 +251,74 @@ def test_reading_a_large_value_counts_towards_the_limit_of_work(call):
 
     assert "exceeds the limit of work" in str(problems)
     assert time.process_time() - started_s < 2
+
+
+@pytest.fixture
+def usual_recursion_limit():
+    """Other tests may have raised Python's limit, which would hide a recursion that is too deep."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures("usual_recursion_limit")
+def test_fields_in_nested_parentheses_are_read():
+    template = "{{ " + "(" * 31 + "dict" + (".a" * 31 + ")") * 31 + " }}"
+    (problem,) = problems_of(expand, template, VALUES)
+
+    assert "refers to a of a value that is nil" in str(problem)
+
+
+@pytest.mark.usefixtures("usual_recursion_limit")
+def test_the_deepest_template_is_expanded_or_refused():
+    """Levels of templates, parentheses and conditions all use the recursion of Python."""
+    condition = "(and 1 " * 31 + "1" + ")" * 31
+    template = (
+        '{{ define "a" }}' + "{{ range 1 }}" * 30 + f"{{{{ if {condition} }}}}1{{{{ end }}}}"
+        '{{ template "a" }}' + "{{ end }}" * 31
+    )
+
+    (problem,) = problems_of(expand, f'{template}{{{{ template "a" }}}}', VALUES)
+
+    assert "levels deep" in str(problem)
+
+
+def test_a_range_that_ends_early_creates_no_list():
+    template = "{{ range 999 }}{{ range 99999 }}{{ break }}{{ end }}{{ end }}"
+    started_s = time.process_time()
+
+    assert expand(template, VALUES) == ""
+    assert time.process_time() - started_s < 1
+
+
+def test_omit_takes_linear_time():
+    template = (
+        '{{ $d := split "," (repeat 7000 ",") }}{{ omit $d' + " `_xxxx`" * 20_000 + " | len }}"
+    )
+    started_s = time.process_time()
+
+    assert expand(template, VALUES) == "7001"
+    assert time.process_time() - started_s < 0.7
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ $l := list" + " list" * 2000 + ' }}{{ printf (repeat 1000 "%[1]v") $l | len }}',
+        "{{ without (until 20000)" + " -1" * 20_000 + " | len }}",
+        "{{ range until 100 }}{{ if and" + " 1" * 30_000 + " }}{{ end }}{{ end }}",
+        "{{ $d := split `,` (repeat 9999 `,`) }}{{range 99}}{{range $d}}{{break}}{{end}}{{end}}",
+    ],
+    ids=["printf", "without", "and", "range of a mapping"],
+)  # fmt: skip
+def test_the_work_of_a_template_is_limited(template):
+    started_s = time.process_time()
+
+    problems = problems_of(expand, template, VALUES)
+
+    assert "exceeds the limit of work" in str(problems)
+    assert time.process_time() - started_s < 1
 
 
 template_tokens = st.sampled_from(

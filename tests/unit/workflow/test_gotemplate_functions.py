@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.workflow.strategies import problems_of
 
 from gridstead.workflow.gotemplate import expand
 
@@ -154,3 +155,34 @@ def test_hashes_and_encodings_work_as_in_sprig(template, expected):
 )  # fmt: skip
 def test_common_functions_of_sprig_are_available(template, expected):
     check(template, expected)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (
+            '{{ $a := dict "k" (dict "new" 1) }}{{ $t := dict "k" $a }}{{ merge $t $a }}',
+            "map[k:map[k:map[new:1] new:1]]",
+        ),
+        (
+            '{{ $a := dict "k" (dict "new" 1) }}{{ $t := dict "k" $a }}{{ mergeOverwrite $t $a }}',
+            "map[k:map[k:map[new:1] new:1]]",
+        ),
+        (
+            '{{ $a := dict "b" (dict "z" 1) }}{{ merge $a (dict "b" $a) (dict "c" $a.b) }}',
+            "map[b:map[b:map[z:1] z:1] c:map[b:map[z:1] z:1]]",
+        ),
+    ],
+)
+def test_a_mapping_can_be_merged_with_a_mapping_that_contains_it(template, expected):
+    check(template, expected)
+
+
+@pytest.mark.parametrize("function", ["merge", "mergeOverwrite"])
+def test_merging_a_mapping_with_itself_many_times_is_limited(function):
+    sources = ' (dict "b" $a "c" (dict "b" $a))' * 500
+    template = f'{{{{ $a := dict "b" (dict "z" 1) }}}}{{{{ {function} $a{sources} | len }}}}'
+
+    (problem,) = problems_of(expand, template, VALUES)
+
+    assert "exceeds the limit of work" in str(problem)

@@ -109,7 +109,7 @@ steps:
             f"{prefix} line 6: steps[0].run.comand: is not a known field",
         ]
 
-    def test_unknown_keys_of_a_module_are_warnings(self):
+    def test_unknown_keys_of_a_module_and_of_its_inputs_are_warnings(self):
         text = """\
 job:
   resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
@@ -117,7 +117,7 @@ job:
   - use: {source: git.x/a/m}
 """
         inputs = "inputs: [{key: A, despcription: x}]\n"
-        body = "steps:\n- {run: {command: x, colour: red}, container: {image: a}}\nauthor: me\n"
+        body = "steps:\n- {run: {command: x}, container: {image: a}}\nauthor: me\n"
         modules = MemoryModules({"git.x/a/m": MODULE_HEADER + inputs + body})
 
         checked_workflow = check_workflow(text, fetch_module=modules.text, strict=True)
@@ -127,12 +127,19 @@ job:
         )
         assert list(map(str, checked_workflow.warnings)) == [
             f"{prefix} 4: inputs[0].despcription: is not a known field",
-            f"{prefix} 6: steps[0].run.colour: is not a known field",
             f"{prefix} 7: author: is not a known field",
             f"{prefix} 6: steps[0].container: is in a wrong place and has no effect",
         ]
         module = checked_workflow.workflow.steps[0].use.module
         assert [step.run.command for step in module.steps] == ["x"]
+
+    def test_an_unknown_key_in_a_step_of_a_module_is_an_error(self):
+        """Without the misspelled container, the command would run on the host."""
+        body = "steps:\n- run: {command: x, containr: {image: a}}\n"
+
+        (problem,) = problems(lambda: workflow_with_module(body))
+
+        assert problem.endswith("line 5: steps[0].run.containr: is not a known field")
 
     def test_descriptions_of_a_module_are_optional(self):
         text = """\

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from gridstead.workflow.gotemplate.limits import weight
 from gridstead.workflow.gotemplate.nodes import Map, Value
 from gridstead.workflow.gotemplate.printing import is_true, to_text
 
@@ -56,27 +57,40 @@ def _own(mapping: Value) -> Map:
     return mapping
 
 
-def _merge(target: Map, *sources: Value) -> Map:
+def _merge(count: Callable[[int], None], target: Map, *sources: Value) -> Map:
     """Add the entries of other mappings to a mapping. The first non-empty value of a key stays."""
+    return _merged(count, target, sources, overwrites=False)
+
+
+def _merge_overwrite(count: Callable[[int], None], target: Map, *sources: Value) -> Map:
+    """Add the entries of other mappings to a mapping. The last non-empty value of a key stays."""
+    return _merged(count, target, sources, overwrites=True)
+
+
+def _merged(
+    count: Callable[[int], None], target: Map, sources: Iterable[Value], *, overwrites: bool
+) -> Map:
     for source in sources:
-        for key, value in source.items():
-            current = target.get(key)
-            if isinstance(current, Map) and isinstance(value, Mapping):
-                _merge(current, value)
-            elif not is_true(current):
-                _own(target)[key] = value
+        # A source can contain the target, so it can have grown or contain itself by now.
+        count(weight(source))
+        _add_entries(target, _copied(source), overwrites=overwrites)
     return target
 
 
-def _merge_overwrite(target: Map, *sources: Value) -> Map:
-    for source in sources:
-        for key, value in source.items():
-            current = target.get(key)
-            if isinstance(current, Map) and isinstance(value, Mapping):
-                _merge_overwrite(current, value)
-            elif is_true(value):
-                _own(target)[key] = value
-    return target
+def _add_entries(target: Map, source: Value, *, overwrites: bool) -> None:
+    for key, value in source.items():
+        current = target.get(key)
+        if isinstance(current, Map) and isinstance(value, Mapping):
+            _add_entries(current, value, overwrites=overwrites)
+        elif is_true(value) if overwrites else not is_true(current):
+            _own(target)[key] = value
+
+
+def _copied(value: Value) -> Value:
+    """Return a copy of a mapping that a template created, with copies of the mappings in it."""
+    if not isinstance(value, Map):
+        return value
+    return Map({key: _copied(item) for key, item in value.items()})
 
 
 def _pick(mapping: Value, *keys: Value) -> Map:
@@ -84,7 +98,8 @@ def _pick(mapping: Value, *keys: Value) -> Map:
 
 
 def _omit(mapping: Value, *keys: Value) -> Map:
-    return Map({key: value for key, value in mapping.items() if key not in keys})
+    omitted_keys = set(keys)
+    return Map({key: value for key, value in mapping.items() if key not in omitted_keys})
 
 
 def _dig(*words: Value) -> Value:
@@ -112,10 +127,21 @@ def _unique(values: Value) -> list[Value]:
     return unique_values
 
 
+def _without(count: Callable[[int], None], values: Value, *removed: Value) -> list[Value]:
+    # Each removed value is compared with all values.
+    count(weight(values) * len(removed))
+    return [value for value in values if value not in removed]
+
+
 def _concat(*lists: Value) -> list[Value]:
     return [value for values in lists for value in values]
 
 
+METERED_COLLECTIONS: dict[str, Callable[..., Value]] = {
+    "without": _without,
+    "merge": _merge,
+    "mergeOverwrite": _merge_overwrite,
+}
 COLLECTIONS: dict[str, Callable[..., Value]] = {
     "len": _length,
     "index": _index,
@@ -132,7 +158,6 @@ COLLECTIONS: dict[str, Callable[..., Value]] = {
     "concat": _concat,
     "reverse": lambda values: list(values)[::-1],
     "uniq": _unique,
-    "without": lambda values, *removed: [value for value in values if value not in removed],
     "compact": lambda values: [value for value in values if is_true(value)],
     "has": lambda value, values: value in (values or ()),
     "sortAlpha": lambda values: sorted(map(to_text, values)),
@@ -147,6 +172,4 @@ COLLECTIONS: dict[str, Callable[..., Value]] = {
     "pick": _pick,
     "omit": _omit,
     "dig": _dig,
-    "merge": _merge,
-    "mergeOverwrite": _merge_overwrite,
 }

@@ -35,6 +35,9 @@ from gridstead.workflow.gotemplate.syntax import parse
 # Levels of blocks and template calls that are expanded at the same time. Each level needs about
 # four levels of Python's own recursion, which is limited to 1000.
 MAX_LEVELS = 100
+_FUNCTION_ERRORS = (
+    ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError
+)  # fmt: skip
 MAX_MESSAGE = 200  # characters of a message that a function or ``fail`` reports
 
 _Scope = dict[str, Value]
@@ -51,9 +54,12 @@ def expand(template: str, values: Mapping[str, Value]) -> str:
         InvalidWorkflow: If the template is not valid, refers to a missing value, or exceeds a
             limit.
     """
-    parsed_template = parse(template)
-    expansion = _Expansion(parsed_template)
-    expansion.nodes(parsed_template.nodes, values, [{"$": values}], 1)
+    try:
+        parsed_template = parse(template)
+        expansion = _Expansion(parsed_template)
+        expansion.nodes(parsed_template.nodes, values, [{"$": values}], 1)
+    except RecursionError as err:
+        raise template_error(1, "is nested too deep") from err
     return "".join(expansion.parts)
 
 
@@ -144,10 +150,11 @@ class _Expansion:
         self, block: TemplateBlock, value: Value, dot: Value, scopes: list[_Scope]
     ) -> str | None:
         line = block.pipe.line
-        pairs = _pairs(value, line)
-        if not pairs:
-            return self.nodes(block.otherwise, dot, scopes, line)
-        for key, item in pairs:
+        is_empty = True
+        if isinstance(value, Mapping):
+            self._count(line, len(value))  # to sort the keys
+        for key, item in _pairs(value, line):
+            is_empty = False
             self._count(line)
             variables: _Scope = {}
             if len(block.names) == 1:
@@ -156,6 +163,8 @@ class _Expansion:
                 variables = dict(zip(block.names, (key, item), strict=True))
             if self.nodes(block.body, item, [*scopes, variables], line) == "break":
                 break
+        if is_empty:
+            return self.nodes(block.otherwise, dot, scopes, line)
         return None
 
     def _pipe(self, pipe: Pipe, dot: Value, scopes: list[_Scope]) -> Value:
@@ -221,12 +230,13 @@ class _Expansion:
                 value = METERED_FUNCTIONS[name](lambda work: self._count(line, work), *arguments)
             else:
                 value = FUNCTIONS[name](*arguments)
-        except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as err:
+        except _FUNCTION_ERRORS as err:
             raise template_error(line, f"cannot call {name}: {_printable(str(err))}") from err
         self._count(line, weight(value))
         return value
 
     def _value(self, operand: Operand, dot: Value, scopes: list[_Scope], line: int) -> Value:
+        self._count(line)
         match operand:
             case Literal():
                 return operand.value
@@ -238,11 +248,24 @@ class _Expansion:
                         return scope[operand.name]
                 raise template_error(line, f"has no variable {shorten(operand.name)}")
             case Member():
-                return _member(self._value(operand.operand, dot, scopes, line), operand.name, line)
+                return self._fields(operand, dot, scopes, line)
             case Name():
                 return self._call(operand.name, [], line)
             case Pipe():
                 return self._pipe(operand, dot, scopes)
+
+    def _fields(self, member: Member, dot: Value, scopes: list[_Scope], line: int) -> Value:
+        """Return the value of fields such as ``.A.B.C``, without a recursion for each field."""
+        operand: Operand = member
+        names: list[str] = []
+        while isinstance(operand, Member):
+            self._count(line)
+            names.append(operand.name)
+            operand = operand.operand
+        value = self._value(operand, dot, scopes, line)
+        for name in reversed(names):
+            value = _member(value, name, line)
+        return value
 
     def _count(self, line: int, work: int = 1) -> None:
         self.work += work
@@ -256,15 +279,17 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\ufffd" for char in message)
 
 
-def _pairs(value: Value, line: int) -> list[tuple[Value, Value]]:
-    """Return the keys and items that a ``range`` iterates over."""
+def _pairs(value: Value, line: int) -> Iterable[tuple[Value, Value]]:
+    """Return the keys and items that a ``range`` iterates over.
+
+    No list of them is created, since a ``break`` can end the ``range`` early.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
-        # MAX_WORK iterations exceed the limit of work already, so a longer list is not needed.
-        return [(number, number) for number in range(min(value, MAX_WORK))]
+        return zip(range(value), range(value), strict=True)
     if isinstance(value, Mapping):
         return sorted(value.items())
     if isinstance(value, list | tuple) or value is None:
-        return list(enumerate(value or ()))
+        return enumerate(value or ())
     raise template_error(line, "ranges over a value that is not a list")
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gridstead.workflow.gotemplate.limits import weight
 from gridstead.workflow.gotemplate.nodes import Value
 from gridstead.workflow.gotemplate.printing import (
     NIL,
@@ -33,9 +34,12 @@ _PREFIXES = {"b": "0b", "o": "0", "O": "0o", "x": "0x", "X": "0X"}
 _NOT_AVAILABLE = ("T", "p", "U")
 
 
-def printf(format_text: str, *values: Value) -> str:
-    """Return a text in which each directive such as ``%03d`` is replaced by a formatted value."""
-    return _Formatter(format_text, values).text()
+def printf(count: Callable[[int], None], format_text: str, *values: Value) -> str:
+    """Return a text in which each directive such as ``%03d`` is replaced by a formatted value.
+
+    A format can name the same value many times, so ``count`` counts the value for each directive.
+    """
+    return _Formatter(count, format_text, values).text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class _Formatter:
     """Formats the values of one call.
 
     Attributes:
+        count: Counts work.
         template: The text with directives.
         values: The values.
         next_value: The number of the value that the next directive formats.
@@ -60,6 +65,7 @@ class _Formatter:
         size: Number of characters that were formatted.
     """
 
+    count: Callable[[int], None]
     template: str
     values: Sequence[Value]
     next_value: int = 0
@@ -93,6 +99,7 @@ class _Formatter:
             return f"%!{verb}({'BADINDEX' if match['index'] else 'MISSING'})"
         value = self.values[self.next_value]
         self.next_value += 1
+        self.count(weight(value))
         return self._value(_Directive(flags, width, precision, verb), value)
 
     def _number(self, text: str | None) -> int | None:

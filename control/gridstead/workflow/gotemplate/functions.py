@@ -10,12 +10,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 
-from gridstead.workflow.gotemplate.collections import COLLECTIONS
+from gridstead.workflow.gotemplate.collections import COLLECTIONS, METERED_COLLECTIONS
 from gridstead.workflow.gotemplate.encodings import ENCODINGS
 from gridstead.workflow.gotemplate.nodes import Value
 from gridstead.workflow.gotemplate.numbers import NUMBERS
 from gridstead.workflow.gotemplate.printing import is_true, to_text
-from gridstead.workflow.gotemplate.texts import TEXTS
+from gridstead.workflow.gotemplate.texts import METERED_TEXTS, TEXTS
 
 _CHANGING = (
     "ago", "date", "dateInZone", "dateModify", "date_in_zone", "date_modify", "htmlDate",
@@ -106,4 +106,4 @@ _PATHS: dict[str, Callable[..., Value]] = {
 FUNCTIONS = _LOGIC | TEXTS | NUMBERS | COLLECTIONS | ENCODINGS | _PATHS
 # Functions whose work is not limited by the size of their arguments. Their first argument is a
 # function that counts work.
-METERED_FUNCTIONS: dict[str, Callable[..., Value]] = {}
+METERED_FUNCTIONS = METERED_TEXTS | METERED_COLLECTIONS

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from gridstead.workflow.gotemplate.nodes import Value
 
-# Each command and each iteration is one unit of work. Arguments and results of functions count by
-# their size: one unit for each item and for each CHARS_PER_WORK characters.
+# Each command, each operand and each iteration is one unit of work. Arguments and results of
+# functions count by their size: one unit for each item, for each key and for each CHARS_PER_WORK
+# characters.
 MAX_WORK = 100_000
 CHARS_PER_WORK = 16
 # Levels of lists and mappings in a value.
@@ -31,7 +33,8 @@ def weight(value: Value) -> int:
         if isinstance(item, str):
             work += len(item) // CHARS_PER_WORK
         elif isinstance(item, Mapping):
-            remaining_values += [(inner, depth + 1) for inner in item.values()]
+            items = chain(item.keys(), item.values())
+            remaining_values += [(inner, depth + 1) for inner in items]
         elif isinstance(item, list | tuple):
             remaining_values += [(inner, depth + 1) for inner in item]
     return work

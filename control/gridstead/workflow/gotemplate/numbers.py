@@ -105,7 +105,7 @@ def _round(value: Value, places: Value, round_on: float = 0.5) -> float:
     scaled_value = _finite(scale * real(value))
     fraction = scaled_value - math.trunc(scaled_value)
     rounds_up = fraction >= real(round_on)
-    return (math.ceil if rounds_up else math.floor)(scaled_value) / scale
+    return _finite((math.ceil if rounds_up else math.floor)(scaled_value) / scale)
 
 
 def _range(start: Value, end: Value, step: Value) -> list[int]:

@@ -114,8 +114,8 @@ def _camel_case(text: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in re.split(r"[-_.\s]+", text))
 
 
+METERED_TEXTS: dict[str, Callable[..., Value]] = {"printf": _size_limited(printf)}
 TEXTS: dict[str, Callable[..., Value]] = {
-    "printf": _size_limited(printf),
     "print": _size_limited(_print),
     "println": _size_limited(lambda *values: " ".join(map(to_text, values)) + "\n"),
     "html": _size_limited(lambda *values: _print(*values).translate(_HTML)),
