@@ -286,20 +286,23 @@ def test_the_deepest_template_is_expanded_or_refused():
 
 def test_a_range_that_ends_early_creates_no_list():
     template = "{{ range 999 }}{{ range 99999 }}{{ break }}{{ end }}{{ end }}"
-    started_s = time.process_time()
+    tracemalloc.start()
+    try:
+        assert expand(template, VALUES) == ""
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
 
-    assert expand(template, VALUES) == ""
-    assert time.process_time() - started_s < 1
+    # A list of 99,999 numbers needs more than 3 MB.
+    assert peak < 1_000_000
 
 
-def test_omit_takes_linear_time():
+def test_omit_accepts_many_keys():
     template = (
         '{{ $d := split "," (repeat 7000 ",") }}{{ omit $d' + " `_xxxx`" * 20_000 + " | len }}"
     )
-    started_s = time.process_time()
 
     assert expand(template, VALUES) == "7001"
-    assert time.process_time() - started_s < 0.7
 
 
 @pytest.mark.parametrize(
@@ -313,12 +316,9 @@ def test_omit_takes_linear_time():
     ids=["printf", "without", "and", "range of a mapping"],
 )  # fmt: skip
 def test_the_work_of_a_template_is_limited(template):
-    started_s = time.process_time()
-
     problems = problems_of(expand, template, VALUES)
 
     assert "exceeds the limit of work" in str(problems)
-    assert time.process_time() - started_s < 1
 
 
 template_tokens = st.sampled_from(
