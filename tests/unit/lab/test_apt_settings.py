@@ -21,7 +21,7 @@ Acquire::http::Proxy "http://proxy.example:3142";
 Acquire::http::Proxy::mirror.example "DIRECT";
 Acquire::https::CaInfo "/etc/ssl/site.pem";
 Acquire::Retries "3";
-DPkg::Pre-Install-Pkgs:: "/usr/sbin/dpkg-preconfigure --apt || true";
+DPkg::Pre-Install-Pkgs:: "/usr/sbin/dpkg-preconfigure --apt";
 """
 URIS = ("http://mirror.example/debian", "https://mirror.example/x", "http://mirror.example/debian")
 
