@@ -201,8 +201,8 @@ def template_jobs(customer, store, tmp_path_factory):
         file = folder / f"{name}.yaml"
         customer.run("workflow", "init", "--template", name, "--output", str(file))
         text = file.read_text()
-        for placeholder, value in replacements.items():
-            text = text.replace(placeholder, str(value))
+        for example, value in replacements.items():
+            text = text.replace(example, str(value))
         workflows[name] = yaml.safe_load(text)
     return many_customers.submit_named(customer, workflows)
 

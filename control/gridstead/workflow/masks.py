@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks are placeholders that the template of a module reads in place of the secrets of a step.
+"""Masks are texts that the template of a module reads in place of the secrets of a step.
 
 A module is untrusted. Its template may insert a step of the user, but must neither read the step's
 secrets nor send them elsewhere. A mask is replaced by its secret if it is in its original mapping

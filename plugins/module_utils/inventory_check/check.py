@@ -58,7 +58,7 @@ def check(
     hosts = {}
     for name in groups["all"]:
         host = Host(name, {**defaults, **variables[name]}, loader, options)
-        hosts[name] = grid.with_placeholder_contract(host, groups)
+        hosts[name] = grid.with_example_contract(host, groups)
     first_host = next(iter(hosts.values()), None)
     secrets_dir = first_host.value("gridstead_secrets_dir") if first_host else None
     inventory = Inventory(groups, hosts, secrets_dir)

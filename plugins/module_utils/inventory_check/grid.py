@@ -19,8 +19,8 @@ from gridstead.config import Chain, Endpoint, key_of, problems, without_secret
 from .diagnostic import GRID, Diagnostic
 from .inventory import Host, Inventory, address
 
-# Placeholder for the address of a contract that this run deploys on a local chain.
-PLACEHOLDER_CONTRACT = "0x" + 20 * "b0"
+# The check reads this address in place of that of a contract that this run deploys.
+EXAMPLE_CONTRACT = "0x" + 20 * "b0"
 AFFECTED_NAMES = frozenset({"gridstead_grid"})
 
 _CHAIN = Chain.model_fields
@@ -29,12 +29,12 @@ _AUTHORITY_KEYS = ("ca_certificates", "ca_file")
 _KEYS = frozenset({*_CHAIN, *_SERVICES, *_AUTHORITY_KEYS})
 
 
-def with_placeholder_contract(host: Host, groups: Mapping[str, list[str]]) -> Host:
-    """Return the host with a placeholder for the contract if this run of site.yml deploys it."""
+def with_example_contract(host: Host, groups: Mapping[str, list[str]]) -> Host:
+    """Return the host with an example contract if this run of site.yml deploys it."""
     grid = host.variables.get("gridstead_grid")
     if not groups.get("devnet") or not isinstance(grid, Mapping):
         return host
-    return host.with_variables({"gridstead_grid": {**grid, "contract": PLACEHOLDER_CONTRACT}})
+    return host.with_variables({"gridstead_grid": {**grid, "contract": EXAMPLE_CONTRACT}})
 
 
 def grid(inventory: Inventory) -> Iterator[Diagnostic]:

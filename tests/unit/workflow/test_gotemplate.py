@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -202,18 +204,26 @@ def test_a_template_that_exceeds_a_limit_is_refused(template):
     assert problems_of(expand, template, VALUES)
 
 
-def test_the_keys_of_a_mapping_count_towards_the_limit_of_work():
-    """A printed list contains the long key once for each of its items."""
-    template = '{{ $d := dict (repeat 200000 "x") 1 }}{{ list' + " $d" * 100 + " | toYaml | len }}"
+@contextlib.contextmanager
+def traced_memory():
+    """Yield an object whose ``peak`` is the most memory of the block, in bytes, after the block."""
+    memory = SimpleNamespace(peak=0)
     tracemalloc.start()
     try:
-        problems = problems_of(expand, template, VALUES)
-        _, peak = tracemalloc.get_traced_memory()
+        yield memory
+        memory.peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
+
+def test_the_keys_of_a_mapping_count_towards_the_limit_of_work():
+    """A printed list contains the long key once for each of its items."""
+    template = '{{ $d := dict (repeat 200000 "x") 1 }}{{ list' + " $d" * 100 + " | toYaml | len }}"
+    with traced_memory() as memory:
+        problems = problems_of(expand, template, VALUES)
+
     assert "exceeds the limit of work" in str(problems)
-    assert peak < 20 * MAX_CHARS
+    assert memory.peak < 20 * MAX_CHARS
 
 
 @pytest.mark.parametrize("function", ["print", "quote", "squote", "printf"])
@@ -226,15 +236,11 @@ def test_a_text_that_would_be_too_large_is_not_created(function, argument_count,
         placeholders = "%s" * argument_count
         arguments = f'"{placeholders}" {arguments}'
     template = f'{{{{ $x := repeat 262144 "x" }}}}{{{{ {function} {arguments}}}}}'
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         problems = problems_of(expand, template, VALUES)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
 
     assert reason in str(problems)
-    assert peak < 20 * MAX_CHARS
+    assert memory.peak < 20 * MAX_CHARS
 
 
 @pytest.mark.parametrize(
@@ -286,15 +292,11 @@ def test_the_deepest_template_is_expanded_or_refused():
 
 def test_a_range_that_ends_early_creates_no_list():
     template = "{{ range 999 }}{{ range 99999 }}{{ break }}{{ end }}{{ end }}"
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         assert expand(template, VALUES) == ""
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
 
     # A list of 99,999 numbers needs more than 3 MB.
-    assert peak < 1_000_000
+    assert memory.peak < 1_000_000
 
 
 def test_omit_accepts_many_keys():

@@ -35,11 +35,11 @@ class Module(Model):
     An unknown key of the module, or of its inputs and outputs, has no effect and is only a warning.
     Any other unknown key is an error.
 
-    It is a template in the language of Go's `text/template`. `{{ .Job }}` is the job and
-    `{{ .Step }}` the step that uses the module, with their fields (`{{ .Job.Resources.Tasks }}`).
-    Passwords, keys and tokens of the job are empty. Passwords, keys and tokens of the step are
-    placeholders. After the template is expanded, each placeholder is replaced by its secret. This
-    works only if the template inserts the whole mapping around the placeholder, unchanged. For
+    It is a template in the language of Go's `text/template`. `{{ .Job }}` is the job and `{{ .Step
+    }}` the step that uses the module, with their fields (`{{ .Job.Resources.Tasks }}`). Passwords,
+    keys and tokens of the job are empty. Passwords, keys and tokens of the step are masked: the
+    template reads another text in place of each. The service replaces this text by the secret only
+    where the template inserts the mapping that contains the secret as a whole and unchanged. For
     example, `{{- .Step.Use.Steps | toYaml | nindent 2 }}` inserts the steps that the user of the
     module wrote in `use.steps`, with their secrets. A template can use all statements of the
     language, its built-in functions except `js` and `call`, and common functions of sprig, for
