@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gridstead.workflow.document import Path
 from gridstead.workflow.handles import is_plain_group, outliving_launches
+from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workflow
 
 MAX_ALL_STEPS = 1024

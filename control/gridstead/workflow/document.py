@@ -17,10 +17,8 @@ import yaml
 from yaml.events import DocumentStartEvent, Event
 
 from gridstead.errors import WorkflowProblem
-from gridstead.workflow.paths import Path, Value, format_path, invalid, shorten
-from gridstead.workflow.yaml_events import MAX_DEPTH, Reader, line_of
-
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "Document", "Path", "Value", "format_path", "load", "shorten"]
+from gridstead.workflow.paths import Path, Value, invalid
+from gridstead.workflow.yaml_events import Reader, line_of
 
 MAX_BYTES = 256 * 1024
 
@@ -63,7 +61,7 @@ def load(text: str) -> Document:
     """
     # The number of characters is checked first, because a huge text takes long to encode.
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
-        raise invalid((), f"is larger than {MAX_BYTES // 1024} KiB", None)
+        raise invalid((), f"is larger than {MAX_BYTES // 1024} KiB")
     # The parser compares each directive with all others, so many directives would take too long.
     if directive := _TAG_DIRECTIVE.search(text):
         raise invalid(
@@ -87,7 +85,7 @@ def _load(text: str) -> Document:
     all_events = yaml.parse(text, Loader=yaml.CSafeLoader)
     events = (event for event in all_events if not isinstance(event, yaml.StreamStartEvent))
     if not isinstance(next(events), DocumentStartEvent):
-        raise invalid((), "is empty", None)
+        raise invalid((), "is empty")
     reader = Reader(events)
     value = reader.value(next(events), ())
     next(events)  # the end of the document

@@ -16,8 +16,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from gridstead.workflow.document import Path
 from gridstead.workflow.field_paths import fields_of
+from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import (
     ForRange,
     JobResources,

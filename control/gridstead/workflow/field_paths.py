@@ -12,7 +12,7 @@ from functools import cache
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gridstead.workflow.document import Path
+from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import Workflow, model_in
 
 

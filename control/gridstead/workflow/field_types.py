@@ -16,7 +16,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gridstead.errors import WorkflowProblem
-from gridstead.workflow.document import Document, Path, format_path, shorten
+from gridstead.workflow.document import Document
+from gridstead.workflow.paths import Path, format_path, shorten
 from gridstead.workflow.scalars import has_leading_zero
 from gridstead.workflow.schema import model_in
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gridstead.workflow.document import Path
+from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import ResolvedUse, Step
 
 # Maps each handle, in lower case, to the path of the last earlier launch with this handle.

@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from gridstead.errors import InvalidWorkflow, WorkflowProblem
-from gridstead.workflow.document import Path, format_path
+from gridstead.workflow.paths import Path, invalid
 from gridstead.workflow.schema.network import KEY_BYTES
 
 M = TypeVar("M", bound=BaseModel)
@@ -60,9 +59,7 @@ class Masks:
                     "is a secret of the step that uses the module, which is valid only in the"
                     " unchanged mapping of that step"
                 )
-                raise InvalidWorkflow(
-                    WorkflowProblem(path=format_path((*path, info.alias or name)), reason=reason)
-                )
+                raise invalid((*path, info.alias or name), reason)
             # The original also contains the secrets of inner mappings.
             restored_model: M = original
             return restored_model

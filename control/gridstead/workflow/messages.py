@@ -9,8 +9,9 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from gridstead.errors import WorkflowProblem
-from gridstead.workflow.document import Document, Path, format_path, shorten
+from gridstead.workflow.document import Document
 from gridstead.workflow.field_paths import fields_of, is_secret, model_at, valid_paths
+from gridstead.workflow.paths import Path, format_path, shorten
 from gridstead.workflow.schema import Workflow
 from gridstead.workflow.schema.base import RuleError
 

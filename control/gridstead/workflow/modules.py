@@ -20,10 +20,11 @@ from pydantic import BaseModel, ValidationError
 
 from gridstead.errors import InvalidInput, InvalidWorkflow, WorkflowProblem
 from gridstead.workflow.checks import broken_rules
-from gridstead.workflow.document import Document, Path, load
+from gridstead.workflow.document import Document, load
 from gridstead.workflow.gotemplate import Value, expand
 from gridstead.workflow.masks import Masks
 from gridstead.workflow.messages import is_extension, is_misplaced, problems_of
+from gridstead.workflow.paths import Path
 from gridstead.workflow.reading import read, read_valid, workflow_error
 from gridstead.workflow.schema import (
     JobResources,

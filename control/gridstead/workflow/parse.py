@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 from gridstead.errors import WorkflowProblem
 from gridstead.workflow.checks import broken_rules
-from gridstead.workflow.document import Document, Path, format_path, load
+from gridstead.workflow.document import Document, load
 from gridstead.workflow.drafts import Draft
 from gridstead.workflow.field_paths import valid_paths
 from gridstead.workflow.messages import extension, is_extension, key_next_to_job, misplaced_field
 from gridstead.workflow.modules import FetchText, resolve
+from gridstead.workflow.paths import Path, format_path
 from gridstead.workflow.reading import in_order, read, workflow_error
 from gridstead.workflow.schema import Step, Workflow
 from gridstead.workflow.schema.run import HOST

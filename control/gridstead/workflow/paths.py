@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from gridstead.errors import InvalidWorkflow, WorkflowProblem
 
+MAX_DEPTH = 32
 MAX_QUOTED = 40
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
@@ -24,13 +25,23 @@ def format_path(path: Path) -> str:
     return text.removeprefix(".")
 
 
-def shorten(text: str) -> str:
+def shorten(text: str, max_chars: int = MAX_QUOTED) -> str:
     """Return untrusted text for a message, shortened and without control characters."""
-    if len(text) > MAX_QUOTED:
-        text = f"{text[:MAX_QUOTED]}…"
+    if len(text) > max_chars:
+        text = f"{text[:max_chars]}…"
     return "".join(char if char.isprintable() else "�" for char in text)
 
 
-def invalid(path: Path, reason: str, line: int | None) -> InvalidWorkflow:
+def invalid(path: Path, reason: str, line: int | None = None) -> InvalidWorkflow:
     """Return the error about the value at a path."""
     return InvalidWorkflow(WorkflowProblem(path=format_path(path), reason=reason, line=line))
+
+
+def check_depth(path: Path, line: int | None = None) -> None:
+    """Check that the value at a path is not nested too deep.
+
+    Raises:
+        InvalidWorkflow: If it is.
+    """
+    if len(path) > MAX_DEPTH:
+        raise invalid(path, f"is nested deeper than {MAX_DEPTH} levels", line)

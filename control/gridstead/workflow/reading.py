@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gridstead.errors import InvalidWorkflow, WorkflowProblem
-from gridstead.workflow.document import MAX_DEPTH, Document, Path, format_path
+from gridstead.workflow.document import Document
 from gridstead.workflow.drafts import Draft, draft_of
 from gridstead.workflow.field_types import convert
 from gridstead.workflow.messages import (
@@ -27,6 +27,7 @@ from gridstead.workflow.messages import (
     problems_of,
     without_repeated,
 )
+from gridstead.workflow.paths import Path, check_depth
 
 MAX_PROBLEMS = 100
 
@@ -157,12 +158,7 @@ def _without_null_fields(value: object, path: Path) -> object:
     Raises:
         InvalidWorkflow: If the value is nested too deep.
     """
-    if len(path) > MAX_DEPTH:
-        raise InvalidWorkflow(
-            WorkflowProblem(
-                path=format_path(path), reason=f"is nested deeper than {MAX_DEPTH} levels"
-            )
-        )
+    check_depth(path)
     if isinstance(value, dict):
         present_fields = {key: item for key, item in value.items() if item is not None}
         return {

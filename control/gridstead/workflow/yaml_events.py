@@ -22,10 +22,9 @@ from yaml.events import (
 )
 
 from gridstead.errors import WorkflowProblem
-from gridstead.workflow.paths import Path, Value, format_path, invalid, shorten
+from gridstead.workflow.paths import Path, Value, check_depth, format_path, invalid, shorten
 from gridstead.workflow.scalars import plain_value
 
-MAX_DEPTH = 32
 # The size of all values that the aliases and merge keys of a file add.
 MAX_EXPANDED = 256 * 1024
 _VALUE_SIZE = 4  # the size of a value in addition to its characters
@@ -72,7 +71,7 @@ class Reader:
         """
         line = line_of(event)
         self.lines.setdefault(path, line)
-        _check_depth(path, line)
+        check_depth(path, line)
         tag = getattr(event, "tag", None)
         # The tag "!" is allowed, because it selects no type.
         if tag is not None and tag != "!":
@@ -181,7 +180,7 @@ class Reader:
         """Return the value at path ``source``, and record its lines and sources at ``path``."""
         line = self.lines.get(source, 1)
         self.lines.setdefault(path, line)
-        _check_depth(path, line)
+        check_depth(path, line)
         if source in self.sources:
             self.sources.setdefault(path, self.sources[source])
         self.expanded += _VALUE_SIZE + (len(value) if isinstance(value, str) else 0)
@@ -205,11 +204,6 @@ class Reader:
 def _is_plain(event: Event) -> bool:
     # implicit[0] is true for a plain scalar: its type follows from its text.
     return isinstance(event, ScalarEvent) and event.implicit[0]
-
-
-def _check_depth(path: Path, line: int) -> None:
-    if len(path) > MAX_DEPTH:
-        raise invalid(path, f"is nested deeper than {MAX_DEPTH} levels", line)
 
 
 def line_of(event: Event) -> int:

@@ -13,8 +13,8 @@ from tests.unit.workflow.strategies import problems_of
 from tests.unit.workflow.test_json_schema import paths_in, with_value_at
 
 from gridstead.errors import InvalidWorkflow
-from gridstead.workflow.document import format_path
 from gridstead.workflow.parse import check_workflow, from_graphql
+from gridstead.workflow.paths import format_path
 
 RESOURCES = "resources: {tasks: 2, cpusPerTask: 2, memPerCpu: 100}\n"
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.workflow.strategies import problems_of
 
 from gridstead.errors import InvalidWorkflow
-from gridstead.workflow.document import MAX_BYTES, MAX_DEPTH, format_path, load
+from gridstead.workflow.document import MAX_BYTES, load
+from gridstead.workflow.paths import MAX_DEPTH, format_path
 
 FRAGMENTS = [
     "a: ", "- ", "\n", "  ", "{", "}", "[", "]", "&a ", "*a", "!!python/object ", "? ", ": ", "|",

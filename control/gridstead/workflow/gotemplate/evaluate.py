@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gridstead.workflow.document import shorten
 from gridstead.workflow.gotemplate.functions import FUNCTIONS, METERED_FUNCTIONS, why_unavailable
 from gridstead.workflow.gotemplate.limits import MAX_WORK, weight
 from gridstead.workflow.gotemplate.nodes import (
@@ -31,6 +30,7 @@ from gridstead.workflow.gotemplate.nodes import (
 )
 from gridstead.workflow.gotemplate.printing import MAX_CHARS, is_true, output_text
 from gridstead.workflow.gotemplate.syntax import parse
+from gridstead.workflow.paths import shorten
 
 # Levels of blocks and template calls that are expanded at the same time. Each level needs about
 # four levels of Python's own recursion, which is limited to 1000.
@@ -231,7 +231,8 @@ class _Expansion:
             else:
                 value = FUNCTIONS[name](*arguments)
         except _FUNCTION_ERRORS as err:
-            raise template_error(line, f"cannot call {name}: {_printable(str(err))}") from err
+            message = shorten(str(err), MAX_MESSAGE)
+            raise template_error(line, f"cannot call {name}: {message}") from err
         self._count(line, weight(value))
         return value
 
@@ -271,12 +272,6 @@ class _Expansion:
         self.work += work
         if self.work > MAX_WORK:
             raise template_error(line, "exceeds the limit of work")
-
-
-def _printable(text: str) -> str:
-    """Return the message of a function, shortened and without control characters."""
-    message = text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
-    return "".join(char if char.isprintable() else "\ufffd" for char in message)
 
 
 def _pairs(value: Value, line: int) -> Iterable[tuple[Value, Value]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gridstead.workflow.document import shorten
 from gridstead.workflow.gotemplate.nodes import (
     Assign,
     Dot,
@@ -25,6 +24,7 @@ from gridstead.workflow.gotemplate.nodes import (
     template_error,
 )
 from gridstead.workflow.gotemplate.tokens import Action, number, split, unquoted
+from gridstead.workflow.paths import shorten
 
 MAX_DEPTH = 32
 

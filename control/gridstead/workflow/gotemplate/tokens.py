@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gridstead.workflow.document import shorten
 from gridstead.workflow.gotemplate.nodes import Text, template_error
+from gridstead.workflow.paths import shorten
 
 _NUMBER = r"""[-+]?(?:0[xX][0-9a-fA-F_]{1,15} | 0[bB][01_]{1,63} | 0[oO][0-7_]{1,20}
     | (?:[0-9][0-9_]{0,17}(?:\.[0-9]{0,30})? | \.[0-9]{1,30})(?:[eE][-+]?[0-9]{1,3})?)(?![\w.])"""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from gridstead.workflow.document import Path
+from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import NetworkInterface, ResolvedUse, Step, Workflow
 
 # The names of lists that are parts of the number of a step.
