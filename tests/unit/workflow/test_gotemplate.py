@@ -111,6 +111,7 @@ def step_names(module_text):
         ("{{ $x }}", "has no variable $x"),
         ("{{ $x = 1 }}", "has no variable $x"),
         ("{{ if $x := 1 }}{{ end }}{{ $x }}", "has no variable $x"),
+        ("{{ $x := 1 }}{{ $x `=` 2 }}", "passes arguments to a value that is not a function"),
         ("{{ .Job.None }}", "refers to None, which does not exist"),
         ("{{ .Step.If.X }}", "refers to X of a value that is nil"),
         ('{{ fail "is too old" }}', "cannot call fail: is too old"),

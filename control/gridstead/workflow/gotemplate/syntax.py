@@ -213,13 +213,16 @@ class _Parser:
         return False
 
     def _statement(self, action: Action) -> Node:
-        if action.kind == "variable" and action.position + 1 < len(action.tokens):
-            name, sign = action.text, action.tokens[action.position + 1].text
-            if sign in (":=", "="):
-                action.position += 2
-                node = Assign(name, self._pipe(action, 0), sign == ":=")
+        start, name = action.position, action.text
+        if action.kind == "variable":
+            action.position += 1
+            is_new = action.accept(":=")
+            if is_new or action.accept("="):
+                node = Assign(name, self._pipe(action, 0), is_new)
                 action.end()
                 return node
+            # Without a sign, the variable is the first operand of a pipe.
+            action.position = start
         pipe = self._pipe(action, 0)
         action.end()
         return Output(pipe)

@@ -64,9 +64,9 @@ class Action:
         """Return the text of the current token."""
         return self.tokens[self.position].text if self.position < len(self.tokens) else ""
 
-    def accept(self, text: str) -> bool:
-        """Skip the current token if it is this text, and return whether it was."""
-        is_match = self.kind in ("word", "sign") and self.text == text
+    def accept(self, sign: str) -> bool:
+        """Skip the current token if it is this sign, and return whether it was."""
+        is_match = self.kind == "sign" and self.text == sign
         if is_match:
             self.position += 1
         return is_match
