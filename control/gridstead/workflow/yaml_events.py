@@ -133,9 +133,10 @@ class Reader:
             elif key not in keys:
                 pairs[key] = value
             keys.add(key)
-        merge_path = (*path, _MERGE_KEY)
-        self.alias = (merge_path, self.lines.get(merge_path, 1))
-        self._merge(merged_value, merge_path, path, pairs)
+        if merged_value is not None:
+            merge_path = (*path, _MERGE_KEY)
+            self.alias = (merge_path, self.lines[merge_path])
+            self._merge(merged_value, merge_path, path, pairs)
         return pairs
 
     def _key(self, event: Event, path: Path) -> str:

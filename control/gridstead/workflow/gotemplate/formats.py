@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gridstead.workflow.gotemplate.limits import weight
 from gridstead.workflow.gotemplate.nodes import Value
@@ -70,7 +70,7 @@ class _Formatter:
     values: Sequence[Value]
     next_value: int = 0
     is_reordered: bool = False
-    size: int = field(default=0)
+    size: int = 0
 
     def text(self) -> str:
         text = _DIRECTIVE.sub(self._formatted, self.template)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of templates for texts. A function checks the size of a text before it creates it."""
+"""Functions of templates for texts.
+
+A function whose result can be much larger than its arguments checks the size of the result first.
+"""
 
 from __future__ import annotations
 
