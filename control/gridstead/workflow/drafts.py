@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from gridstead.workflow.field_paths import fields_of
+from gridstead.workflow.field_paths import fields_of, is_list
 from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import (
     ForRange,
@@ -185,11 +185,7 @@ def _neutral_value(info: FieldInfo) -> object:
     """Return a value for a field that has an error."""
     if not info.is_required():
         return info.get_default()
-    if _is_list(info.annotation):
+    if is_list(info.annotation):
         return ()
     model = model_in(info.annotation)
     return "" if model is None else _NEUTRAL.get(model, "")
-
-
-def _is_list(annotation: object) -> bool:
-    return get_origin(annotation) is tuple or any(map(_is_list, get_args(annotation)))

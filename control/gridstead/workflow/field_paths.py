@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -24,6 +25,11 @@ def name_of(model: type[BaseModel]) -> str:
 def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
     """Return the names of the model's fields, as written in a file."""
     return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def is_list(annotation: object) -> bool:
+    """Return whether a field of this type is a list in a file. In the model it is a tuple."""
+    return get_origin(annotation) is tuple or any(map(is_list, get_args(annotation)))
 
 
 def model_at(loc: Path, root: type[BaseModel] = Workflow) -> type[BaseModel] | None:
@@ -86,8 +92,6 @@ def _models(
     for name, field in model.model_fields.items():
         inner = model_in(field.annotation)
         if inner and inner not in enclosing:
-            # A list of a workflow is a tuple in the model.
-            is_list = "tuple" in str(field.annotation)
-            brackets = "[]" if is_list else ""
+            brackets = "[]" if is_list(field.annotation) else ""
             inner_prefix = f"{prefix}{field.alias or name}{brackets}."
             yield from _models(inner, inner_prefix, enclosing)
