@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Literal, get_args, get_origin
 
 from gridstead.workflow.field_paths import name_of
@@ -79,3 +80,21 @@ def value_at(mapping, path):
     for part in path:
         value = value[part]
     return value
+
+
+def paths_in(value, path=()):
+    """Yield the path of every value, outermost first."""
+    yield path
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from paths_in(item, (*path, key))
+
+
+def with_value_at(value, path, new_value):
+    """Return a copy with another value at the path."""
+    if not path:
+        return new_value
+    changed_value = copy.deepcopy(value)
+    value_at(changed_value, path[:-1])[path[-1]] = new_value
+    return changed_value

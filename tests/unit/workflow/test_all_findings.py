@@ -8,9 +8,9 @@ import time
 from random import Random
 
 import pytest
+from tests.unit.workflow.fields import paths_in, with_value_at
 from tests.unit.workflow.random_workflows import random_mapping
 from tests.unit.workflow.strategies import problems_of
-from tests.unit.workflow.test_json_schema import paths_in, with_value_at
 
 from gridstead.errors import InvalidWorkflow
 from gridstead.workflow.parse import check_workflow, from_graphql

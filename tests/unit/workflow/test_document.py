@@ -73,7 +73,7 @@ def test_a_duplicate_key_is_a_problem_and_the_first_value_is_used():
         ("1" * 65, "1" * 65),
     ],
 )  # fmt: skip
-def test_plain_scalars_have_the_types_of_yaml_1_2(text, value):
+def test_a_plain_scalar_is_a_number_a_truth_value_null_or_text(text, value):
     assert load(f"a: {text}").value == {"a": value}
 
 

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.unit.workflow.fields import value_at
+from tests.unit.workflow.fields import paths_in, value_at, with_value_at
 from tests.unit.workflow.random_workflows import random_mapping
 from tests.unit.workflow.strategies import problems_of
 from tests.yaml_files import read_yaml
@@ -20,15 +20,6 @@ from gridstead.workflow.parse import from_graphql
 VALIDATOR = Draft202012Validator(json_schema())
 EXAMPLES = {path.stem: read_yaml(path) for path in sorted(Path("examples").glob("*.yaml"))}
 INVALID_VALUES = (-5, "a b", [3], {"x": 1}, True, 1.5, "/bin/zsh")
-
-
-def paths_in(value, path=()):
-    """Yield the path of every value, outermost first."""
-    yield path
-    if isinstance(value, dict | list):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in items:
-            yield from paths_in(item, (*path, key))
 
 
 def mutants(value):
@@ -44,15 +35,6 @@ def mutants(value):
         if path:
             for invalid_value in INVALID_VALUES:
                 yield with_value_at(value, path, invalid_value)
-
-
-def with_value_at(value, path, new_value):
-    """Return a copy with another value at the path."""
-    if not path:
-        return new_value
-    changed_value = copy.deepcopy(value)
-    value_at(changed_value, path[:-1])[path[-1]] = new_value
-    return changed_value
 
 
 def concerns_several_fields(problems):
