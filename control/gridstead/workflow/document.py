@@ -30,13 +30,14 @@ class Document:
     """The content of a file.
 
     Attributes:
-        value: The top-level value.
+        value: The top-level value. None for a request, which has no file.
         lines: The line of each value by its path, from 1. For a value inside an alias, it is the
             line of the value in the anchor.
         sources: The text of each plain scalar that is not text, by its path. ``1.10`` is the
             source of 1.1.
-        problems: The duplicate keys. ``value`` has the first value of a duplicate key.
-        warnings: The second document, if there is one.
+        problems: Errors that are found before ``value`` is compared with the language, such as
+            duplicate keys. ``value`` has the first value of a duplicate key.
+        warnings: Warnings that are found at the same time, such as a second document.
     """
 
     value: Value
@@ -44,6 +45,11 @@ class Document:
     sources: Mapping[Path, str] = field(default_factory=dict)
     problems: tuple[WorkflowProblem, ...] = ()
     warnings: tuple[WorkflowProblem, ...] = ()
+
+    @property
+    def is_file(self) -> bool:
+        """Return whether the value comes from a file, not from a request."""
+        return self.value is not None
 
     def line(self, path: Path) -> int | None:
         """Return the line of the value, or of the nearest enclosing value."""

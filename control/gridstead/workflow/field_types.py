@@ -40,7 +40,7 @@ def convert(
         model: The model of the mapping.
         document: The document.
     """
-    if document.value is None:
+    if not document.is_file:
         return value, ()
     converter = _Converter(document)
     converted_value = converter.mapping(value, path, model)

@@ -53,10 +53,7 @@ def check_workflow(
     value: object = document.value
     if not (isinstance(value, dict) and "job" in value):
         return _check(value, (), document, strict=strict, fetch_module=fetch_module)
-    warnings, errors = _problems_next_to_job(value, document)
-    if strict:
-        errors += [warning for warning in warnings if not is_extension((warning.path,))]
-        warnings = [warning for warning in warnings if is_extension((warning.path,))]
+    warnings, errors = _problems_next_to_job(value, document, strict=strict)
     document = replace(
         document,
         problems=(*document.problems, *errors),
@@ -66,17 +63,18 @@ def check_workflow(
 
 
 def _problems_next_to_job(
-    value: Mapping[str, object], document: Document
+    value: Mapping[str, object], document: Document, *, strict: bool
 ) -> tuple[list[WorkflowProblem], list[WorkflowProblem]]:
     """Return the warnings and the errors for the keys next to ``job``."""
-    warnings, errors = [], []
+    warnings: list[WorkflowProblem] = []
+    errors: list[WorkflowProblem] = []
     for key in value:
         if key == "job":
             continue
         if is_extension((key,)):
             warnings.append(extension((key,), document))
         elif valid_paths(key):
-            warnings.append(misplaced_field((key,), ("job",), document))
+            (errors if strict else warnings).append(misplaced_field((key,), ("job",), document))
         else:
             errors.append(key_next_to_job(key, document))
     return warnings, errors
@@ -120,8 +118,7 @@ def _check(
     result = read(value, prefix, document, Workflow, strict=strict)
     errors = [*result.problems, *_broken_rules(result.draft, prefix, document)]
     # Requests may contain fields without effect, because earlier releases allowed such fields.
-    is_file = document.value is not None
-    unused_fields = _unused_fields(result.draft) if is_file else ()
+    unused_fields = _unused_fields(result.draft) if document.is_file else ()
     unused_problems = _to_problems(unused_fields, prefix, document)
     warnings = list(result.warnings)
     if strict:

@@ -111,13 +111,12 @@ def _ignored_fields(
     details: Iterable[ErrorDetails], prefix: Path, document: Document
 ) -> dict[Path, WorkflowProblem]:
     """Return the fields that have no effect: misplaced fields, and keys of a file with ``x-``."""
-    is_file = document.value is not None
     ignored = {}
     for detail in details:
         path = detail["loc"]
         if is_misplaced(detail):
             ignored[path] = misplaced_field((*prefix, *path), prefix, document)
-        elif is_file and detail["type"] == "extra_forbidden" and is_extension(path):
+        elif document.is_file and detail["type"] == "extra_forbidden" and is_extension(path):
             ignored[path] = extension((*prefix, *path), document)
     return ignored
 
