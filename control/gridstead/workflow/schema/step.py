@@ -291,8 +291,7 @@ class Workflow(Model):
     @property
     def is_output_synced(self) -> bool:
         """Return whether the output is sent while the job runs, and after a failure."""
-        target = self.output
-        is_sent_to_s3 = target is not None and target.s3 is not None and target.http is None
+        is_sent_to_s3 = self.output is not None and self.output.is_in_s3
         return self.continuous_output_sync and is_sent_to_s3
 
     def to_graphql(self) -> dict[str, object]:
