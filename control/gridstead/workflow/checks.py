@@ -1,29 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that concern several fields: total resources of steps, handles, and limits of the workflow.
 
-A handle is the name by which a later step waits for a launched step.
-
 Steps run at the same time in two cases. All iterations of a parallel loop run at the same time. A
-launched step runs at the same time as the later steps of its list, until one of these later steps
-waits for the handle of the launched step. Steps that run at the same time must fit into the
-resources of the job, so that no step waits for resources that another step does not release.
+launched step runs at the same time as the later steps of its list, until a step waits for it or the
+list ends. ``handles.py`` finds the launch for which a step waits, and the launches that outlive
+their list. Steps that run at the same time must fit into the resources of the job, so that no step
+waits for resources that another step does not release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gridstead.workflow.handles import is_plain_group, outliving_launches
+from gridstead.workflow.handles import Launches, dependencies, find_launches, is_plain_group
 from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workflow
 
 MAX_ALL_STEPS = 1024
 MAX_PARALLEL = 1024
 
-# Maps the handle (in lower case) of each earlier launched step to the path of the launch. The path
-# is None if the current step cannot wait for that launched step.
-Handles = dict[str, Path | None]
 # Maps the path of each running launched step to its needs.
 Running = dict[Path, "Needs"]
 
@@ -53,9 +49,9 @@ class Needs:
 
 def broken_rules(workflow: Workflow) -> tuple[tuple[Path, str], ...]:
     """Return the path and the reason of each broken rule."""
-    checker = _Checker(workflow, outliving_launches(workflow.steps))
+    checker = _Checker(workflow, find_launches(workflow.steps))
     checker.check_networks()
-    checker.check_steps(workflow.steps, ("steps",), {}, {})
+    checker.check_steps(workflow.steps, ("steps",), {})
     if checker.step_count > MAX_ALL_STEPS:
         reason = f"has {checker.step_count} steps in total, more than {MAX_ALL_STEPS}"
         checker.problems.append((("steps",), reason))
@@ -67,7 +63,7 @@ class _Checker:
     """Walks through a workflow and collects the broken rules."""
 
     workflow: Workflow
-    outliving: frozenset[Path]  # launches that continue to run after the end of their group
+    launches: Launches
     problems: list[tuple[Path, str]] = field(default_factory=list)
     step_count: int = 0
 
@@ -80,73 +76,64 @@ class _Checker:
                 self.problems.append((path, "is already the name of another network"))
             names.add(network.name)
 
-    def check_steps(
-        self, steps: Iterable[Step], path: Path, handles: Handles, still_running: Running
-    ) -> Needs:
+    def check_steps(self, steps: Iterable[Step], path: Path, still_running: Running) -> Needs:
         """Check a list of steps, and return the most resources that the list needs at one time.
 
-        Adds the launches of the list to ``handles``, and the launches that continue to run after
-        the list to ``still_running``.
+        Adds the launches that continue to run after the list to ``still_running``.
         """
         running: Running = {}
         peak = Needs()
         for number, step in enumerate(steps):
             step_path = (*path, number)
-            self._check_depends_on(step, step_path, handles)
-            for handle in step.depends_on:
-                running.pop(handles.get(handle.lower()) or (), None)
+            for launch_path in self._awaited(step, step_path):
+                running.pop(launch_path, None)
             running_needs = sum(running.values(), Needs())
-            needs = self._step_needs(step, step_path, handles, running)
+            needs = self._step_needs(step, step_path, running)
             subject = "with earlier launched steps that still run, it needs"
             total = self._check_fit(step_path, running_needs + needs, subject)
             peak = peak.maximum(total)
             if step.launch:
-                handles[(step.launch.handle_name or "").lower()] = step_path
                 # If _check_fit() has reported a problem, it returns empty needs.
                 was_reported = total == Needs()
                 running[step_path] = Needs() if was_reported else needs
-        still_running |= {path: running[path] for path in self.outliving & running.keys()}
+        outliving = self.launches.outliving & running.keys()
+        still_running |= {launch_path: running[launch_path] for launch_path in outliving}
         return peak
 
-    def _check_depends_on(self, step: Step, path: Path, handles: Handles) -> None:
-        for number, handle in enumerate(step.depends_on):
-            if handle.lower() not in handles:
-                reason = "is not the handle of an earlier launched step"
-            elif handles[handle.lower()] is None:
+    def _awaited(self, step: Step, path: Path) -> Iterator[Path]:
+        """Yield the path of each launch for which a step waits, and collect wrong handles."""
+        for item_path, _ in dependencies(step, path):
+            launch_path = self.launches.awaited.get(item_path)
+            if launch_path:
+                yield launch_path
+                continue
+            reason = "is not the handle of an earlier launched step"
+            if item_path in self.launches.awaited:
                 reason = (
                     "is launched outside this parallel loop or launch;"
                     " only the enclosing step can wait for it"
                 )
-            else:
-                continue
-            self.problems.append(((*path, "dependsOn", number), reason))
+            self.problems.append((item_path, reason))
 
-    def _step_needs(self, step: Step, path: Path, handles: Handles, running: Running) -> Needs:
+    def _step_needs(self, step: Step, path: Path, running: Running) -> Needs:
         self.step_count += 1
-        # Launched steps cannot wait for steps outside the launch.
-        not_awaitable: Handles = dict.fromkeys(handles)
-        inner_handles = not_awaitable if step.launch else handles
-        is_plain = is_plain_group(step)
-        group_handles = handles if is_plain else dict(handles)
+        still_running = running if is_plain_group(step) else {}
         peaks = [
-            self.check_steps(
-                step.steps, (*path, "steps"), group_handles, running if is_plain else {}
-            ),
-            self.check_steps(step.catch, (*path, "catch"), dict(inner_handles), {}),
-            self.check_steps(step.finally_, (*path, "finally"), dict(inner_handles), {}),
+            self.check_steps(step.steps, (*path, "steps"), still_running),
+            self.check_steps(step.catch, (*path, "catch"), {}),
+            self.check_steps(step.finally_, (*path, "finally"), {}),
         ]
         if step.run:
             peaks.append(self._run_needs(step.run, (*path, "run", "resources")))
             self._check_vnets(step.run, (*path, "run", "customNetworkInterfaces"))
         if isinstance(step.use, ResolvedUse):
-            # The steps of a module cannot refer to handles of the workflow, so they get none.
             module_path = (*path, "use", "module", "steps")
-            peaks.append(self.check_steps(step.use.module.steps, module_path, {}, {}))
+            peaks.append(self.check_steps(step.use.module.steps, module_path, {}))
         if step.for_:
-            peaks.append(self._loop_needs(step.for_, (*path, "for"), handles))
+            peaks.append(self._loop_needs(step.for_, (*path, "for")))
         if step.launch:
             launch_path = (*path, "launch", "steps")
-            peaks.append(self.check_steps(step.launch.steps, launch_path, not_awaitable, {}))
+            peaks.append(self.check_steps(step.launch.steps, launch_path, {}))
         peak = Needs()
         for needs in peaks:
             peak = peak.maximum(needs)
@@ -176,9 +163,8 @@ class _Checker:
                 )
                 self.problems.append(((*vnet_path, "address"), reason))
 
-    def _loop_needs(self, loop: StepFor, path: Path, handles: Handles) -> Needs:
-        inner_handles: Handles = dict.fromkeys(handles) if loop.parallel else dict(handles)
-        needs = self.check_steps(loop.steps, (*path, "steps"), inner_handles, {})
+    def _loop_needs(self, loop: StepFor, path: Path) -> Needs:
+        needs = self.check_steps(loop.steps, (*path, "steps"), {})
         if not loop.parallel:
             return needs
         count = _iterations(loop)

@@ -1,20 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the launched steps that continue to run after the end of their list.
+"""Finds the launch for which each ``dependsOn`` of a workflow waits.
 
-A plain group is a step with ``steps`` and without ``catch`` and ``finally``. Its launches belong to
-the enclosing list too, so later steps of the enclosing list can wait for them. Such a launched step
-does not end with its group. It ends with the nearest enclosing list that is not a plain group.
+A handle is the name by which a later step waits for a launched step. A plain group is a step with
+``steps`` and without ``catch`` and ``finally``. Its launches belong to the enclosing list too, so
+later steps of the enclosing list can wait for them. Such a launched step does not end with its
+group. It ends with the nearest enclosing list that is not a plain group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import ResolvedUse, Step
 
-# Maps each handle, in lower case, to the path of the last earlier launch with this handle.
-_Handles = dict[str, Path]
+# Maps each handle, in lower case, to the path of the last earlier launch with this handle. The path
+# is None if the current step cannot wait for this launch.
+_Handles = dict[str, Path | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """The launches for which the steps of a workflow wait.
+
+    Attributes:
+        awaited: The path of the launching step for each item of a ``dependsOn``, by the path of the
+            item. None if the launch is outside the parallel loop or launch of the waiting step. An
+            item that is not the handle of an earlier launch is missing.
+        outliving: The paths of the launching steps whose launched steps continue to run after the
+            end of their group, because a step outside the group waits for them.
+    """
+
+    awaited: dict[Path, Path | None] = field(default_factory=dict)
+    outliving: set[Path] = field(default_factory=set)
 
 
 def is_plain_group(step: Step) -> bool:
@@ -22,37 +41,50 @@ def is_plain_group(step: Step) -> bool:
     return bool(step.steps) and not step.catch and not step.finally_
 
 
-def outliving_launches(steps: Iterable[Step]) -> frozenset[Path]:
-    """Return the paths of the launches for which a step outside their group waits."""
-    outliving: set[Path] = set()
-    _walk(steps, ("steps",), {}, outliving)
-    return frozenset(outliving)
+def find_launches(steps: Iterable[Step]) -> Launches:
+    """Return the launches for which the steps of a workflow wait."""
+    launches = Launches()
+    _walk(steps, ("steps",), {}, launches)
+    return launches
 
 
-def _walk(steps: Iterable[Step], path: Path, handles: _Handles, outliving: set[Path]) -> None:
+def _walk(steps: Iterable[Step], path: Path, handles: _Handles, launches: Launches) -> None:
     for number, step in enumerate(steps):
         step_path = (*path, number)
-        for handle in step.depends_on:
-            launch_path = handles.get(handle.lower())
+        for item_path, handle in dependencies(step, step_path):
+            if handle not in handles:
+                continue
+            launch_path = handles[handle]
+            launches.awaited[item_path] = launch_path
             if launch_path and launch_path[:-1] != step_path[: len(launch_path) - 1]:
-                outliving.add(launch_path)
+                launches.outliving.add(launch_path)
         for names, inner_steps, inner_handles in _inner_lists(step, handles):
-            _walk(inner_steps, (*step_path, *names), inner_handles, outliving)
+            _walk(inner_steps, (*step_path, *names), inner_handles, launches)
         if step.launch and step.launch.handle_name:
             handles[step.launch.handle_name.lower()] = step_path
+
+
+def dependencies(step: Step, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the path and the handle, in lower case, of each item of a step's ``dependsOn``."""
+    for number, handle in enumerate(step.depends_on):
+        yield (*path, "dependsOn", number), handle.lower()
 
 
 def _inner_lists(
     step: Step, handles: _Handles
 ) -> Iterator[tuple[Path, tuple[Step, ...], _Handles]]:
     """Yield the name, the steps and the handles of each list of a step."""
-    inner_handles = {} if step.launch else handles
+    # Steps of a launch or parallel loop cannot wait for launches outside it.
+    not_awaitable: _Handles = dict.fromkeys(handles)
+    handler_handles = not_awaitable if step.launch else handles
     yield ("steps",), step.steps, handles if is_plain_group(step) else dict(handles)
-    yield ("catch",), step.catch, dict(inner_handles)
-    yield ("finally",), step.finally_, dict(inner_handles)
+    yield ("catch",), step.catch, dict(handler_handles)
+    yield ("finally",), step.finally_, dict(handler_handles)
     if step.for_:
-        yield ("for", "steps"), step.for_.steps, {} if step.for_.parallel else dict(handles)
+        loop_handles = not_awaitable if step.for_.parallel else handles
+        yield ("for", "steps"), step.for_.steps, dict(loop_handles)
     if step.launch:
-        yield ("launch", "steps"), step.launch.steps, {}
+        yield ("launch", "steps"), step.launch.steps, dict(not_awaitable)
     if isinstance(step.use, ResolvedUse):
+        # The steps of a module cannot refer to handles of the workflow, so they get none.
         yield ("use", "module", "steps"), step.use.module.steps, {}

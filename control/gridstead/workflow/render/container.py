@@ -18,7 +18,8 @@ from gridstead.workflow.schema.run import ENTRYPOINT
 
 SOFTWARE = "/opt/software"
 DOCKER_HUB = "registry-1.docker.io"
-# Names of Docker Hub. The runtimes know it without a registry, and only then find its logins.
+# Names of the registry Docker Hub. The script passes no registry instead, because only then do the
+# runtimes use a login at Docker Hub.
 _DOCKER_HUB_NAMES = (DOCKER_HUB, "docker.io", "index.docker.io")
 
 
@@ -118,7 +119,7 @@ def _registry(container: ContainerRun) -> str:
 
 
 def _name(container: ContainerRun) -> str:
-    """Return the name of the image at its registry. Docker Hub has no name without a slash."""
+    """Return the name of the image at its registry. Each name at Docker Hub has a slash."""
     is_official = not _registry(container) and "/" not in container.image
     return f"library/{container.image}" if is_official else container.image
 

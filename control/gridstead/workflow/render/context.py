@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from gridstead.workflow.handles import Launches
 from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import NetworkInterface, ResolvedUse, Step, Workflow
 
@@ -26,13 +26,10 @@ class RenderContext:
         image_numbers: The number of each image of the workflow.
         login_numbers: The number of each registry login: a registry, a user name and a password.
         tunnel_files: The file in ``$private`` for each tunnel of the workflow.
-        parts: The path to the step, outermost step first. It consists of step numbers, from 1, and
-            of list names such as ``catch``. Example: ``("3", "catch", "1")``.
+        launches: The launches for which the steps of the workflow wait.
+        path: The path of the step in the workflow.
         variables: For each loop variable (``item`` or ``index``): the name of the script variable
             that contains its value.
-        handles: The ``number`` of each launched step that the step can wait for, by the handle of
-            the launched step in lower case. Each list of steps adds a map for its own handles.
-        outliving: The ``parts`` of the launches that continue to run after the end of their group.
         launched: The numbers and the signals of the launched steps that end with the nearest
             enclosing list that is not a plain group.
         signals: The signals that end the enclosing launches. 0 means no signal.
@@ -45,24 +42,29 @@ class RenderContext:
     image_numbers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     login_numbers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     tunnel_files: Mapping[NetworkInterface, str] = field(default_factory=dict)
-    parts: tuple[str, ...] = ()
+    launches: Launches = field(default_factory=Launches)
+    path: Path = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-    handles: ChainMap[str, str] = field(default_factory=ChainMap)
-    outliving: frozenset[tuple[str, ...]] = frozenset()
     launched: list[str] = field(default_factory=list)
     signals: frozenset[int] = frozenset()
     in_module: bool = False
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the path for names and messages, such as ``("3", "catch", "1")``."""
+        return _parts(self.path)
+
+    @property
     def number(self) -> str:
         """Return the path to the step for names of functions, such as ``2_1`` or ``3_catch_1``."""
-        return "_".join(self.parts)
+        return number_of(self.path)
 
     @property
     def title(self) -> str:
         """Return the path to the step for messages, such as ``2.1`` or ``3 catch 1``."""
-        text = self.parts[0]
-        for previous, part in pairwise(self.parts):
+        parts = self.parts
+        text = parts[0]
+        for previous, part in pairwise(parts):
             is_nested_number = previous.isdigit() and part.isdigit()
             text += f".{part}" if is_nested_number else f" {part}"
         return text
@@ -75,18 +77,25 @@ class RenderContext:
         words += [f'{name}="${variable}"' for name, variable in self.variables.items()]
         return "".join(f" {word}" for word in words)
 
-    def step(self, number: int, *lists: str) -> RenderContext:
-        """Return the context of the step with this number in a list of the current step.
+    def step(self, index: int, *names: str) -> RenderContext:
+        """Return the context of a step in a list of the current step.
 
-        ``lists`` contains the name of the list, such as ``catch``. It is empty for the main list.
+        Args:
+            index: The index of the step in the list, from 0.
+            names: The path of the list in the current step, such as ``for``, ``steps``.
         """
-        return replace(self, parts=(*self.parts, *lists, str(number)))
+        return replace(self, path=(*self.path, *names, index))
 
 
-def parts_of(path: Path) -> tuple[str, ...]:
-    """Return the ``parts`` of the step with this path in the workflow."""
-    names = [part for part in path if isinstance(part, int) or part in _NAMES_IN_PARTS]
-    return tuple(str(part + 1) if isinstance(part, int) else part for part in names)
+def number_of(path: Path) -> str:
+    """Return the ``number`` of the step with this path in the workflow."""
+    return "_".join(_parts(path))
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    """Return the step numbers, from 1, and the names of lists such as ``catch`` in a path."""
+    parts = [part for part in path if isinstance(part, int) or part in _NAMES_IN_PARTS]
+    return tuple(str(part + 1) if isinstance(part, int) else part for part in parts)
 
 
 def children(step: Step) -> tuple[Step, ...]:

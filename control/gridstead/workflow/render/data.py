@@ -61,15 +61,12 @@ def send(workflow: Workflow) -> tuple[str, str]:
     action = "sync" if target.s3.delete_sync else "copy"
     remote = quote(_remote(target.s3, target.s3.path))
     function = fill("s3_output.sh", action=action, remote=remote)
-    if not _is_from_s3(workflow.input):  # otherwise the part of the input defines in_store
+    # If the input is in S3 too, the part that fetches it defines in_store.
+    if not (workflow.input and workflow.input.is_in_s3):
         function = fill("s3_access.sh") + function
     if workflow.is_output_synced:
         return function + fill("s3_sync.sh", interval=SYNC_S), fill("s3_sync_end.sh")
     return function, fill("s3_output_end.sh")
-
-
-def _is_from_s3(data: TransportData | None) -> bool:
-    return data is not None and data.s3 is not None and data.http is None
 
 
 def _access(data: TransportData | None) -> str:

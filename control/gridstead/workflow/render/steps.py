@@ -8,15 +8,13 @@ run lists of steps.
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gridstead.domain.supervisor.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
-from gridstead.workflow.handles import is_plain_group, outliving_launches
+from gridstead.workflow.handles import dependencies, find_launches, is_plain_group
 from gridstead.workflow.render.container import containers, image_numbers, login_numbers
-from gridstead.workflow.render.context import RenderContext, all_steps, parts_of
+from gridstead.workflow.render.context import RenderContext, all_steps, number_of
 from gridstead.workflow.render.network import tunnel_files
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
@@ -24,7 +22,6 @@ from gridstead.workflow.schema import (
     ForRange,
     ResolvedUse,
     Step,
-    StepAsyncLaunch,
     StepFor,
     StepUse,
     Workflow,
@@ -54,9 +51,9 @@ def render_steps(workflow: Workflow, *, cache: str) -> RenderedSteps:
         image_numbers=image_numbers(all_containers),
         login_numbers=login_numbers(all_containers),
         tunnel_files=tunnel_files(workflow),
-        outliving=frozenset(map(parts_of, outliving_launches(workflow.steps))),
+        launches=find_launches(workflow.steps),
     )
-    return _list(workflow.steps, context)
+    return _list(workflow.steps, context, "steps")
 
 
 def _list(
@@ -67,36 +64,29 @@ def _list(
     Args:
         steps: The steps.
         context: The context of the step that contains the list.
-        names: The name of the list, such as ``catch``. Empty for the main list.
-        is_plain: Whether the list is a plain group, so its handles belong to the enclosing list.
+        names: The path of the list in that step, such as ``for``, ``steps``.
+        is_plain: Whether the list is a plain group, so its launches may end with the enclosing
+            list.
     """
     functions, calls = "", []
     launched: list[str] = []
-    list_context = context
-    if not is_plain:
-        list_context = replace(context, handles=context.handles.new_child(), launched=launched)
-    for number, step in enumerate(steps, 1):
-        step_context = list_context.step(number, *names)
+    list_context = context if is_plain else replace(context, launched=launched)
+    for index, step in enumerate(steps):
+        step_context = list_context.step(index, *names)
         functions += _step(step, step_context)
         # A small workflow can have a huge script, so the size is checked before the next step.
         if len(functions) > MAX_SCRIPT_BYTES:
             raise too_large("the script has", len(functions), MAX_SCRIPT_BYTES)
         calls.append(f"step_{step_context.number}")
         if step.launch:
-            outlives = step_context.parts in context.outliving
-            _add_launch(step.launch, step_context, list_context.launched if outlives else launched)
+            outlives = step_context.path in context.launches.outliving
+            ending = list_context.launched if outlives else launched
+            ending.append(f"{step_context.number}:{step.launch.signal_on_parent_step_exit}")
     order = " ".join(calls)
     call = f"in_order {order}"
     if launched:
         call = f"in_order_with_launches '{' '.join(launched)}' {order}"
     return RenderedSteps(functions=functions, call=call)
-
-
-def _add_launch(launch: StepAsyncLaunch, context: RenderContext, launched: list[str]) -> None:
-    """Register the handle of a launch, and add the launched steps to those that end with a list."""
-    launched.append(f"{context.number}:{launch.signal_on_parent_step_exit}")
-    # A step without a handle is stored under the empty handle, for which no step waits.
-    context.handles[(launch.handle_name or "").lower()] = context.number
 
 
 def _step(step: Step, context: RenderContext) -> str:
@@ -114,8 +104,6 @@ def _step(step: Step, context: RenderContext) -> str:
         inner = f"{function}_launched"
     elif is_guarded:
         inner = f"{function}_unguarded"
-    # A handle of the step's own list may replace a handle for which the step waits.
-    waits = _waits(step, context)
     render_inner = _handled if is_handled else _body
     text = render_inner(step, inner, context)
     if step.launch:
@@ -123,7 +111,7 @@ def _step(step: Step, context: RenderContext) -> str:
         text += fill("launching.sh", function=start, number=context.number, launched=inner)
         inner = start
     if is_guarded:
-        text += _guarded(step, inner, waits, context)
+        text += _guarded(step, inner, context)
     name = f": {step.name}" if step.name else ""
     return f"\n# Step {context.title}{name}\n{text}"
 
@@ -131,14 +119,17 @@ def _step(step: Step, context: RenderContext) -> str:
 def _waits(step: Step, context: RenderContext) -> str:
     """Return the lines that wait for the launched steps of the step's handles."""
     waits = ""
-    for handle in step.depends_on:
-        waits += f"  await {context.handles[handle.lower()]} || return\n"
+    for item_path, _ in dependencies(step, context.path):
+        launch_path = context.launches.awaited[item_path]
+        assert launch_path, "broken_rules() reports a launch for which the step cannot wait"
+        waits += f"  await {number_of(launch_path)} || return\n"
     return waits
 
 
-def _guarded(step: Step, inner: str, waits: str, context: RenderContext) -> str:
-    """Return the function that executes ``waits``, checks the condition, and calls ``inner``."""
+def _guarded(step: Step, inner: str, context: RenderContext) -> str:
+    """Return the function that waits for handles, checks the condition, and calls ``inner``."""
     function = f"step_{context.number}"
+    waits = _waits(step, context)
     if not step.if_:
         return fill("guarded.sh", function=function, waits=waits, inner=inner)
     # run_if() reads 10 as true, 11 as false, and any other code as an error in the condition.
@@ -179,18 +170,16 @@ def _body(step: Step, function: str, context: RenderContext) -> str:
     if step.for_:
         return _loop(step.for_, function, context)
     if step.launch:
-        return _group(step.launch.steps, function, _launch_context(context, step))
+        launch_steps = _list(step.launch.steps, _launch_context(context, step), "launch", "steps")
+        return _group(launch_steps, function)
     if step.use:
         return _module(step.use, function, context)
     if step.steps:
-        return _group(step.steps, function, context, is_plain=is_plain_group(step))
+        return _group(_list(step.steps, context, "steps", is_plain=is_plain_group(step)), function)
     return fill("group.sh", function=function, call=":")
 
 
-def _group(
-    steps: tuple[Step, ...], function: str, context: RenderContext, *, is_plain: bool = False
-) -> str:
-    inner_steps = _list(steps, context, is_plain=is_plain)
+def _group(inner_steps: RenderedSteps, function: str) -> str:
     group = fill("group.sh", function=function, call=inner_steps.call)
     return f"{inner_steps.functions}\n{group}"
 
@@ -202,8 +191,8 @@ def _module(use: StepUse, function: str, context: RenderContext) -> str:
     # In a module, an input replaces the loop variable of the same name.
     for name in use.inputs:
         outer_variables.pop(name, None)
-    module_context = replace(context, variables=outer_variables, handles=ChainMap(), in_module=True)
-    module_steps = _list(use.module.steps, module_context, "module")
+    module_context = replace(context, variables=outer_variables, in_module=True)
+    module_steps = _list(use.module.steps, module_context, "use", "module", "steps")
     inner = f"step_{context.number}_module"
     outputs = " ".join(output.key for output in use.module.outputs)
     words = [quote(use.export_env_as or ""), quote(outputs)]
@@ -226,8 +215,8 @@ def _loop(loop: StepFor, function: str, context: RenderContext) -> str:
         items = " ".join(map(quote, loop.items or ()))
         name, array = "item", f" {array_name}=({items})"
         head = f'for {variable} in "${{{array_name}[@]}}"'
-    loop_context = _loop_context(context, {name: variable}, parallel=loop.parallel)
-    body = _list(loop.steps, loop_context)
+    loop_context = replace(context, variables={**context.variables, name: variable})
+    body = _list(loop.steps, loop_context, "for", "steps")
     template = "for_parallel.sh" if loop.parallel else "for.sh"
     text = fill(
         template, function=function, variable=variable, items=array, head=head, call=body.call
@@ -242,26 +231,7 @@ def _number_loop(for_range: ForRange, variable: str) -> str:
     return f"for (({variable} = {start}; {variable} {sign} {stop}; {variable} += {step}))"
 
 
-def _loop_context(
-    context: RenderContext, variables: Mapping[str, str], *, parallel: bool
-) -> RenderContext:
-    """Return the context of the steps in a loop.
-
-    The context of a parallel loop has no outer ``handles``, because its steps cannot wait for
-    launched steps outside the loop.
-    """
-    return replace(
-        context,
-        variables={**context.variables, **variables},
-        handles=ChainMap() if parallel else context.handles,
-    )
-
-
 def _launch_context(context: RenderContext, step: Step) -> RenderContext:
     """Return the context of the steps of a launch."""
     assert step.launch, "the caller checks that the step is a launch"
-    return replace(
-        context,
-        handles=ChainMap(),
-        signals=context.signals | {step.launch.signal_on_parent_step_exit},
-    )
+    return replace(context, signals=context.signals | {step.launch.signal_on_parent_step_exit})

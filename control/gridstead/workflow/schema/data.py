@@ -116,3 +116,8 @@ class TransportData(Model):
 
     http: HTTPData | None = Field(default=None, description="A URL.")
     s3: S3Data | None = Field(default=None, description="A folder or an object in an S3 store.")
+
+    @property
+    def is_in_s3(self) -> bool:
+        """Return whether ``s3`` has a value and is used."""
+        return self.s3 is not None and self.http is None

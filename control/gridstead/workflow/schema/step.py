@@ -181,8 +181,8 @@ class Step(Model):
         default=(),
         description=(
             "Handles of launched steps to wait for, in this or an enclosing list, or in an earlier"
-            " group of such a list without `catch` and `finally`. If a launched"
-            " step fails, this step fails."
+            " group without `catch` and `finally` in such a list. If a launched step fails, this"
+            " step fails."
         ),
     )
     if_: (
@@ -198,9 +198,8 @@ class Step(Model):
         alias="if",
         description=(
             "Expression between `[[` and `]]` of bash. If it is false, the step is skipped. An"
-            " empty text is no condition. The expression is"
-            " evaluated on the first node of the job, in a separate shell with the variables of the"
-            " job."
+            " empty text is no condition. The expression is evaluated on the first node of the job,"
+            " in a separate shell with the variables of the job."
         ),
     )
     steps: Steps = Field(default=(), description="A list of steps.")
@@ -291,8 +290,7 @@ class Workflow(Model):
     @property
     def is_output_synced(self) -> bool:
         """Return whether the output is sent while the job runs, and after a failure."""
-        target = self.output
-        is_sent_to_s3 = target is not None and target.s3 is not None and target.http is None
+        is_sent_to_s3 = self.output is not None and self.output.is_in_s3
         return self.continuous_output_sync and is_sent_to_s3
 
     def to_graphql(self) -> dict[str, object]:
