@@ -211,7 +211,7 @@ class TooMuch(Transient):
 
 
 class ModuleUnavailable(Transient):
-    """The repository of a workflow's module did not answer in time."""
+    """A module of a workflow could not be fetched."""
 
     code = "module-unavailable"
 

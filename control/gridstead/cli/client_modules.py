@@ -10,7 +10,7 @@ from pathlib import Path
 from gridstead.errors import InvalidInput, ModuleUnavailable
 from gridstead.workflow.schema import ModuleSource
 
-# Hosts from which every customer may fetch modules. Their repositories are public.
+# Hosts from which modules may be fetched without option --module-host.
 PUBLIC_HOSTS = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 _PROGRAMS = ("git", "prlimit")
 
@@ -34,7 +34,7 @@ class ClientModules:
         self._ca_file = ca_file
         self._must_fetch = must_fetch
         self._fetchers: dict[bool, Callable[[ModuleSource], str]] = {}
-        self._silent_hosts: set[str] = set()
+        self._failures: dict[str, str] = {}  # the reason by host
 
     def text(self, source: ModuleSource) -> str | None:
         """Return the text of a module. None if the module is left out.
@@ -47,16 +47,17 @@ class ClientModules:
         if not is_named and source.host not in PUBLIC_HOSTS:
             self._refuse(source)
             return None
-        if source.host in self._silent_hosts:
-            self.unchecked[str(source)] = "its host does not answer"
+        if source.host in self._failures:
+            self.unchecked[str(source)] = self._failures[source.host]
             return None
         try:
             return self._fetcher(source, is_named=is_named)(source)
         except ModuleUnavailable as err:
             if self._must_fetch or is_named:
                 raise
-            self._silent_hosts.add(source.host)
-            self.unchecked[str(source)] = err.detail or "its host does not answer"
+            reason = err.detail or err.message
+            self._failures[source.host] = reason
+            self.unchecked[str(source)] = reason
             return None
 
     def _refuse(self, source: ModuleSource) -> None:

@@ -49,8 +49,7 @@ def init(
     The command also places Multicall, through which clients read lists of jobs, at the address that
     is compiled into them. The command is idempotent. It prints "changed" if it changed something.
     """
-    # Only these commands need these imports, which take a second.
-    from gridstead.adapters.contracts import multicall  # noqa: PLC0415
+    # Only these commands need this import, which takes a second.
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415
 
     admin_files = (admin_keystore, admin_password_file)
@@ -75,8 +74,9 @@ def init(
     )
     for address in funded_addresses:
         note(f"{address} has coins for gas")
-    if multicall.place_multicall(node):
-        note(f"{multicall.MULTICALL_ADDRESS} has the code of Multicall")
+    multicall_address = wiring.place_devnet_multicall(node)
+    if multicall_address:
+        note(f"{multicall_address} has the code of Multicall")
     record = {"changed": bool(steps), "steps": steps}
     emit_result(record, "changed" if steps else "nothing to do", as_json=as_json)
 

@@ -71,7 +71,8 @@ def validate(
     """Check a workflow file and print all errors.
 
     The modules of the workflow are also fetched and checked. If the host of a module is not
-    allowed or does not answer, a note says that the module was not checked.
+    allowed, a note says that the module was not checked. The same applies if a host that is not
+    in --module-host does not answer.
     """
     modules = ClientModules(module_host, module_ca_file, must_fetch=False)
     try:

@@ -126,7 +126,7 @@ class Modules(Protocol):
         Raises:
             InvalidInput: If the module does not exist, is too large, or is on a host that is not
                 allowed. Another request would not help.
-            ModuleUnavailable: If the host of the module did not answer in time.
+            ModuleUnavailable: If a later attempt may succeed.
             TooMuch: If too many modules are being fetched.
         """
         ...

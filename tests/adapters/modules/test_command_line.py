@@ -101,6 +101,23 @@ def public_host(monkeypatch, server):
     return server.host
 
 
+def test_each_module_of_a_host_has_the_reason_of_the_first_failure(
+    run, file, public_host, monkeypatch
+):
+    second_step = f"- use: {{source: {public_host}/me/other}}\n"
+    file.write_text(file.read_text() + second_step)
+    monkeypatch.setattr(client_modules, "_PROGRAMS", ("no-such-program",))
+
+    code, _, stderr = run("validate", file)
+
+    assert code == 0
+    reason = "was not checked: no-such-program must be installed"
+    assert stderr.splitlines() == [
+        f"note: module {public_host}/me/greet {reason}",
+        f"note: module {public_host}/me/other {reason}",
+    ]
+
+
 def test_public_hosts_are_contacted_without_an_option(run, file, server, public_host):
     code, _, stderr = run("validate", file)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pings of clients on silent connections: every gRPC server accepts one each five seconds.
+"""Pings of clients on silent connections: every gRPC server accepts one every 5 s.
 
 The test over a silent minute runs only with GRIDSTEAD_SILENT_MINUTE=1.
 """

@@ -111,10 +111,16 @@ class Artifact:
         return self.bytecode + encode(self.constructor, arguments).hex()
 
 
+def read_document(name: str) -> dict[str, Any]:
+    """Return the file that contracts/build-artifacts.py wrote for a contract."""
+    document: dict[str, Any] = json.loads((files("gridstead") / "abi" / f"{name}.json").read_text())
+    return document
+
+
 @cache
 def artifact(name: str) -> Artifact:
     """Return one of our compiled contracts by name."""
-    document = json.loads((files("gridstead") / "abi" / f"{name}.json").read_text())
+    document = read_document(name)
     functions: dict[str, Function] = {}
     events: dict[str, EventType] = {}
     errors: dict[bytes, Function] = {}

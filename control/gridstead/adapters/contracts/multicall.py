@@ -8,19 +8,11 @@ the code there, or the genesis block must contain it.
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
-
+from gridstead.adapters.chain.abi import read_document
 from gridstead.adapters.chain.node import Node
 
 # The address that is compiled into the SDK and the portal.
 MULTICALL_ADDRESS = "0xad25E3e89e005EE6b1d9a4723DE82b2D591779d2"
-
-
-def multicall_code() -> str:
-    """Return the code of the contract, as 0x and hexadecimal digits."""
-    document = json.loads((files("gridstead") / "abi" / "Multicall.json").read_text())
-    return str(document["deployedBytecode"])
 
 
 def place_multicall(node: Node) -> bool:
@@ -30,9 +22,10 @@ def place_multicall(node: Node) -> bool:
         Whether the code was written.
 
     Raises:
-        ChainUnavailable: If the code is missing, and the node is not anvil.
+        ChainUnavailable: If the node does not answer, or the code is missing and the node is not
+            anvil.
     """
-    code = multicall_code()
+    code = read_document("Multicall")["deployedBytecode"]
     if node.ask("eth_getCode", MULTICALL_ADDRESS, "latest") == code:
         return False
     node.ask("anvil_setCode", MULTICALL_ADDRESS, code)

@@ -12,6 +12,7 @@ from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import lazy_wallet, load_wallet
 from gridstead.adapters.contracts.deploy import Deployment
+from gridstead.adapters.contracts.multicall import MULTICALL_ADDRESS, place_multicall
 from gridstead.adapters.contracts.steps import TransactionStep
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.errors import ConfigError
@@ -106,6 +107,15 @@ def mint_devnet_coins(node: Node, address: str, minimum: int, amount: int) -> bo
         return False
     node.ask("anvil_setBalance", address, hex(amount))
     return True
+
+
+def place_devnet_multicall(node: Node) -> str | None:
+    """Write the code of Multicall to a development chain if it is not there.
+
+    Returns:
+        The address to which the code was written. None if it was there already.
+    """
+    return MULTICALL_ADDRESS if place_multicall(node) else None
 
 
 def fund(
