@@ -7,6 +7,10 @@ program=${0##*/}
 started=$SECONDS
 failed=()
 
+# Without this trap, the next check would start after an interrupt if the running check handles the
+# signal and exits.
+trap 'exit 130' INT TERM
+
 # Usage: part NAME COMMAND...
 part() {
     local -r name=$1
@@ -20,6 +24,32 @@ part() {
         echo "$program: $name: FAILED, $((SECONDS - began)) s" >&2
         return 1
     fi
+}
+
+# Starts a command in a new process group, so that stop_background also ends its children. A shell
+# makes its background commands ignore SIGINT; env restores the default.
+# Usage: start_background COMMAND...
+start_background() {
+    background_log=$(mktemp)
+    setsid env --default-signal=INT,QUIT "$@" >"$background_log" 2>&1 &
+    background_pid=$!
+}
+
+# Waits for the background command, prints its output and returns its exit code.
+wait_for_background() {
+    wait "$background_pid"
+    local -r status=$?
+    background_pid=
+    cat "$background_log"
+    return "$status"
+}
+
+# Interrupts the background command if it still runs, and removes its log.
+stop_background() {
+    if [[ -n ${background_pid-} ]]; then
+        kill -INT -- "-$background_pid" && wait "$background_pid"
+    fi
+    rm -f "${background_log-}"
 }
 
 # Prints the result of all checks. Must be the last command of the program.
