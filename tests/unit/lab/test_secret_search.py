@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for secrets on the hosts of a lab, with recorded cgroups of version 1 and 2."""
+"""The search for secrets on the hosts of a lab, with example cgroups of version 1 and 2."""
 
 import json
 from types import SimpleNamespace
@@ -15,10 +15,10 @@ V1 = """\
 V2 = "0::/gs12ab.slice/gs12ab-{host}.scope/payload/system.slice/slurmstepd.scope/job_7/step_0\n"
 
 
-@pytest.mark.parametrize("recorded", [V1, V2], ids=["v1", "v2"])
+@pytest.mark.parametrize("cgroups", [V1, V2], ids=["v1", "v2"])
 @pytest.mark.parametrize("host", ["controller", "compute1", "new-node"])
-def test_a_process_belongs_to_the_host_of_its_cgroup(recorded, host):
-    assert secret_search.host_of_cgroup(recorded.format(host=host), "gs12ab") == host
+def test_a_process_belongs_to_the_host_of_its_cgroup(cgroups, host):
+    assert secret_search.host_of_cgroup(cgroups.format(host=host), "gs12ab") == host
 
 
 @pytest.mark.parametrize(
