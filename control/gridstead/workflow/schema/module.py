@@ -32,9 +32,6 @@ class ModuleOutput(Model):
 class Module(Model):
     """The file `module.yaml`.
 
-    An unknown key of the module, or of its inputs and outputs, has no effect and is only a warning.
-    Any other unknown key is an error.
-
     It is a template in the language of Go's `text/template`. `{{ .Job }}` is the job and `{{ .Step
     }}` the step that uses the module, with their fields (`{{ .Job.Resources.Tasks }}`). Passwords,
     keys and tokens of the job are empty. Passwords, keys and tokens of the step are masked: the
