@@ -17,8 +17,8 @@ from tests.unit.workflow.strategies import problems_of
 from tests.unit.workflow.yaml_file import to_yaml
 
 from gridstead.errors import InvalidWorkflow
-from gridstead.workflow.field_paths import fields_of
-from gridstead.workflow.ignored_keys import changes_run
+from gridstead.workflow.field_paths import fields_of, valid_paths
+from gridstead.workflow.ignored_keys import _FIELDS_FOR_USERS, changes_run
 from gridstead.workflow.parse import check_workflow, from_graphql, parse_workflow
 
 VALID = """\
@@ -126,3 +126,8 @@ def test_a_warning_about_something_else_does_not_change_what_runs(lines):
     (warning,) = check_workflow(VALID + lines).warnings
 
     assert not warning.changes_run
+
+
+@pytest.mark.parametrize("field", _FIELDS_FOR_USERS)
+def test_a_field_that_changes_nothing_that_runs_is_a_field_of_the_language(field):
+    assert valid_paths(field)

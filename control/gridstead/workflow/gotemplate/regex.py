@@ -66,9 +66,7 @@ class _Expression:
                 return
             start, end = match.span()
             is_repeated = start == end == previous_end
-            position = max(end, position)
-            if start == end:
-                position = _next_character(data, end)
+            position = end if start < end else _next_character(data, end)
             previous_end = end
             if not is_repeated:
                 yield match
@@ -132,7 +130,7 @@ def _encode(value: Value) -> bytes:
 
 def _must_match(count: Count, regex: Value, text: Value) -> bool:
     data = _encode(text)
-    return any(True for _ in _expression(count, regex).matches(data))
+    return next(_expression(count, regex).matches(data), None) is not None
 
 
 def _match(count: Count, regex: Value, text: Value) -> bool:
