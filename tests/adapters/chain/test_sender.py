@@ -17,6 +17,7 @@ from tests.devnet import Anvil, Devnet, wallet
 
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import (
+    MAX_ERROR_BYTES,
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
@@ -116,7 +117,7 @@ def test_batches_stay_within_their_gas_limit(grid, paused_chain, wallet_sender, 
     wallet_sender.finish()
     paused_chain.anvil.rpc("evm_increaseTime", 1000)
     for index, number in enumerate(running_numbers):
-        error = "e" * 500 if index % 2 else ""
+        error = "e" * MAX_ERROR_BYTES if index % 2 else ""
         call = settlement(grid.job(number), JobState.FAILED, seconds=77, exit_code=3, error=error)
         wallet_sender.outbox.put(f"end:{number}", call)
     wallet_sender.finish()

@@ -18,6 +18,7 @@ from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Action, Extend, Put, Submit, cancel, note
 from gridstead.domain.supervisor.attempt import END_STATES, Attempt
+from gridstead.domain.supervisor.end_text import NO_SCRIPT, REFUSED_BY_SLURM, end_text
 from gridstead.domain.supervisor.evidence import (
     Absent,
     Alive,
@@ -158,13 +159,12 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     state = END_STATES[attempt.state]
     if job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
         state = JobState.PANICKED
-    error = "" if state is JobState.FINISHED else f"Slurm reports {attempt.state}"
     call = Settle(
         job_key=job.job_key,
         state=state,
         seconds=_seconds_to_bill(job, attempt, snapshot, rules),
         exit_code=attempt.exit_code,
-        error=error,
+        error=end_text(attempt, job.resources),
         evidence=evidence_hash(attempt),
     )
     yield Put(key=key_of(call), call=call)
@@ -196,7 +196,7 @@ def _submit_or_give_up(
     """Submit a job that is absent from Slurm, or end it on the chain."""
     limit = time_limit_min(job, max_min=rules.max_time_limit_min)
     if record.unrunnable_reason or limit < 1:
-        reason = record.unrunnable_reason or "its credits do not pay for one minute"
+        reason = NO_SCRIPT if record.unrunnable_reason else "its credits do not pay for one minute"
         state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
         yield from _give_up(job, snapshot, rules, state, reason)
     elif job.cancel_requested:
@@ -225,7 +225,7 @@ def _retry_rejected(
             limit = time_limit_min(job, max_min=rules.max_time_limit_min)
             yield Submit(job=job, time_limit_min=limit)
     elif job.state is not JobState.SCHEDULED:
-        yield from _give_up(job, snapshot, rules, JobState.PANICKED, record.rejection_reason)
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, REFUSED_BY_SLURM)
     elif _is_claim_confirmed(job, snapshot, rules):
         call = Refuse(job_key=job.job_key)
         yield Put(key=key_of(call), call=call)

@@ -24,7 +24,7 @@ from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, No
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import is_claimed, knows_claim, plan_jobs
 from gridstead.domain.supervisor.snapshot import Rules, Snapshot
-from gridstead.domain.transactions.calls import job_key_of, name_of
+from gridstead.domain.transactions.calls import Settle, job_key_of, name_of
 from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import (
@@ -323,11 +323,11 @@ class Supervisor:
                 self._try(Put.__name__, partial(self._put_one, action))
             return
         for action in actions:
-            log.info("call_queued", key=action.key)
+            _log_queued(action)
 
     def _put_one(self, action: Put) -> None:
         self._ports.outbox.put(action.key, action.call)
-        log.info("call_queued", key=action.key)
+        _log_queued(action)
 
     def _perform(self, action: Note | Cancel | Extend) -> None:
         match action:
@@ -350,6 +350,13 @@ class Supervisor:
             case Extend(slurm_job_id=slurm_job_id, job_key=job_key, time_limit_min=limit):
                 self._ports.scheduler.extend(slurm_job_id, job_key=job_key, time_limit_min=limit)
                 log.info("attempt_extended", job_id=job_key.job_id, slurm_job_id=slurm_job_id)
+
+
+def _log_queued(action: Put) -> None:
+    if isinstance(action.call, Settle) and action.call.error:
+        log.info("call_queued", key=action.key, reason=action.call.error)
+        return
+    log.info("call_queued", key=action.key)
 
 
 def _ended_attempts(reports: Iterable[NodeReport]) -> set[tuple[int, int]]:

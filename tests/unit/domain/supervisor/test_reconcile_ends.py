@@ -226,7 +226,6 @@ def test_job_that_slurm_rejected_too_often_panics_if_its_start_is_on_the_chain()
 
     assert call.state is JobState.PANICKED
     assert call.seconds == 0
-    assert call.error == "no such partition"
 
 
 @pytest.mark.parametrize("rejection_count", [1, 2])
@@ -284,7 +283,6 @@ def test_job_without_a_script_fails_without_a_bill():
 
     assert call.state is JobState.FAILED
     assert call.seconds == 0
-    assert call.error == "not found"
 
 
 @pytest.mark.parametrize("failing_job", [job(escrow=CREDIT - 1), job(batch_location_hash="a/b")])
