@@ -386,7 +386,10 @@ def test_call_above_the_block_gas_limit_is_rejected_and_other_calls_are_sent(
 ):
     first, second = claim_jobs(grid, 2)
     request.getfixturevalue("small_blocks")  # the claim above needs a larger block
-    large_call = settlement(grid.job(first), JobState.FAILED, error="x" * 500)
+    # The gas limit of a start is 130,000, and that of a settlement with a long error 264,400.
+    paused_chain.anvil.rpc("evm_setBlockGasLimit", hex(250_000))
+    paused_chain.anvil.mine()
+    large_call = settlement(grid.job(first), JobState.FAILED, error="x" * MAX_ERROR_BYTES)
     wallet_sender.outbox.put("large", large_call)
     wallet_sender.put_running(grid, second)
     wallet_sender.finish()
