@@ -190,11 +190,13 @@ def test_accounting_query_is_refused_if_a_name_is_not_that_of_a_grid_job(connect
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("failed_step", [None, 3])
-def test_an_attempt_has_the_step_that_failed_if_it_is_known(connection, monkeypatch, failed_step):
+@pytest.mark.parametrize(
+    "fields", [{}, {"failed_step": 3}, {"is_step_out_of_memory": True}], ids=str
+)
+def test_an_attempt_has_what_is_known_about_a_failed_step(connection, monkeypatch, fields):
     client = connection.supervisor()
     slurm_job_id = client.submit(SUBMISSION)
-    attempt = replace(connection.scheduler.attempt(slurm_job_id), failed_step=failed_step)
+    attempt = replace(connection.scheduler.attempt(slurm_job_id), **fields)
     sample = LiveSample(taken_at=1, attempts=(attempt,))
     monkeypatch.setattr(connection.scheduler, "list_jobs", lambda: sample)
 

@@ -8,7 +8,7 @@ hosts, users or files. Longer texts, such as an error of Slurm, are only in the 
 from __future__ import annotations
 
 from gridstead.domain.jobs.billing import Resources
-from gridstead.domain.supervisor.attempt import Attempt
+from gridstead.domain.supervisor.attempt import OUT_OF_MEMORY_SIGNAL, Attempt
 
 NO_SCRIPT = "no script at the Job Definition service"
 REFUSED_BY_SLURM = "refused by Slurm"
@@ -68,7 +68,6 @@ SIGNAL_NAMES: dict[int, str] = {
     31: "SIGSYS",
 }
 _SHELL_SIGNAL_BASE = 128  # A shell exits with this number plus the signal that ended its command.
-_OUT_OF_MEMORY_SIGNAL = 125  # The signal with which Slurm marks a step that exceeded its memory.
 _MIB_PER_GIB = 1024
 
 
@@ -82,7 +81,10 @@ def end_text(attempt: Attempt, resources: Resources) -> str:
     if attempt.state in _STATES_OF_A_SCRIPT and not attempt.has_started:
         return NEVER_STARTED
     template = END_TEXTS[attempt.state]
-    if attempt.state == "FAILED" and attempt.exit_code & 0x7F == _OUT_OF_MEMORY_SIGNAL:
+    is_out_of_memory = (
+        attempt.is_step_out_of_memory or attempt.exit_code & 0x7F == OUT_OF_MEMORY_SIGNAL
+    )
+    if attempt.state == "FAILED" and is_out_of_memory:
         template = END_TEXTS["OUT_OF_MEMORY"]
     return template.format(exit=_exit_text(attempt), memory=_memory_text(resources))
 

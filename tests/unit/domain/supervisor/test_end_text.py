@@ -79,6 +79,13 @@ def test_text_of_a_failed_job_contains_its_exit_code_or_signal(exit_code, text):
     assert text_of(exit_code=exit_code) == text
 
 
+def test_memory_limit_is_named_if_slurm_killed_a_step_of_a_failed_job():
+    """The batch script of such a job usually ends with exit code 1."""
+    text = text_of(exit_code=1 << 8, is_step_out_of_memory=True)
+
+    assert text == "killed: memory limit 8 GiB"
+
+
 def test_failing_step_is_named_only_if_it_is_known():
     assert text_of(exit_code=2 << 8, failed_step=3) == "exit 2 in step 3"
     assert text_of(exit_code=137 << 8, failed_step=1) == "exit 137 (SIGKILL) in step 1"
