@@ -270,16 +270,18 @@ class Workflow(Model):
     output: TransportData | None = Field(
         default=None,
         description=(
-            "Target to which `$DEEPSQUARE_OUTPUT` is copied after all steps have succeeded. A URL"
-            " receives a single file unchanged, and several files as `output.zip`. The answer of"
-            " the server is written to the job's output."
+            "Target to which `$DEEPSQUARE_OUTPUT` is copied after the last step, even if a step has"
+            " failed. A URL receives a single file unchanged. Several files are sent as"
+            " `output.zip`, in which their names start with `output/`. The answer of the server is"
+            " written to the job's output. If the job is cancelled or exceeds its time limit, the"
+            " output must be sent in the few seconds that the provider allows."
         ),
     )
     continuous_output_sync: bool = Field(
         default=False,
         description=(
-            "Whether the output is also sent to S3 while the job runs, and after a failure. No"
-            " effect without an output to S3."
+            "Whether the output is also sent to S3 while the job runs. No effect without an output"
+            " to S3."
         ),
     )
     virtual_networks: Annotated[
@@ -289,7 +291,7 @@ class Workflow(Model):
 
     @property
     def is_output_synced(self) -> bool:
-        """Return whether the output is sent while the job runs, and after a failure."""
+        """Return whether the output is also sent while the job runs."""
         is_sent_to_s3 = self.output is not None and self.output.is_in_s3
         return self.continuous_output_sync and is_sent_to_s3
 
