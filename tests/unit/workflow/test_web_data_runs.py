@@ -6,12 +6,14 @@ from __future__ import annotations
 import gzip
 import http.server
 import io
+import os
+import signal
 import tarfile
 import threading
 import zipfile
 
 import pytest
-from tests.unit.workflow.node import steps, workflow
+from tests.unit.workflow.node import steps, wait_for, workflow
 
 from gridstead.workflow.render import render
 
@@ -203,6 +205,20 @@ class TestWebOutput:
 
         assert code == 8
         assert web.uploads == {"/up/x": b"x\n"}
+
+    def test_the_output_of_a_cancelled_job_is_uploaded(self, node, web):
+        job = workflow(
+            "echo x >output/x; touch started; sleep 20", output={"http": {"url": f"{web.url}/up/"}}
+        )
+        running_job = node.start(job)
+        wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
+
+        os.killpg(running_job.pid, signal.SIGTERM)
+        running_job.communicate(timeout=20)
+
+        assert running_job.returncode == 143
+        assert web.uploads == {"/up/x": b"x\n"}
+        assert node.leftover_files == []
 
     @pytest.mark.parametrize(("step_code", "job_code"), [(0, 7), (3, 3)])
     def test_a_failed_upload_fails_a_job_that_has_not_failed_before(

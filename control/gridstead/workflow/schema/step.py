@@ -123,9 +123,10 @@ class StepAsyncLaunch(Model):
     """Steps that run in parallel with the steps after them.
 
     When the list that contains the launching step ends, the launched steps receive a signal, and
-    the job waits for their end. If a launched step fails before the list ends, the list fails. If
-    the list is a group without `catch` and `finally`, and a step after the group waits for the
-    handle, the launched steps continue until the enclosing list ends.
+    the job waits for their end. If a launched step fails before the list ends, the list fails, even
+    if no step waits for the launched step. If the list is a group without `catch` and `finally`,
+    and a step after the group waits for the handle, the launched steps continue until the enclosing
+    list ends.
     """
 
     handle_name: Handle | None = Field(
