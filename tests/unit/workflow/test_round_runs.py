@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.unit.workflow.node import steps, wait_for, workflow
 
-from gridstead.workflow.parse import parse_workflow
+from gridstead.workflow.parse import check_workflow
 from gridstead.workflow.render import render
 
-RECIPE = Path(__file__).resolve().parents[3] / "docs/howto/recipes/sweep.md"
+RECIPE = Path(__file__).resolve().parents[3] / "docs/howto/sweep.md"
 
 
 def loop(rounds, *body, **fields):
@@ -176,12 +176,12 @@ class TestSize:
         assert node.leftover_files == []
 
 
-def test_the_sweeps_of_the_recipe_run(node):
+def test_the_sweeps_of_the_recipe_are_valid_and_run(node):
     blocks = re.findall(r"^```yaml\n(.*?)^```$", RECIPE.read_text(), re.DOTALL | re.MULTILINE)
-    jobs = [parse_workflow(block) for block in blocks]
+    checked_jobs = [check_workflow(block, strict=True) for block in blocks]
 
-    (code, sweep), two_parameters, failures = map(node.run, jobs)
-
+    assert all(job.warnings == () for job in checked_jobs)
+    (code, sweep), two_parameters, failures = (node.run(job.workflow) for job in checked_jobs)
     assert code == 0
     assert len(sweep.splitlines()) == 20
     assert sweep.startswith("2.1 0.5238\n")
