@@ -18,6 +18,7 @@ from gridstead.workflow.render.context import RenderContext, all_steps, number_o
 from gridstead.workflow.render.network import tunnel_files
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
+from gridstead.workflow.rounds import rounds_at_once
 from gridstead.workflow.schema import (
     ForRange,
     ResolvedUse,
@@ -44,6 +45,7 @@ class RenderedSteps:
 def render_steps(workflow: Workflow, *, cache: str) -> RenderedSteps:
     """Return the functions of all steps, and the command that runs the job."""
     all_containers = containers(workflow)
+    launches = find_launches(workflow.steps)
     context = RenderContext(
         workflow=workflow,
         cache=cache,
@@ -51,7 +53,8 @@ def render_steps(workflow: Workflow, *, cache: str) -> RenderedSteps:
         image_numbers=image_numbers(all_containers),
         login_numbers=login_numbers(all_containers),
         tunnel_files=tunnel_files(workflow),
-        launches=find_launches(workflow.steps),
+        launches=launches,
+        rounds_at_once=rounds_at_once(workflow, launches),
     )
     return _list(workflow.steps, context, "steps")
 
@@ -219,7 +222,13 @@ def _loop(loop: StepFor, function: str, context: RenderContext) -> str:
     body = _list(loop.steps, loop_context, "for", "steps")
     template = "for_parallel.sh" if loop.parallel else "for.sh"
     text = fill(
-        template, function=function, variable=variable, items=array, head=head, call=body.call
+        template,
+        function=function,
+        variable=variable,
+        items=array,
+        head=head,
+        call=body.call,
+        at_once=context.rounds_at_once.get(context.path, 1),
     )
     return f"{body.functions}\n{text}"
 
