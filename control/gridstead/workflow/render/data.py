@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, urlsplit
 
+from gridstead.workflow.render.output_markers import output_parts
 from gridstead.workflow.render.shell_text import fill, quote
 from gridstead.workflow.schema import HTTPData, S3Data, TransportData, Workflow
 
@@ -47,17 +48,22 @@ def fetch(workflow: Workflow) -> str:
     return text + fill("input_mode.sh", mode=f"{mode:04o}")
 
 
-def send(workflow: Workflow) -> tuple[str, str]:
+def send(workflow: Workflow, *, markers: bool) -> tuple[str, str]:
     """Return two parts of the script that send the output.
 
-    The first part must run before the steps, and the second part after the steps.
+    The first part must run before the steps, and the second part after the steps. With
+    ``markers``, the second part writes markers of the output to the job's log.
     """
     target = workflow.output
     if not target or not (target.http or target.s3):
         return "", ""
+    output_markers = output_parts(workflow.output, markers=markers)
     if target.http:
-        return "", fill("http_output.sh", target=_curl_url(target.http, "output"))
+        url = _curl_url(target.http, "output")
+        parts = {"tee": output_markers.tee, "link": output_markers.link}
+        return "", output_markers.listing + fill("http_output.sh", target=url, **parts)
     assert target.s3, "there is either http or s3"
+    listing, link = output_markers.listing, output_markers.link
     action = "sync" if target.s3.delete_sync else "copy"
     remote = quote(_remote(target.s3, target.s3.path))
     function = fill("s3_output.sh", action=action, remote=remote)
@@ -65,8 +71,10 @@ def send(workflow: Workflow) -> tuple[str, str]:
     if not (workflow.input and workflow.input.is_in_s3):
         function = fill("s3_access.sh") + function
     if workflow.is_output_synced:
-        return function + fill("s3_sync.sh", interval=SYNC_S), fill("s3_sync_end.sh")
-    return function, fill("s3_output_end.sh")
+        return function + fill("s3_sync.sh", interval=SYNC_S), listing + fill(
+            "s3_sync_end.sh", link=link
+        )
+    return function, listing + fill("s3_output_end.sh", link=link)
 
 
 def _access(data: TransportData | None) -> str:

@@ -251,6 +251,14 @@ class Workflow(Model):
             "Whether the grid's logger stores the job's output, so that the customer can read it."
         ),
     )
+    disable_log_markers: bool = Field(
+        default=False,
+        description=(
+            "Whether the log contains only the job's output. By default, with `enableLogging`, the"
+            " log also contains markers: lines that start with `[gridstead] ` and say when a step"
+            " begins and ends."
+        ),
+    )
     resources: JobResources = Field(description="Resources of the whole job.")
     env: Env = Field(default=(), description="Variables of every step.")
     input: TransportData | None = Field(

@@ -1,6 +1,6 @@
 %%{function}() {
-  local %%{variable}%%{items}
+  local %%{variable}%%{items}%%{rounds}
   %%{head}; do
-    %%{call} || return
+%%{next_round}    %%{call} || return
   done
 }

@@ -1,7 +1,7 @@
 %%{function}() {
-  local %%{variable}%%{items} iterations=()
+  local %%{variable}%%{items}%%{rounds} iterations=()
   %%{head}; do
-    run_branch %%{call}
+%%{next_round}    run_branch %%{call}
     iterations+=("$!")
   done
   wait_for_all "${iterations[@]}"

@@ -9,9 +9,9 @@ fi
 if ((${#files[@]})); then
   echo "gridstead: sending the output"
   echo "-----"
-  curl --fail --silent --show-error --globoff --upload-file "${files[0]}" %%{target}
+  curl --fail --silent --show-error --globoff --upload-file "${files[0]}" %%{target}%%{tee}
   echo
-  echo "-----"
+  echo "-----"%%{link}
 else
   echo "gridstead: the output is empty"
 fi

@@ -1,3 +1,3 @@
 
 echo "gridstead: sending the output"
-send_output
+send_output%%{link}

@@ -4,5 +4,5 @@ set +e
 signal_tree TERM "$sending"
 wait "$sending" 2>/dev/null
 echo "gridstead: sending the output"
-send_output || code=$((code ? code : $?))
+send_output%%{link} || code=$((code ? code : $?))
 (exit "$code")
