@@ -214,8 +214,8 @@ class Node:
     def markers(self) -> list[str]:
         """Return the markers of the last job with logging, without times and durations."""
         text = (self.home / "log.grid").read_text("ascii")
-        times = r"(time=[0-9-]{10}T[0-9:]{8}\.[0-9]{3}Z| seconds=[0-9]+\.[0-9]{3}) ?"
-        return [re.sub(times, "", line).strip() for line in text.splitlines()]
+        times = r" (time=[0-9-]{10}T[0-9:]{8}\.[0-9]{3}Z|seconds=[0-9]+\.[0-9]{3})"
+        return [re.sub(times, "", line) for line in text.splitlines()]
 
     @property
     def leftover_files(self) -> list[Path]:

@@ -35,6 +35,7 @@ HELPERS = (
     "condition.sh",
     "handlers.sh",
     "branch.sh",
+    "loop_markers.sh",
     "parallel.sh",
     "launch.sh",
     "module.sh",
@@ -49,6 +50,8 @@ def helpers(workflow: Workflow, *, bore: str, markers: bool) -> str:
     """Return the shell functions that the steps of this workflow need."""
     marker_parts = MARKER_PARTS if markers else dict.fromkeys(MARKER_PARTS, "")
     needed_templates = _needed_templates(workflow)
+    if not markers:
+        needed_templates.discard("loop_markers.sh")
     text = ""
     for name in HELPERS:
         if name in needed_templates:
@@ -78,6 +81,8 @@ def _needed_by_step(step: Step) -> set[str]:
         needed.add("condition.sh")
     if step.catch or step.finally_:
         needed.add("handlers.sh")
+    if step.for_:
+        needed.add("loop_markers.sh")
     if step.for_ and step.for_.parallel:
         needed |= {"branch.sh", "parallel.sh"}
     if step.launch:

@@ -23,10 +23,11 @@ MASK = "***"
 _NOT_HIDDEN = frozenset({"username"})
 
 # The variables of a loop have long names, so that they do not hide variables of the customer.
-_ROUND_VARIABLES = (
-    " gridstead_number=0 gridstead_outer_round=${gridstead_round:+$gridstead_round,}"
-    " gridstead_outer_hidden=$gridstead_hidden gridstead_round gridstead_hidden"
-)
+_ROUND_VARIABLES = """\
+  local gridstead_number=0 gridstead_outer_hidden=$gridstead_hidden
+  local gridstead_outer_round=${gridstead_round:+$gridstead_round,}
+  local gridstead_round gridstead_hidden
+"""
 
 
 def has_markers(workflow: Workflow) -> bool:

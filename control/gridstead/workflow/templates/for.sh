@@ -1,5 +1,5 @@
 %%{function}() {
-  local %%{variable}%%{items}%%{rounds}
+%%{rounds}  local %%{variable}%%{items}
   %%{head}; do
 %%{next_round}    %%{call} || return
   done

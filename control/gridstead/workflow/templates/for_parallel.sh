@@ -1,5 +1,5 @@
 %%{function}() {
-  local %%{variable}%%{items}%%{rounds} iterations=()
+%%{rounds}  local %%{variable}%%{items} iterations=()
   %%{head}; do
 %%{next_round}    run_branch %%{call}
     iterations+=("$!")

@@ -91,7 +91,6 @@ gridstead_round='' gridstead_hidden='' # of the loops around a step: the rounds;
 gridstead_node=''
 if [[ ${SLURM_JOB_NUM_NODES-} == 1 ]]; then gridstead_node=${SLURMD_NODENAME-}; fi
 job_began=${EPOCHREALTIME//[!0-9]/} # microseconds
-declare -A rounds_of=() # of each loop: the number of its rounds so far
 failures=0 failed_steps=() # failed_steps[code]: the last step that failed with this code
 
 # Writes a marker. It is shorter than what bash writes at once, so markers of branches do not mix.
@@ -131,16 +130,6 @@ in_step() { # position, name, further words, function
 
 skip_marker() { # position, name
   [[ $gridstead_hidden ]] || marker "skip step=$1${gridstead_round:+ round=$gridstead_round}" "$2"
-}
-
-# Begins a round of a loop. After 99 rounds, only rounds whose number has at most two significant
-# digits are shown. So the number of markers grows with the logarithm of the number of rounds.
-next_round() { # number of the loop
-  gridstead_number=$((gridstead_number + 1))
-  gridstead_round=$gridstead_outer_round$gridstead_number
-  gridstead_hidden=$gridstead_outer_hidden
-  rounds_of[$1]=$((${rounds_of[$1]:-0} + 1))
-  if [[ ! ${rounds_of[$1]} =~ ^[0-9]{1,2}0*$ ]]; then gridstead_hidden=yes; fi
 }
 
 end_marker() { # exit code of the job

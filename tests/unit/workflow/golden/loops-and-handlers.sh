@@ -91,7 +91,6 @@ gridstead_round='' gridstead_hidden='' # of the loops around a step: the rounds;
 gridstead_node=''
 if [[ ${SLURM_JOB_NUM_NODES-} == 1 ]]; then gridstead_node=${SLURMD_NODENAME-}; fi
 job_began=${EPOCHREALTIME//[!0-9]/} # microseconds
-declare -A rounds_of=() # of each loop: the number of its rounds so far
 failures=0 failed_steps=() # failed_steps[code]: the last step that failed with this code
 
 # Writes a marker. It is shorter than what bash writes at once, so markers of branches do not mix.
@@ -131,16 +130,6 @@ in_step() { # position, name, further words, function
 
 skip_marker() { # position, name
   [[ $gridstead_hidden ]] || marker "skip step=$1${gridstead_round:+ round=$gridstead_round}" "$2"
-}
-
-# Begins a round of a loop. After 99 rounds, only rounds whose number has at most two significant
-# digits are shown. So the number of markers grows with the logarithm of the number of rounds.
-next_round() { # number of the loop
-  gridstead_number=$((gridstead_number + 1))
-  gridstead_round=$gridstead_outer_round$gridstead_number
-  gridstead_hidden=$gridstead_outer_hidden
-  rounds_of[$1]=$((${rounds_of[$1]:-0} + 1))
-  if [[ ! ${rounds_of[$1]} =~ ^[0-9]{1,2}0*$ ]]; then gridstead_hidden=yes; fi
 }
 
 end_marker() { # exit code of the job
@@ -438,6 +427,18 @@ wait_for_process() { # process
   done
 }
 
+declare -A rounds_of=() # of each loop: the number of its rounds so far
+
+# Begins a round of a loop. After 99 rounds, only rounds whose number has at most two significant
+# digits are shown. So the number of markers grows with the logarithm of the number of rounds.
+next_round() { # number of the loop
+  gridstead_number=$((gridstead_number + 1))
+  gridstead_round=$gridstead_outer_round$gridstead_number
+  gridstead_hidden=$gridstead_outer_hidden
+  rounds_of[$1]=$((${rounds_of[$1]:-0} + 1))
+  if [[ ! ${rounds_of[$1]} =~ ^[0-9]{1,2}0*$ ]]; then gridstead_hidden=yes; fi
+}
+
 # Waits for processes and returns the code of the first one that failed, in the order of the
 # arguments. A signal that arrives during the wait is sent to all of them and is the code.
 wait_for_all() { # processes
@@ -470,7 +471,10 @@ step_1_1() {
 }
 
 step_1_work() {
-  local value_1 items_1=(north south west) gridstead_number=0 gridstead_outer_round=${gridstead_round:+$gridstead_round,} gridstead_outer_hidden=$gridstead_hidden gridstead_round gridstead_hidden iterations=()
+  local gridstead_number=0 gridstead_outer_hidden=$gridstead_hidden
+  local gridstead_outer_round=${gridstead_round:+$gridstead_round,}
+  local gridstead_round gridstead_hidden
+  local value_1 items_1=(north south west) iterations=()
   for value_1 in "${items_1[@]}"; do
     next_round 1
     run_branch in_order step_1_1
@@ -497,7 +501,10 @@ step_2_1() {
 }
 
 step_2_work() {
-  local value_2 gridstead_number=0 gridstead_outer_round=${gridstead_round:+$gridstead_round,} gridstead_outer_hidden=$gridstead_hidden gridstead_round gridstead_hidden
+  local gridstead_number=0 gridstead_outer_hidden=$gridstead_hidden
+  local gridstead_outer_round=${gridstead_round:+$gridstead_round,}
+  local gridstead_round gridstead_hidden
+  local value_2
   for ((value_2 = 1; value_2 < 4; value_2 += 1)); do
     next_round 2
     in_order step_2_1 || return
