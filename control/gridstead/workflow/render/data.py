@@ -57,24 +57,23 @@ def send(workflow: Workflow, *, markers: bool) -> tuple[str, str]:
     target = workflow.output
     if not target or not (target.http or target.s3):
         return "", ""
-    output_markers = output_parts(workflow.output, markers=markers)
+    parts = output_parts(target, markers=markers)
     if target.http:
         url = _curl_url(target.http, "output")
-        parts = {"tee": output_markers.tee, "link": output_markers.link}
-        return "", output_markers.listing + fill("http_output.sh", target=url, **parts)
+        end = fill("http_output.sh", target=url, tee=parts.tee, link=parts.link)
+        return "", parts.listing + end
     assert target.s3, "there is either http or s3"
-    listing, link = output_markers.listing, output_markers.link
     action = "sync" if target.s3.delete_sync else "copy"
     remote = quote(_remote(target.s3, target.s3.path))
     function = fill("s3_output.sh", action=action, remote=remote)
     # If the input is in S3 too, the part that fetches it defines in_store.
     if not (workflow.input and workflow.input.is_in_s3):
         function = fill("s3_access.sh") + function
+    end = fill("s3_output_end.sh", link=parts.link)
     if workflow.is_output_synced:
-        return function + fill("s3_sync.sh", interval=SYNC_S), listing + fill(
-            "s3_sync_end.sh", link=link
-        )
-    return function, listing + fill("s3_output_end.sh", link=link)
+        function += fill("s3_sync.sh", interval=SYNC_S)
+        end = fill("s3_sync_end.sh", link=parts.link)
+    return function, parts.listing + end
 
 
 def _access(data: TransportData | None) -> str:

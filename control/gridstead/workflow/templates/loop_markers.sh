@@ -8,5 +8,5 @@ next_round() { # number of the loop
   gridstead_round=$gridstead_outer_round$gridstead_number
   gridstead_hidden=$gridstead_outer_hidden
   rounds_of[$1]=$((${rounds_of[$1]:-0} + 1))
-  if [[ ! ${rounds_of[$1]} =~ ^[0-9]{1,2}0*$ ]]; then gridstead_hidden=yes; fi
+  if [[ ${rounds_of[$1]} == ??*[1-9]* ]]; then gridstead_hidden=yes; fi
 }

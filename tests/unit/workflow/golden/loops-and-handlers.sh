@@ -436,7 +436,7 @@ next_round() { # number of the loop
   gridstead_round=$gridstead_outer_round$gridstead_number
   gridstead_hidden=$gridstead_outer_hidden
   rounds_of[$1]=$((${rounds_of[$1]:-0} + 1))
-  if [[ ! ${rounds_of[$1]} =~ ^[0-9]{1,2}0*$ ]]; then gridstead_hidden=yes; fi
+  if [[ ${rounds_of[$1]} == ??*[1-9]* ]]; then gridstead_hidden=yes; fi
 }
 
 # Waits for processes and returns the code of the first one that failed, in the order of the
