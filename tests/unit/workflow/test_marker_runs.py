@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from pathlib import Path
 
 import pytest
 from tests.unit.workflow.node import STORE, Node, steps, wait_for
@@ -13,9 +14,9 @@ from tests.unit.workflow.node import workflow as without_log
 
 from gridstead.workflow.render import render
 
-# The grammar of docs/explanation/logs.md.
-WORD = r"[a-z]+=[!-~]+"
-MARKER = rf"\[gridstead\] [a-z]+(-[a-z]+)?( {WORD})*( name=[ -~]+)?"
+PAGE = Path("docs/explanation/logs.md").read_text()
+(MARKER,) = re.findall(r"`(\^\\\[gridstead.*?)`", PAGE)  # the pattern of the page
+EXAMPLES = re.findall(r"^\[gridstead\].*", PAGE, flags=re.MULTILINE)
 
 
 def workflow(*steps_or_commands, **fields):
@@ -270,13 +271,24 @@ class TestNames:
         assert words == "'train with ***!'"
 
     def test_markers_match_the_documented_grammar(self, node):
-        names = ["a  b", "x=y name=z", "é", None]
+        names = ["a  b", "x=y name=z", "é", None, "name=x time=y"]
         all_steps = [{"name": name, **steps("true")[0]} for name in names]
         node.run(workflow(loop(*all_steps, skipped(name="é"), items=["1", "2"])))
 
         lines = (node.home / "log.grid").read_text("ascii").splitlines()
-        assert len(lines) == 2 + 2 + 2 * (2 * 4 + 1)
+        assert len(lines) == 2 + 2 + 2 * (2 * 5 + 1)
         assert [line for line in lines if not re.fullmatch(MARKER, line)] == []
+
+
+def test_the_documented_examples_match_the_documented_pattern():
+    fields = [re.fullmatch(MARKER, example).groups() for example in EXAMPLES]
+
+    assert len(fields) == 8
+    assert fields[2] == (
+        "end",
+        " step=1 exit=0 seconds=3.210 time=2026-11-26T08:00:03.555Z",
+        "prepare data",
+    )
 
 
 class TestStreams:

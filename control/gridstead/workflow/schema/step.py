@@ -254,9 +254,9 @@ class Workflow(Model):
     disable_log_markers: bool = Field(
         default=False,
         description=(
-            "Whether the log contains only the job's output. By default, with `enableLogging`, the"
-            " log also contains markers: lines that start with `[gridstead] ` and say when a step"
-            " begins and ends."
+            "Whether the log has no markers. Markers are lines that start with `[gridstead] `. They"
+            " say when a step begins and ends, and list the output. They are not in stdout or"
+            " stderr. No effect without `enableLogging`."
         ),
     )
     resources: JobResources = Field(description="Resources of the whole job.")
