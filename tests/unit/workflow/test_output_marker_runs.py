@@ -87,6 +87,16 @@ class TestListing:
 
         assert node.markers[3:-1] == ["[gridstead] output files=0 bytes=0"]
 
+    def test_an_answer_that_cannot_be_stored_does_not_fail_the_job(self, node, server):
+        server("https://t.example/abc")
+        job = uploaded("https://a.example/up/x", "echo x >output/x; mkdir .answer")
+
+        code, output = node.run(job)
+
+        assert code == 0
+        assert "https://t.example/abc" in output
+        assert links(node) == ["[gridstead] link url=https://a.example/up/x"]
+
 
 class TestLink:
     @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ def output_parts(target: TransportData, *, markers: bool) -> OutputParts:
         answer = '"$storage/.answer"'
         return OutputParts(
             listing=fill("link_marker.sh") + listing,
-            tee=f" | tee -- {answer}",
+            # The answer is printed even if it cannot be stored.
+            tee=f" | {{ tee -- {answer} 2>/dev/null || :; }}",
             link=f" && link_marker {answer} {quote(_http_link(target.http))}",
         )
     assert target.s3, "there is either http or s3"

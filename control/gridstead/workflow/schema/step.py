@@ -306,6 +306,9 @@ class Workflow(Model):
         wire: dict[str, object] = _without_empty(
             self.model_dump(mode="json", by_alias=True, exclude_none=True)
         )
+        if not self.disable_log_markers:
+            # Services of earlier releases and of DeepSquare refuse the field.
+            del wire["disableLogMarkers"]
         return wire
 
 

@@ -3,7 +3,7 @@
 # upload. Credentials in it are left out: the user, the password and the query.
 link_marker() { # file with the answer, URL of the upload
   local LC_ALL=C link=''
-  IFS= read -r -n 500 link <"$1" || :
+  { IFS= read -r -n 500 link <"$1"; } 2>/dev/null || :
   link=${link%$'\r'}
   if [[ ! ${#link} -lt 500 || ! $link =~ ^[!-~]+$ ||
     ! $link =~ ^(https?://)([^/?#]*@)?([^/?#@]+)([^?#]*) ]]; then

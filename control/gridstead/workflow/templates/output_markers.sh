@@ -2,9 +2,10 @@
 # Writes markers of the output: its size, and its first files in the order of their names.
 output_markers() {
   local LC_ALL=C files bytes size name
-  read -r files bytes < <(find "$storage/output" -type f -printf '%s\n' |
-    awk '{ bytes += $1 } END { printf "%d %.0f\n", NR, bytes }') || :
-  marker "output files=$files bytes=$bytes"
+  if read -r files bytes < <(find "$storage/output" -type f -printf '%s\n' |
+    awk '{ bytes += $1 } END { printf "%d %.0f\n", NR, bytes }'); then
+    marker "output files=$files bytes=$bytes"
+  fi
   while IFS=/ read -r -d '' size name; do
     name=${name//[^ -~]/?}
     marker "file bytes=$size" "${name:0:200}"
