@@ -110,9 +110,13 @@ class TestStreams:
         assert "in_step" not in render(workflow("true"), secrets_beside=False)
 
     @pytest.mark.parametrize("code", [0, 3])
-    def test_a_step_that_closes_the_pipe_of_the_markers_does_not_fail_the_job(self, node, code):
-        """The simulated srun runs the step on the node of the script."""
-        assert node.run(workflow(f"exec 8>&-; exit {code}"))[0] == code
+    def test_a_closed_log_changes_neither_the_code_nor_the_output(self, node, code):
+        job = workflow(f"echo one; exit {code}", {"finally": steps("echo last")})
+        text = render(job, paths=node.script_paths)
+        text = text.replace("# --- Resources ---", "exec 8>&-")
+
+        assert node.run(job, text=text) == (code, "one\n" if code else "one\nlast\n")
+        assert len(node.markers) == 1
 
     def test_a_job_runs_although_its_writer_reads_no_markers(self, node):
         """A writer of release 0.1.0 accepts a single descriptor."""
