@@ -29,6 +29,7 @@ class RenderContext:
         login_numbers: The number of each registry login: a registry, a user name and a password.
         tunnel_files: The file in ``$private`` for each tunnel of the workflow.
         launches: The launches for which the steps of the workflow wait.
+        rounds_at_once: The number of simultaneous rounds of each parallel loop, by its path.
         path: The path of the step in the workflow.
         variables: For each loop variable (``item`` or ``index``): the name of the script variable
             that contains its value.
@@ -47,6 +48,7 @@ class RenderContext:
     login_numbers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     tunnel_files: Mapping[NetworkInterface, str] = field(default_factory=dict)
     launches: Launches = field(default_factory=Launches)
+    rounds_at_once: Mapping[Path, int] = field(default_factory=dict)
     path: Path = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     launched: list[str] = field(default_factory=list)

@@ -51,8 +51,9 @@ def fetch(workflow: Workflow) -> str:
 def send(workflow: Workflow, *, markers: bool) -> tuple[str, str]:
     """Return two parts of the script that send the output.
 
-    The first part must run before the steps, and the second part after the steps. With
-    ``markers``, the second part writes markers of the output to the job's log.
+    The first part must run before the steps. The second part runs after the steps, even if a step
+    has failed. It reads the exit code of the steps from ``code``, and exits with this code. With
+    ``markers``, it writes markers of the output to the job's log.
     """
     target = workflow.output
     if not target or not (target.http or target.s3):
@@ -60,8 +61,8 @@ def send(workflow: Workflow, *, markers: bool) -> tuple[str, str]:
     parts = output_parts(target, markers=markers)
     if target.http:
         url = _curl_url(target.http, "output")
-        end = fill("http_output.sh", target=url, tee=parts.tee, link=parts.link)
-        return "", parts.listing + end
+        function = fill("http_output.sh", target=url, tee=parts.tee, link=parts.link)
+        return function, parts.listing + fill("output_end.sh", before="", link="")
     assert target.s3, "there is either http or s3"
     action = "sync" if target.s3.delete_sync else "copy"
     remote = quote(_remote(target.s3, target.s3.path))
@@ -69,10 +70,11 @@ def send(workflow: Workflow, *, markers: bool) -> tuple[str, str]:
     # If the input is in S3 too, the part that fetches it defines in_store.
     if not (workflow.input and workflow.input.is_in_s3):
         function = fill("s3_access.sh") + function
-    end = fill("s3_output_end.sh", link=parts.link)
+    before_end = fill("s3_output_end.sh")
     if workflow.is_output_synced:
         function += fill("s3_sync.sh", interval=SYNC_S)
-        end = fill("s3_sync_end.sh", link=parts.link)
+        before_end = fill("s3_sync_end.sh") + before_end
+    end = fill("output_end.sh", before=before_end, link=parts.link)
     return function, parts.listing + end
 
 

@@ -82,7 +82,7 @@ def render(
     steps = render_steps(workflow, cache=paths.cache, markers=markers)
     before, after = send(workflow, markers=markers)
     call = f"{steps.call} || exit"
-    if workflow.is_output_synced:
+    if after:
         # The output is sent after a failure too, so the script continues.
         call = f"code=0\n{steps.call} || code=$?"
     uses_modules = any(step.use for step in all_steps(workflow.steps))

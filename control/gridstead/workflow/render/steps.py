@@ -25,6 +25,7 @@ from gridstead.workflow.render.markers import (
 from gridstead.workflow.render.network import tunnel_files
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
+from gridstead.workflow.rounds import rounds_at_once
 from gridstead.workflow.schema import (
     ForRange,
     ResolvedUse,
@@ -51,6 +52,7 @@ class RenderedSteps:
 def render_steps(workflow: Workflow, *, cache: str, markers: bool) -> RenderedSteps:
     """Return the functions of all steps, and the command that runs the job."""
     all_containers = containers(workflow)
+    launches = find_launches(workflow.steps)
     context = RenderContext(
         workflow=workflow,
         cache=cache,
@@ -60,7 +62,8 @@ def render_steps(workflow: Workflow, *, cache: str, markers: bool) -> RenderedSt
         image_numbers=image_numbers(all_containers),
         login_numbers=login_numbers(all_containers),
         tunnel_files=tunnel_files(workflow),
-        launches=find_launches(workflow.steps),
+        launches=launches,
+        rounds_at_once=rounds_at_once(workflow, launches),
     )
     return _list(workflow.steps, context, "steps")
 
@@ -244,6 +247,7 @@ def _loop(loop: StepFor, function: str, context: RenderContext) -> str:
         items=array,
         head=head,
         call=body.call,
+        at_once=context.rounds_at_once.get(context.path, 1),
         **round_parts(context),
     )
     return f"{body.functions}\n{text}"

@@ -439,20 +439,28 @@ next_round() { # number of the loop
   if [[ ${rounds_of[$1]} == ??*[1-9]* ]]; then gridstead_hidden=yes; fi
 }
 
-# Waits for processes and returns the code of the first one that failed, in the order of the
-# arguments. A signal that arrives during the wait is sent to all of them and is the code.
-wait_for_all() { # processes
-  local code result=0
-  while (($#)); do
-    send_end_signal "$@"
-    code=0
-    wait "$1" 2>/dev/null || code=$? # bash prints messages about signals there
-    if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then
-      result=$((result ? result : code))
-      shift
-    fi
+# Waits until fewer than a number of rounds of a parallel loop run. A signal that arrives during the
+# wait is sent to all of them. The variables belong to the function of the loop: rounds contains the
+# processes of the running rounds by their positions in the loop, and result becomes the code of the
+# round that failed at the lowest position, failed.
+wait_for_rounds() { # number
+  local each code has_ended
+  while ((${#rounds[@]} >= $1)); do
+    has_ended=''
+    for each in "${!rounds[@]}"; do
+      if kill -0 "${rounds[each]}" 2>/dev/null; then continue; fi
+      has_ended=yes code=0
+      wait "${rounds[each]}" 2>/dev/null || code=$? # bash prints messages about signals there
+      if ((code && (!result || each < failed))); then result=$code failed=$each; fi
+      if ((!ended)); then rm -f -- "$storage/.branch-${rounds[each]}-"*; fi
+      unset "rounds[each]"
+    done
+    # wait -n may miss a process that ended before another program, such as rm, ended. So all
+    # processes are checked again until no other program runs between the check and the wait.
+    if [[ $has_ended ]]; then continue; fi
+    send_end_signal "${rounds[@]}"
+    wait -n "${rounds[@]}" 2>/dev/null || : # returns when any of them ends, or at a signal
   done
-  return "$((ended ? ended : result))"
 }
 
 # --- Steps ---
@@ -474,13 +482,16 @@ step_1_work() {
   local gridstead_number=0 gridstead_outer_hidden=$gridstead_hidden
   local gridstead_outer_round=${gridstead_round:+$gridstead_round,}
   local gridstead_round gridstead_hidden
-  local value_1 items_1=(north south west) iterations=()
+  local value_1 items_1=(north south west) rounds=() count=0 failed='' result=0
   for value_1 in "${items_1[@]}"; do
+    wait_for_rounds 3 # until fewer rounds run
+    ((ended == 0)) || break
     next_round 1
     run_branch in_order step_1_1
-    iterations+=("$!")
+    rounds[count++]=$!
   done
-  wait_for_all "${iterations[@]}"
+  wait_for_rounds 1
+  return "$((ended ? ended : result))"
 }
 step_1() {
   in_step 1 'measure in parallel' ' rounds=3' step_1_work
