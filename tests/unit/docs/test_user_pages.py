@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the programs accept the examples in the pages for grid users."""
+"""Tests that the programs accept the examples in docs/howto/use-the-grid.md."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from gridstead.cli.main import app
 from gridstead.config import ClientSettings
 from gridstead.workflow.parse import check_workflow
 
-HOWTO = Path(__file__).resolve().parents[3] / "docs/howto"
-PAGES = [HOWTO / "use-the-grid.md", *sorted((HOWTO / "recipes").glob("*.md"))]
-TEXT = "".join(page.read_text() for page in PAGES)
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+PAGE = Path(__file__).resolve().parents[3] / "docs/howto/use-the-grid.md"
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def blocks(language):
@@ -31,24 +29,24 @@ def command_lines():
     return [line for line in lines if line.startswith("gridstead ")]
 
 
-def test_pages_have_blocks_of_each_language():
+def test_page_has_blocks_of_each_language():
     assert {name for name, _ in BLOCKS} == {"sh", "toml", "yaml"}
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))
-def test_workflow_of_a_page_is_valid(text):
+def test_workflow_of_the_page_is_valid(text):
     checked_workflow = check_workflow(text, strict=True)
 
     assert checked_workflow.warnings == ()
 
 
 @pytest.mark.parametrize("text", blocks("toml"))
-def test_settings_of_a_page_are_valid(text):
+def test_settings_of_the_page_are_valid(text):
     ClientSettings.model_validate(tomllib.loads(text))
 
 
 @pytest.mark.parametrize("line", command_lines())
-def test_command_and_options_of_a_page_exist(line):
+def test_command_and_options_of_the_page_exist(line):
     command = typer.main.get_command(app)
     words = shlex.split(line)[1:]
     while words and words[0] in getattr(command, "commands", {}):

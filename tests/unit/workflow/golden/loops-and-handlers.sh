@@ -448,9 +448,9 @@ wait_for_rounds() { # number
   while ((${#rounds[@]} >= $1)); do
     has_ended=''
     for each in "${!rounds[@]}"; do
-      if kill -0 "${rounds[each]}" 2>/dev/null; then continue; fi
+      if kill -0 "${rounds[each]}"; then continue; fi
       has_ended=yes code=0
-      wait "${rounds[each]}" 2>/dev/null || code=$? # bash prints messages about signals there
+      wait "${rounds[each]}" || code=$?
       if ((code && (!result || each < failed))); then result=$code failed=$each; fi
       if ((!ended)); then rm -f -- "$storage/.branch-${rounds[each]}-"*; fi
       unset "rounds[each]"
@@ -459,8 +459,8 @@ wait_for_rounds() { # number
     # processes are checked again until no other program runs between the check and the wait.
     if [[ $has_ended ]]; then continue; fi
     send_end_signal "${rounds[@]}"
-    wait -n "${rounds[@]}" 2>/dev/null || : # returns when any of them ends, or at a signal
-  done
+    wait -n "${rounds[@]}" || : # returns when any of them ends, or at a signal
+  done 2>/dev/null # bash prints the source of processes that a signal ended
 }
 
 # --- Steps ---
