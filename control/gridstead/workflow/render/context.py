@@ -22,6 +22,8 @@ class RenderContext:
     Attributes:
         workflow: The whole workflow.
         cache: The directory on the nodes that contains the directories of jobs and customers.
+        has_markers: Whether the job writes markers to its log.
+        secret_texts: The texts that markers must not contain.
         has_handlers: Whether any step of the workflow has handlers: ``catch`` or ``finally``.
         image_numbers: The number of each image of the workflow.
         login_numbers: The number of each registry login: a registry, a user name and a password.
@@ -39,6 +41,8 @@ class RenderContext:
 
     workflow: Workflow
     cache: str
+    has_markers: bool = False
+    secret_texts: tuple[str, ...] = ()
     has_handlers: bool = False
     image_numbers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     login_numbers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
@@ -60,6 +64,11 @@ class RenderContext:
     def number(self) -> str:
         """Return the path to the step for names of functions, such as ``2_1`` or ``3_catch_1``."""
         return number_of(self.path)
+
+    @property
+    def position(self) -> str:
+        """Return the path to the step for markers, such as ``2.1`` or ``3.catch.1``."""
+        return ".".join(self.parts)
 
     @property
     def title(self) -> str:

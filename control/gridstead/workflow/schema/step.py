@@ -266,6 +266,14 @@ class Workflow(Model):
             "Whether the grid's logger stores the job's output, so that the customer can read it."
         ),
     )
+    disable_log_markers: bool = Field(
+        default=False,
+        description=(
+            "Whether the log has no markers. Markers are lines that start with `[gridstead] `. They"
+            " say when a step begins and ends, and list the output. They are not in stdout or"
+            " stderr. No effect without `enableLogging`."
+        ),
+    )
     resources: JobResources = Field(description="Resources of the whole job.")
     env: Env = Field(default=(), description="Variables of every step.")
     input: TransportData | None = Field(
@@ -315,6 +323,9 @@ class Workflow(Model):
         wire: dict[str, object] = _without_empty(
             self.model_dump(mode="json", by_alias=True, exclude_none=True)
         )
+        if not self.disable_log_markers:
+            # Services of earlier releases and of DeepSquare refuse the field.
+            del wire["disableLogMarkers"]
         return wire
 
 

@@ -1,9 +1,9 @@
 %%{function}() {
-  local %%{variable}%%{items} rounds=() count=0 failed='' result=0
+%%{rounds}  local %%{variable}%%{items} rounds=() count=0 failed='' result=0
   %%{head}; do
     wait_for_rounds %%{at_once} # until fewer rounds run
     ((ended == 0)) || break
-    run_branch %%{call}
+%%{next_round}    run_branch %%{call}
     rounds[count++]=$!
   done
   wait_for_rounds 1

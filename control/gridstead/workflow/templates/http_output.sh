@@ -13,7 +13,7 @@ send_output() {
   fi
   echo "gridstead: sending the output"
   echo "-----"
-  curl --fail --silent --show-error --globoff --upload-file "${files[0]}" %%{target} || return
+  curl --fail --silent --show-error --globoff --upload-file "${files[0]}" %%{target}%%{tee} || return
   echo
-  echo "-----"
+  echo "-----"%%{link}
 }
