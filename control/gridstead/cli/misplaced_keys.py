@@ -9,15 +9,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import typer
-
-from gridstead.cli.output import print_warnings
+from gridstead.cli.output import print_note, print_warnings
+from gridstead.cli.watch import INTERRUPTED
 from gridstead.errors import MisplacedKeys
 
 if TYPE_CHECKING:
     from gridstead.workflow.parse import CheckedWorkflow
 
-_QUESTION = "Keys that would change what runs have no effect. Submit the job without them?"
+_QUESTION = "Keys that would change what runs have no effect. Submit the job without them? [y/N]"
 
 
 def accept_or_ask(
@@ -43,8 +42,22 @@ def accept_or_ask(
         raise MisplacedKeys(*keys, warnings=tuple(others))
     if must_ask or not as_json:
         print_warnings(checked.warnings)
-    if must_ask and not typer.confirm(_QUESTION, err=True):
-        raise MisplacedKeys(*keys)
+    if must_ask and not _is_accepted():
+        raise MisplacedKeys(*keys, warnings=tuple(others) if as_json else ())
+
+
+def _is_accepted() -> bool:
+    """Ask the user, and return whether the answer is yes. Ctrl-C ends the process.
+
+    Nothing is printed on stdout, which can be a file for the result.
+    """
+    print_note(_QUESTION)
+    try:
+        return input().strip().lower() in ("y", "yes")
+    except (EOFError, UnicodeError):
+        return False
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def _has_terminal() -> bool:

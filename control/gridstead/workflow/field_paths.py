@@ -6,7 +6,7 @@ Each type of mapping in the workflow language is a pydantic model, such as ``Ste
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import get_args, get_origin
 
@@ -68,6 +68,11 @@ def is_secret(loc: Path, root: type[BaseModel] = Workflow) -> bool:
 def valid_paths(field: str) -> tuple[str, ...]:
     """Return all paths of a field, such as ``steps[].run.env``. Empty if the field is unknown."""
     return _paths_by_field().get(field, ())
+
+
+def all_fields() -> Iterable[str]:
+    """Return the names of all fields of the language."""
+    return _paths_by_field().keys()
 
 
 @cache

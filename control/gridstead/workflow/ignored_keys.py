@@ -10,12 +10,14 @@ workflow. In a request, they are errors, as in DeepSquare's GraphQL service.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
+from dataclasses import replace
 
 from pydantic import BaseModel
 
 from gridstead.errors import WorkflowProblem
 from gridstead.workflow.document import Document
-from gridstead.workflow.field_paths import fields_of, model_at, valid_paths
+from gridstead.workflow.field_paths import all_fields, fields_of, model_at, valid_paths
 from gridstead.workflow.paths import Path, format_path
 from gridstead.workflow.schema import Workflow
 
@@ -23,6 +25,9 @@ UNKNOWN_RULE = "known"  # the name of the rule that an unknown key breaks
 # Fields that concern only what users see of a job. Without them, the same commands run in the same
 # way.
 _FIELDS_FOR_USERS = ("continuousOutputSync", "enableLogging", "name")
+# How similar a key must be to a field of its mapping, and to a field of another mapping.
+_MIN_SIMILARITY, _MIN_SIMILARITY_ELSEWHERE = 0.6, 0.8
+_MAX_COMPARED = 64  # characters of a key
 
 
 def is_extension(path: Path) -> bool:
@@ -53,7 +58,9 @@ def ignored_key(
         return _misplaced(path, prefix, document)
     model = model_at(loc[:-1], root)
     names = fields_of(model) if model else ()
-    return _unknown(path, names, document, "is not a known field")
+    # A comparison with all fields takes long. Requests and modules of other users do without it.
+    others = all_fields() if document.is_file and root is Workflow else ()
+    return _unknown(path, prefix, names, others, document)
 
 
 def key_next_to_job(key: str, document: Document) -> WorkflowProblem:
@@ -62,7 +69,8 @@ def key_next_to_job(key: str, document: Document) -> WorkflowProblem:
         return _extension((key,), document)
     if valid_paths(key):
         return _misplaced((key,), ("job",), document)
-    return _unknown((key,), fields_of(Workflow), document, "is next to job and has no effect")
+    problem = _unknown((key,), ("job",), fields_of(Workflow), all_fields(), document)
+    return replace(problem, reason="is next to job and has no effect")
 
 
 def _extension(path: Path, document: Document) -> WorkflowProblem:
@@ -73,39 +81,57 @@ def _extension(path: Path, document: Document) -> WorkflowProblem:
 def _misplaced(path: Path, prefix: Path, document: Document) -> WorkflowProblem:
     """Return the finding about a misplaced key. The hint contains the field's valid paths."""
     name = str(path[-1])
-    paths = [".".join((*map(str, prefix), valid_path)) for valid_path in valid_paths(name)]
     return WorkflowProblem(
         path=format_path(path),
         reason="is in a wrong place and has no effect",
-        hint=f"It belongs in {' or '.join(paths)}.",
+        hint=_belongs_in(name, prefix),
         line=document.line(path),
         changes_run=changes_run(name),
     )
 
 
 def _unknown(
-    path: Path, names: tuple[str, ...], document: Document, reason: str
+    path: Path, prefix: Path, names: Iterable[str], others: Iterable[str], document: Document
 ) -> WorkflowProblem:
     """Return the finding about an unknown key.
 
-    The hint names the field that is most similar. The key is then a spelling mistake, so it changes
-    what runs as the field would. Without a similar field, the hint lists all fields.
+    The hint names the field that is most similar: a field of the mapping, otherwise a field of
+    another mapping. The key is then a spelling mistake, so it changes what runs as the field would.
+    Without a similar field, the hint lists all fields of the mapping.
 
     Args:
         path: The path of the key in the document.
+        prefix: The path of the workflow or the module in the document.
         names: The fields of the mapping that has the key.
+        others: The fields of other mappings that the key can be.
         document: The document.
-        reason: What is wrong with the key.
     """
-    similar_names = difflib.get_close_matches(str(path[-1])[:64], names, n=1)
+    name = str(path[-1])
     hint = f"Known fields here: {', '.join(names)}." if names else None
-    if similar_names:
-        hint = f"Did you mean {similar_names[0]}?"
+    field = _most_similar(name, names, _MIN_SIMILARITY)
+    if field:
+        hint = f"Did you mean {field}?"
+    elif field := _most_similar(name, others, _MIN_SIMILARITY_ELSEWHERE):
+        hint = f"Did you mean {field}? {_belongs_in(field, prefix)}"
     return WorkflowProblem(
         path=format_path(path),
-        reason=reason,
+        reason="is not a known field",
         hint=hint,
         line=document.line(path),
         rule=UNKNOWN_RULE,
-        changes_run=any(map(changes_run, similar_names)),
+        changes_run=field is not None and changes_run(field),
     )
+
+
+def _most_similar(name: str, fields: Iterable[str], min_similarity: float) -> str | None:
+    """Return the field that is most similar to a name. Upper and lower case do not matter."""
+    by_lower_case = {field.lower(): field for field in fields}
+    lower_name = name[:_MAX_COMPARED].lower()
+    similar_names = difflib.get_close_matches(lower_name, by_lower_case, n=1, cutoff=min_similarity)
+    return by_lower_case[similar_names[0]] if similar_names else None
+
+
+def _belongs_in(field: str, prefix: Path) -> str:
+    """Return the hint that contains the valid paths of a field."""
+    paths = [".".join((*map(str, prefix), valid_path)) for valid_path in valid_paths(field)]
+    return f"It belongs in {' or '.join(paths)}."

@@ -169,6 +169,7 @@ def _steps_with_paths(steps: Iterable[Step], path: Path) -> Iterator[tuple[Path,
             ("finally",): step.finally_,
             ("for", "steps"): step.for_.steps if step.for_ else (),
             ("launch", "steps"): step.launch.steps if step.launch else (),
+            ("use", "steps"): step.use.steps if step.use else (),
         }
         for names, inner_steps in inner.items():
             yield from _steps_with_paths(inner_steps, (*step_path, *names))

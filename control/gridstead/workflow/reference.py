@@ -28,10 +28,10 @@ value counts as absent; a required text is then empty. All errors and warnings o
 reported at once, with their lines.
 
 `gridstead submit` asks before it submits a workflow in which a key that changes what runs has no
-effect. This is a key of this page in a wrong place, a key that is similar to a field of its
-mapping, or `dns` or `customNetworkInterfaces` on the host network. The fields `name`,
-`enableLogging` and `continuousOutputSync` do not change what runs. Without a terminal,
-`gridstead submit` refuses the workflow, unless the option `--accept-misplaced` is given.
+effect. This is a key of this page in a wrong place, a key that is similar to a key of this page, or
+`dns` or `customNetworkInterfaces` on the host network. The fields `name`, `enableLogging` and
+`continuousOutputSync` do not change what runs. Without a terminal, `gridstead submit` refuses the
+workflow, unless the option `--accept-misplaced` is given.
 
 Anchors, aliases and merge keys (`<<`) are expanded, up to 256 KiB in total. Keys that start with
 `x-` and a second document in the file are ignored with a warning. In a text field, an unquoted

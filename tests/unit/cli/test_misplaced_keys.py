@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from gridstead.cli import submit as submit_command
+from gridstead.cli.watch import INTERRUPTED
 
 INPUT_EXIT = 65
 CONFIG_EXIT = 78  # The settings of the client are missing. All checks of the workflow have passed.
@@ -114,7 +115,15 @@ def test_a_warning_about_something_else_needs_no_answer(submit, lines):
 
 
 @pytest.mark.parametrize(
-    ("text", "code"), [("y\n", CONFIG_EXIT), ("n\n", INPUT_EXIT), ("\n", INPUT_EXIT)]
+    ("text", "code"),
+    [
+        ("y\n", CONFIG_EXIT),
+        (" YES\n", CONFIG_EXIT),
+        ("n\n", INPUT_EXIT),
+        ("yy\n", INPUT_EXIT),
+        ("\n", INPUT_EXIT),
+        ("", INPUT_EXIT),  # Ctrl-D
+    ],
 )
 def test_on_a_terminal_submit_asks(submit, answer, text, code):
     answer(text)
@@ -125,6 +134,25 @@ def test_on_a_terminal_submit_asks(submit, answer, text, code):
     warning, question = result.err.splitlines()[:2]
     assert warning.startswith("warning: line 4: steps[0].container: is in a wrong place")
     assert QUESTION in question
+
+
+def test_the_question_prints_nothing_on_stdout(submit, answer):
+    answer("n\n")
+
+    assert submit(KEYS["container of a step"][0], "--json").out == ""
+
+
+def test_ctrl_c_at_the_question_ends_the_command_as_interrupted(submit, answer, monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    answer("")
+    monkeypatch.setattr(sys.stdin, "readline", interrupt)
+
+    result = submit(KEYS["container of a step"][0])
+
+    assert result.code == INTERRUPTED
+    assert result.err.splitlines()[-1].endswith(QUESTION)
 
 
 def test_without_such_a_key_submit_does_not_ask(submit, answer):

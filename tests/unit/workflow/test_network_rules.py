@@ -117,11 +117,16 @@ steps:
         dns: [1.1.1.1]
   catch:
   - run: {command: x, network: pasta, dns: [1.1.1.1]}
+- use:
+    source: git.x/a/m
+    steps:
+    - run: {command: x, dns: [1.1.1.1]}
 """
-    (warning,) = check_workflow(text).warnings
+    warning, warning_in_use = check_workflow(text).warnings
 
     assert str(warning) == (
         "line 7: steps[0].launch.steps[0].run.dns: has no effect on the host network"
     )
+    assert warning_in_use.path == "steps[1].use.steps[0].run.dns"
     with pytest.raises(InvalidWorkflow, match="has no effect on the host network"):
         check_workflow(text, strict=True)

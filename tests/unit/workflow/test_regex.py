@@ -76,6 +76,10 @@ def test_regex_match_has_the_syntax_of_go(regex, text, expected):
         ("a|ab", "ab", -1, ["a"]),
         ("^a", "aaa", -1, ["a"]),
         (r"\ba", "aa a", -1, ["a", "a"]),
+        # \B does not match between the bytes of a character.
+        (r"\B", "日本", -1, ["", "", ""]),
+        (r"\B", "a日", 1, [""]),
+        (r"a\B|\B日", "a日日", -1, ["日"]),
     ],
 )
 def test_regex_find_all_finds_the_matches_of_go(regex, text, limit, expected):
@@ -127,6 +131,7 @@ def test_regex_split_splits_as_go(regex, text, limit, expected):
         ("", "aé", "-", "-a-é-"),
         ("^a", "aaa", "b", "baa"),
         ("(?m)^", "a\nb", "> ", "> a\n> b"),
+        (r"\B", "aéb é", "-", "aéb -é-"),
     ],
 )
 def test_regex_replace_all_expands_groups_as_go(regex, text, replacement, expected):

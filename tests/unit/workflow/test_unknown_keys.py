@@ -101,6 +101,12 @@ def test_the_value_of_an_unknown_key_is_not_read(value):
         ("  mapUid: 0\n", "steps[0].mapUid"),
         ("    dns: [10.0.0.1]\n", "steps[0].run.dns"),
         ("    containr: {image: x}\n", "steps[0].run.containr"),
+        # Misspelled and in a wrong place.
+        ("  contaner: {image: x}\n", "steps[0].contaner"),
+        ("    resources: {gpu: 1}\n", "steps[0].run.resources.gpu"),
+        # In upper case, and with a capital.
+        ("  IF: x\n", "steps[0].IF"),
+        ("  Container: {image: x}\n", "steps[0].Container"),
     ],
 )
 def test_an_ignored_key_of_the_language_changes_what_runs(lines, key):
@@ -112,12 +118,31 @@ def test_an_ignored_key_of_the_language_changes_what_runs(lines, key):
 
 
 @pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (VALID + "  Containers: {image: x}\n", "It belongs in steps[].run.container."),
+        (
+            "job:\n  " + VALID.replace("\n", "\n  ") + "\nContainer: {image: x}\n",
+            "It belongs in job.steps[].run.container.",
+        ),
+    ],
+)
+def test_a_misspelled_key_in_a_wrong_place_has_a_hint_to_the_right_place(text, hint):
+    (warning,) = check_workflow(text).warnings
+
+    assert warning.hint == f"Did you mean container? {hint}"
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         "continuousOutputSync: true\n",
         "name: a job\n",
         "    enableLogging: true\n",
         "author: me\n",
+        "version: 1\n",
+        "  description: a step\n",
+        "  Names: a step\n",
         "x-container: {image: x}\n",
         "---\n",
     ],

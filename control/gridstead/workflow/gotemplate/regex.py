@@ -3,7 +3,8 @@ r"""Functions of templates for regular expressions, with the syntax and results 
 
 Go's package ``regexp`` and the library RE2 have the same syntax, and search in linear time. This
 module adds the rules in which they differ: the end of a search for all matches, the replacement
-text (``$1``, ``${name}``), and ``\C``, which Go refuses. All positions are positions in UTF-8.
+text (``$1``, ``${name}``), ``\C``, which Go refuses, and ``\B``, which RE2 also finds between the
+bytes of a character. All positions are positions in UTF-8.
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ class _Expression:
             if match is None:
                 return
             start, end = match.span()
+            if _is_in_character(data, start):  # an empty match of \B
+                position = _next_character(data, start)
+                continue
             is_repeated = start == end == previous_end
             position = end if start < end else _next_character(data, end)
             previous_end = end
@@ -82,9 +86,14 @@ class _Expression:
 
 def _next_character(data: bytes, position: int) -> int:
     position += 1
-    while position < len(data) and data[position] & 0xC0 == 0x80:  # in UTF-8
+    while _is_in_character(data, position):
         position += 1
     return position
+
+
+def _is_in_character(data: bytes, position: int) -> bool:
+    """Return whether the position is inside a character in UTF-8, not at its begin."""
+    return position < len(data) and data[position] & 0xC0 == 0x80
 
 
 def _expression(count: Count, regex: Value, *, has_groups: bool = False) -> _Expression:
