@@ -10,6 +10,7 @@ import json
 
 import pytest
 from tests.e2e import registry as registries
+from tests.e2e.conftest import wait_until
 from tests.e2e.slurm_jobs import NODES, SlurmJobs, operator_access
 from tests.unit.workflow.runtimes import ENROOT
 
@@ -45,6 +46,10 @@ CREATE_IMAGE = r"""
     echo hosted >"$1/etc/hosted"
     echo root:x:0:0::/:/bin/sh >"$1/etc/passwd"; echo root:x:0: >"$1/etc/group"
 """
+
+
+# The private directories of jobs on a node, which Slurm creates and removes.
+PRIVATE_FOLDERS = "/var/lib/slurm/job_container"
 
 
 def run(command, **fields):
@@ -154,6 +159,15 @@ def submitted_jobs(jobs, runtimes, public_registry, private_registry):
                          container={**access, "mounts": etc}, workDir="/usr", env=own_variable),
             nodes="compute2",
         ),
+        "disk": jobs.submit(
+            run('stat -c "%a %u" "$DEEPSQUARE_DISK_TMP"; echo . >"$DEEPSQUARE_DISK_WORLD_TMP/file"',
+                resources={"tasks": 2}),
+            nodes="compute1,compute2",
+        ),
+        "killed": jobs.submit(
+            in_container('echo . >/written; echo . >/tmp/written; echo . >"$HOME/runs"; sleep 300',
+                         container={"mountHome": True}),
+        ),
         "no apptainer": jobs.submit(
             in_container("echo never", container={"apptainer": True}), nodes="compute2"
         ),
@@ -239,6 +253,27 @@ def test_a_signal_reaches_the_command_in_a_container(jobs, submitted_jobs, node)
 
     assert result.code == 0
     assert step_output(result) == "trapped\n"
+
+
+def test_a_step_has_a_directory_on_the_disk_of_each_node(jobs, submitted_jobs):
+    assert jobs.wait(submitted_jobs["disk"]) == (0, f"700 {jobs.user.uid}\n" * 2)
+
+
+def test_what_a_container_wrote_is_removed_after_kill_9(lab, jobs, submitted_jobs):
+    """The files of a container can belong to other users, if the node maps further users."""
+    job = submitted_jobs["killed"]
+    folder = f"{PRIVATE_FOLDERS}/compute1/{job.slurm_job_id}"
+    wait_until(
+        lambda: lab.run("infra", "test", "-e", f"{jobs.home}/runs", check=False).returncode == 0,
+        timeout=60,
+    )
+    find = f"find {folder} -name written -type f"
+
+    assert len(lab.sh("compute1", f"{find} -exec chown 100005 {{}} + -print").splitlines()) == 2
+    lab.run("controller", "scancel", "--signal=KILL", "--full", str(job.slurm_job_id))
+
+    jobs.wait(job)
+    wait_until(lambda: lab.sh("compute1", f"ls -d {folder} || :") == "", timeout=30)
 
 
 def test_ended_jobs_leave_nothing(jobs, submitted_jobs):

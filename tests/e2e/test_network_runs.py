@@ -29,6 +29,21 @@ CREATE_IMAGE = r"""
 """
 SMALL_CONTAINER = {"image": "/small.sqsh"}
 LIST_INTERFACES = "ip -o link | cut -d: -f2"
+# Changes the network, opens a port below 1024 and the socket of ping, and adds a firewall table.
+CHANGE_NETWORK = """\
+set -e
+ip address add 10.1.0.1/24 dev net0; ip link set lo up; ip tuntap add own0 mode tun
+nft add table ip own && nft list tables
+python3 -c '
+import socket
+socket.create_server(("127.0.0.1", 80))
+socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)'
+id -u"""
+# The user of the node that is user 0. In a nested user namespace it would be 0.
+SHOW_OUTER_USER = """\
+read -r user outer_user number </proc/self/uid_map; echo "$user $outer_user"
+echo . >"$DEEPSQUARE_DISK_TMP/from-a-container"
+"""
 SERVE_PAGE = """\
 mkdir web; echo "from a step on $SLURMD_NODENAME" >web/index.html
 cd web; exec python3 -m http.server 8000"""
@@ -132,6 +147,12 @@ def submitted_jobs(lab, jobs, web_server, name_server_address, bore, tunnel):
     jobs_by_name["container"] = jobs.submit(
         run(CREATE_IMAGE, "host"), run(read_interfaces, container=SMALL_CONTAINER, shell="/bin/sh")
     )
+    jobs_by_name["root"] = jobs.submit(
+        *(run(CHANGE_NETWORK, network, mapUid=0) for network in NETWORKS),
+        run(CREATE_IMAGE, "host"),
+        run(SHOW_OUTER_USER, container=SMALL_CONTAINER, shell="/bin/sh", mapUid=0),
+        run('rm "$DEEPSQUARE_DISK_TMP/from-a-container"', "host"),
+    )
     jobs_by_name["signal"] = jobs.submit(trapping_step, run(WAIT_FOR_TRAP, "host"))
     jobs_by_name["virtual network"] = jobs.submit(
         {"launch": {"steps": [run(SERVE_PAGE, "pasta", interfaces[0])]}},
@@ -181,6 +202,12 @@ def test_a_container_uses_the_network_of_its_step(jobs, submitted_jobs):
     assert result.code == 0
     # The lines of /proc/net/dev start with the interface, for example "lo: 1234 12 0".
     assert set(re.findall(r"(?m)^(\w+): \d", result.output)) == {"lo", "net0"}
+
+
+def test_a_step_that_maps_to_user_0_is_root_of_its_network(jobs, submitted_jobs):
+    result = jobs.wait(submitted_jobs["root"])
+
+    assert result == (0, "table ip own\n0\n" * 2 + f"0 {jobs.user.uid}\n")
 
 
 def test_a_signal_reaches_the_command_of_a_step_with_a_network(jobs, submitted_jobs):

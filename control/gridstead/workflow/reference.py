@@ -86,7 +86,11 @@ _VARIABLES = (
     ),
     (
         "`DEEPSQUARE_DISK_TMP`, `DEEPSQUARE_DISK_WORLD_TMP`",
-        "A customer's directory and a common directory on a node's disk, if the provider has them.",
+        "Directories of the customer and of all customers on a node's disk. Unused files age out.",
+    ),
+    (
+        "`ENROOT_CACHE_PATH`, `ENROOT_DATA_PATH`, `ENROOT_RUNTIME_PATH`, `APPTAINER_TMPDIR`",
+        "Directories on the disk of a node for steps that call `enroot` or `apptainer` themselves.",
     ),
     (
         "`NTASKS`, `CPUS_PER_TASK`, `MEM_PER_CPU`, `GPUS`",

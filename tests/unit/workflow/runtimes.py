@@ -18,6 +18,9 @@ record = {"words": words, "access": access}
 prefix = "APPTAINERENV_"
 inside = {k[len(prefix):]: v for k, v in os.environ.items() if k.startswith(prefix)}
 record["inside"] = inside
+if "--overlay" in words:
+    place = os.path.dirname(words[words.index("--overlay") + 1])
+    record["mode"] = os.stat(place).st_mode & 0o777
 with open(home + "/apptainer", "a") as file:
     file.write(json.dumps(record) + "\n")
 assert words.pop(0) == "--quiet"
@@ -40,8 +43,10 @@ if subcommand == "sif":
     sys.exit()
 while words[0].startswith("--"):
     option = words.pop(0)
-    if option in ("--bind", "--pwd"):
-        words.pop(0)
+    if option in ("--bind", "--pwd", "--overlay", "--workdir"):
+        value = words.pop(0)
+    if option in ("--overlay", "--workdir"):
+        open(value + "/written", "x").close()
 image = words.pop(0)
 assert os.path.exists(image), image
 os.environ.update(inside)
@@ -70,6 +75,9 @@ elif subcommand == "create":
     assert os.path.exists(words[2]), words
     etc = os.environ["ENROOT_DATA_PATH"] + "/" + words[1] + "/etc"
     os.makedirs(etc)
+    if os.path.exists(home + "/image-environment"):
+        with open(etc + "/environment", "x") as file:
+            file.write(open(home + "/image-environment").read())
     if os.path.exists(home + "/image-rc"):
         with open(etc + "/rc", "x") as file:
             file.write(open(home + "/image-rc").read())
@@ -90,6 +98,9 @@ elif subcommand == "start":
                 conf = open(value).read()
     root = os.environ["ENROOT_DATA_PATH"] + "/" + words.pop(0)
     assert os.path.isdir(root)
+    if os.path.exists(root + "/etc/environment"):
+        pairs = [line.split("=", 1) for line in open(root + "/etc/environment").read().splitlines()]
+        environment = {**dict(pairs), **environment}
     if conf is None:
         entry = "env -0" if words == ["environment"] else 'echo entry point: "$@"'
         source_rc_local = f"if [ -s {root}/etc/rc.local ]; then . {root}/etc/rc.local; fi; "

@@ -90,8 +90,12 @@ def test_an_empty_registry_user_means_no_login(fields):
             "has the shell /bin/ash, which is allowed only in a container",
         ),
         (
-            {"command": "x", "mapUid": 5, "container": DEBIAN},
-            "maps to a user other than 0, which a container does not support",
+            {"command": "x", "mapUid": 5, "container": {**DEBIAN, "apptainer": True}},
+            "maps to a user other than 0, which Apptainer does not support",
+        ),
+        (
+            {"command": "x", "mapGid": 5, "container": {**DEBIAN, "deepsquareHosted": True}},
+            "maps to a user other than 0, which Apptainer does not support",
         ),
         (
             {"command": "'x", "shell": "ENTRYPOINT", "container": DEBIAN},

@@ -106,6 +106,20 @@ class TestRuntime:
 
         assert output.endswith("bash\n")
 
+    def test_a_container_writes_to_a_private_folder_on_the_disk_of_the_node(self, node, apptainer):
+        step_with_own_folder = step(env=[{"key": "TMPDIR", "value": "/of/the/image"}])
+
+        code, _ = node.run(workflow(step_with_own_folder, step()))
+
+        assert code == 0
+        for record in start_calls(node, "apptainer"):
+            words = record["words"]
+            for option in ("--overlay", "--workdir"):
+                assert words[words.index(option) + 1].startswith(f"{node.root}/tmp/gridstead.")
+            assert record["mode"] == 0o700
+        # The simulated Apptainer wrote to both folders. Slurm removes them if the job is killed.
+        assert node.leftover_files == []
+
     def test_each_task_has_its_own_container(self, node, runtime):
         _, output = node.run(workflow(step('echo "$SLURM_PROCID"', resources={"tasks": 2})))
 
@@ -300,8 +314,8 @@ class TestEnvironment:
         options = {"--contain", "--no-eval", "--no-home", "--nv"}
         assert options | {home, "/a-b:/b:ro", "/c:/d"} <= set(first)
         assert first[first.index("--pwd") + 1] == "/w x"
-        assert "--writable-tmpfs" not in first
-        assert "--writable-tmpfs" in second
+        assert "--overlay" not in first
+        assert "--overlay" in second
         assert home not in second
         assert second[second.index("--pwd") + 1] == "/"
 
@@ -337,6 +351,42 @@ class TestEnvironment:
         option = "--root" if runtime == "enroot" else "--fakeroot"
         assert option in first
         assert option not in second
+
+    @pytest.mark.parametrize(
+        ("ids", "expected"),
+        [({"mapUid": 5}, f"5 {os.getgid()}"), ({"mapUid": 5, "mapGid": 6}, "5 6")],
+    )
+    def test_a_command_in_enroot_can_map_to_another_user(self, node, apptainer, ids, expected):
+        install(node, "enroot", ENROOT)
+
+        code, output = node.run(workflow(step('echo "$(id -u) $(id -g)"', **ids)))
+
+        assert (code, output.splitlines()[-1]) == (0, expected)
+        (start,) = start_calls(node, "enroot")
+        assert "--root" not in start["words"]
+
+    def test_a_step_that_maps_to_another_user_fails_in_apptainer(self, node, apptainer):
+        code, output = node.run(workflow(step("echo never", mapUid=5)))
+
+        message = "gridstead: Apptainer can map only to user 0 and group 0"
+        assert (code, output.splitlines()[-1]) == (78, message)
+        assert node.leftover_files == []
+
+    def test_variables_of_an_image_replace_those_of_the_node_in_enroot(self, node, apptainer):
+        install(node, "enroot", ENROOT)
+        (node.home / "image-environment").write_text(
+            "ON_NODE=image\nOWN=image\nSTORAGE_PATH=/image\n$(touch owned)=x\n"
+        )
+        command = 'echo "$ON_NODE $OWN $STORAGE_PATH $OTHER"'
+        own_variable = [{"key": "OWN", "value": "workflow"}]
+
+        code, output = node.run(
+            workflow(step(command, env=own_variable)), ON_NODE="node", OTHER="node"
+        )
+
+        assert code == 0
+        assert output.splitlines()[-1] == "image workflow /deepsquare node"
+        assert not list(node.root.rglob("owned"))
 
     def test_the_fields_of_a_container_become_options_of_enroot(self, node, apptainer):
         install(node, "enroot", ENROOT)

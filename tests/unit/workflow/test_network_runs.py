@@ -21,11 +21,24 @@ from tests.unit.workflow.networks import (
 )
 from tests.unit.workflow.node import wait_for, workflow
 from tests.unit.workflow.runtimes import APPTAINER
+from tests.unit.workflow.runtimes import calls as runtime_calls
 from tests.unit.workflow.runtimes import install as install_runtime
 
 from gridstead.workflow.render import render, secrets_of
 
 NETWORKS_WITH_NAMESPACE = ["slirp4netns", "pasta"]
+# Adds an address and a tunnel, and opens a port below 1024 and the socket of ping.
+CHANGE_NETWORK = """\
+set -e
+ip address add 10.1.0.1/24 dev net0
+ip link set lo up
+ip link add own type veth peer name other-end
+python3 -c '
+import socket
+socket.create_server(("127.0.0.1", 80)), print("port 80")
+socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP), print("raw socket")'
+echo "$(id -u) $(id -g)"
+"""
 
 
 def interfaces_in(output):
@@ -57,13 +70,34 @@ class TestNamespaces:
         assert interfaces_in(devices_of_first) >= {"lo", "net0"}
         assert "net0" not in devices_of_second
 
-    def test_a_step_cannot_change_its_network(self, network_node):
+    @pytest.mark.parametrize("ids", [{}, {"mapUid": 5}, {"mapGid": 0}])
+    def test_a_step_cannot_change_its_network(self, network_node, ids):
         code, output = network_node.run(
-            workflow(step("ip link delete net0 || echo refused", mapUid=0, mapGid=0))
+            workflow(step("ip link delete net0 || echo refused", **ids))
         )
 
         assert code == 0
         assert output.splitlines()[-1] == "refused"
+
+    @pytest.mark.parametrize("network", NETWORKS_WITH_NAMESPACE)
+    @pytest.mark.parametrize("ids", [{"mapUid": 0}, {"mapUid": 0, "mapGid": 6}])
+    def test_a_step_that_maps_to_user_0_is_root_of_its_network(self, network_node, network, ids):
+        code, output = network_node.run(
+            workflow(step(CHANGE_NETWORK, network=network, shell="/bin/bash", **ids))
+        )
+
+        assert (code, output) == (0, f"port 80\nraw socket\n0 {ids.get('mapGid', os.getgid())}\n")
+
+    def test_a_container_that_maps_to_user_0_is_root_of_its_network(self, network_node):
+        install_runtime(network_node, "apptainer", APPTAINER)
+
+        code, output = network_node.run(
+            workflow(step(CHANGE_NETWORK, container={"image": "debian:12"}, mapUid=0))
+        )
+
+        assert (code, output.splitlines()[-3:]) == (0, ["port 80", "raw socket", "0 0"])
+        (call,) = runtime_calls(network_node, "apptainer", "exec")
+        assert "--fakeroot" not in call["words"]
 
     @pytest.mark.parametrize("network", NETWORKS_WITH_NAMESPACE)
     def test_a_step_keeps_its_exit_code_environment_and_directory(self, network_node, network):
@@ -205,7 +239,8 @@ class TestTunnels:
         assert output.count("https://route.example") == 2
         first_tunnel, second_tunnel = tunnels(network_node)
         assert first_tunnel[0] == "wg0"
-        assert second_tunnel == ("wg1", f"[Interface]\nPrivateKey = {OTHER_KEY}\n")
+        # The number of an interface is its place in the list, which starts with 0.
+        assert second_tunnel == ("wg2", f"[Interface]\nPrivateKey = {OTHER_KEY}\n")
         assert sorted(calls(network_node, "bore")) == [
             ["10.0.0.1:22", "90", ""],
             ["bore.example:2200", "8080", "-tok'en$(x)"],
@@ -255,7 +290,8 @@ class TestVirtualNetworks:
         code, output = network_node.run(job)
 
         assert code == 0
-        assert "wg0" in interfaces_in(output)
+        assert "vnet0" in interfaces_in(output)
+        assert [name for name, _ in tunnels(network_node)][-3:] == ["vnet0", "vnet0", "vnet1"]
         gateway, other_gateway, *step_tunnels = [
             configuration for _, configuration in tunnels(network_node)
         ]

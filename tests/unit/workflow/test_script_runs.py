@@ -120,6 +120,20 @@ class TestEnvironment:
         cache = f"{node.root}/cache/persistent/user-{os.getuid()}"
         assert output.split() == ["2", "2", "100", "0", "4", "400", cache, cache]
 
+    def test_a_step_without_a_container_has_the_disk_and_the_caches_of_container_programs(
+        self, node
+    ):
+        names = (
+            "DEEPSQUARE_DISK_TMP DEEPSQUARE_DISK_WORLD_TMP ENROOT_CACHE_PATH ENROOT_DATA_PATH"
+            " ENROOT_RUNTIME_PATH APPTAINER_TMPDIR"
+        )
+        _, output = node.run(job(f"for n in {names}; do eval echo \\$$n; done"))
+
+        disk = f"{node.root}/cache/disk"
+        own = f"{disk}/tmp/user-{os.getuid()}"
+        caches = [f"{own}/enroot/cache", f"{own}/enroot/data", f"/tmp/enroot-{os.getuid()}"]
+        assert output.split() == [own, f"{disk}/world-tmp", *caches, "/tmp"]
+
     def test_a_variable_of_a_step_hides_a_variable_of_the_job_in_that_step(self, node):
         step = {"run": {"command": "echo $A $B", "env": [{"key": "A", "value": "step"}]}}
         workflow = from_graphql(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from gridstead.workflow.render.context import RenderContext, all_steps
 from gridstead.workflow.render.shell_text import quote
 from gridstead.workflow.schema import ContainerRun, StepRun, Workflow
-from gridstead.workflow.schema.run import ENTRYPOINT
+from gridstead.workflow.schema.run import ENTRYPOINT, HOST
 
 SOFTWARE = "/opt/software"
 DOCKER_HUB = "registry-1.docker.io"
@@ -93,8 +93,7 @@ def _options(run: StepRun, container: ContainerRun, context: RenderContext) -> I
         yield f"--work-dir={quote(run.work_dir)}"
     if not container.read_only_root_fs:
         yield "--writable"
-    if run.map_uid is not None or run.map_gid is not None:
-        yield "--root"
+    yield from _map_user(run)
     if container.mount_home:
         yield "--home"
     if container.x11:
@@ -104,6 +103,23 @@ def _options(run: StepRun, container: ContainerRun, context: RenderContext) -> I
     for mount in container.mounts:
         access = f":{mount.options}" if mount.options else ""
         yield f"--mount={quote(f'{mount.host_dir}:{mount.container_dir}{access}')}"
+
+
+def maps_to_root(run: StepRun) -> bool:
+    """Return whether the command of a container runs as the user and the group root."""
+    ids = (run.map_uid, run.map_gid)
+    return 0 in ids and not any(ids)
+
+
+def _map_user(run: StepRun) -> Iterable[str]:
+    """Return the options for the user and the group of the command."""
+    if maps_to_root(run):
+        yield "--root" if run.network == HOST else "--root-of-network"
+        return
+    if run.map_uid is not None:
+        yield f"--map-user={run.map_uid}"
+    if run.map_gid is not None:
+        yield f"--map-group={run.map_gid}"
 
 
 def _command(run: StepRun) -> Iterable[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_interface
 
+from gridstead.workflow.render.container import maps_to_root
 from gridstead.workflow.render.context import RenderContext, all_steps
 from gridstead.workflow.render.shell_text import fill, quote
 from gridstead.workflow.schema import (
@@ -81,11 +82,11 @@ def enter_namespace(run: StepRun, context: RenderContext) -> str:
     """
     if run.network == HOST:
         return ""
-    words = [run.network, _id_word(run, run.map_uid), _id_word(run, run.map_gid)]
+    words = [run.network, *map(quote, _ids(run))]
     words += [quote(" ".join(run.dns)), "none"]  # name servers, UDP port for incoming packets
     files = []
-    for interface in run.interfaces:
-        words += _options(interface)
+    for number, interface in enumerate(run.interfaces):
+        words += _options(interface, number)
         file = context.tunnel_files.get(interface)
         if file:
             files.append(f'"$private/{file}"')
@@ -93,15 +94,17 @@ def enter_namespace(run: StepRun, context: RenderContext) -> str:
     return f'{standard_input}  set -- /bin/bash -c "$in_network" {" ".join(words)} -- "$@"\n'
 
 
-def _id_word(run: StepRun, number: int | None) -> str:
-    """Return the user or group id to set in the network namespace.
+def _ids(run: StepRun) -> tuple[str, str]:
+    """Return the user and the group id in the network namespace. Empty for the customer's own.
 
-    Returns:
-        An empty word if the step maps no id, or has a container. A container sets its ids itself.
+    The user ``root`` may change the network. A container with other ids maps them itself.
     """
-    if run.container or number is None:
-        return quote("")
-    return quote(str(number))
+    if run.container:
+        return ("root", "0") if maps_to_root(run) else ("", "")
+    group = "" if run.map_gid is None else str(run.map_gid)
+    if run.map_uid is None:
+        return "", group
+    return str(run.map_uid or "root"), group
 
 
 def virtual_networks(workflow: Workflow) -> str:
@@ -117,13 +120,15 @@ def virtual_networks(workflow: Workflow) -> str:
     return fill("virtual_networks.sh", keepalive=KEEPALIVE_S, calls="".join(calls))
 
 
-def _options(interface: NetworkInterface) -> Iterable[str]:
+def _options(interface: NetworkInterface, number: int) -> Iterable[str]:
+    """Return the options of the interface with this number, from 0, in the list of a step."""
     if interface.bore:
         yield f"--bore={quote(f'{interface.bore.server},{interface.bore.target_port}')}"
         if interface.bore.secret:
             yield "--token"
     else:
-        yield "--wireguard"
+        kind = "vnet" if interface.vnet else "wg"
+        yield f"--wireguard={kind}{number}"
 
 
 def _settings_numbers(workflow: Workflow) -> Mapping[str, int]:

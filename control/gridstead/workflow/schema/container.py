@@ -82,7 +82,11 @@ class ContainerRun(Model):
 
     The job's directory is mounted as `/deepsquare`, and the variables of the job's directories
     contain this path. The runtime is Enroot on nodes that have it, otherwise Apptainer. An image is
-    fetched once for all steps of a job.
+    fetched once for all steps of a job. Other writes of a command are on the disk of the node,
+    without a limit other than its free space, and are removed after the step.
+
+    Variables of the workflow replace variables of the image. A variable of the image replaces a
+    variable of the node in Enroot. In Apptainer only the `PATH` of the image does.
     """
 
     image: Annotated[

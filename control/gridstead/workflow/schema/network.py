@@ -167,14 +167,18 @@ class NetworkInterface(Model):
     """One interface of a step's network: exactly one of the three fields."""
 
     wireguard: Wireguard | None = Field(
-        default=None, description="A tunnel. The interfaces are `wg0`, `wg1` and so on, in order."
+        default=None,
+        description=(
+            "A tunnel. Its interface is `wg0` if it is the first in the list, `wg1` if it is the"
+            " second, and so on."
+        ),
     )
     bore: Bore | None = Field(default=None, description="A public port.")
     vnet: VNet | None = Field(
         default=None,
         description=(
-            "A virtual network of the job. Its interface is numbered together with the tunnels:"
-            " `wg0`, `wg1` and so on."
+            "A virtual network of the job. Its interface is `vnet0` if it is the first in the list,"
+            " `vnet1` if it is the second, and so on."
         ),
     )
 

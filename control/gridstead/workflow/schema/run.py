@@ -75,11 +75,14 @@ class StepRun(Model):
     )
     map_uid: CountOrZero | None = Field(
         default=None,
-        description="User id of the command in a user namespace. In a container only 0.",
+        description=(
+            "User id of the command in a user namespace. In Apptainer only 0. User 0 of a network"
+            " namespace may change the network, except in Enroot."
+        ),
     )
     map_gid: CountOrZero | None = Field(
         default=None,
-        description="Group id of the command in a user namespace. In a container only 0.",
+        description="Group id of the command in a user namespace. In Apptainer only 0.",
     )
     disable_cpu_binding: bool = Field(
         default=False,
@@ -130,6 +133,9 @@ class StepRun(Model):
                 shlex.split(self.command)
             except ValueError as err:
                 raise RuleError("has a command with an unclosed quote", key="command") from err
-        if self.container and (self.map_uid or self.map_gid):
-            raise ValueError("maps to a user other than 0, which a container does not support")
+        needs_apptainer = self.container and (
+            self.container.apptainer or self.container.deepsquare_hosted
+        )
+        if needs_apptainer and (self.map_uid or self.map_gid):
+            raise ValueError("maps to a user other than 0, which Apptainer does not support")
         return self

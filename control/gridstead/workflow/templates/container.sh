@@ -73,6 +73,7 @@ fetch_with_enroot() { # name, registry, file with user name and password
     )
   fi
   ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
+    ENROOT_DATA_PATH=$config/data ENROOT_RUNTIME_PATH=$config/run \
     enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$1" ||
       code=$?
   rm -rf -- "$config"

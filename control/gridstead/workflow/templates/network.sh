@@ -2,8 +2,8 @@
 # --- Network namespaces ---
 # Runs words in a network namespace on the node of a task, with the customer's variables, so its
 # names have a prefix. The root user of an outer user namespace configures the network. The words
-# run in an inner user namespace and cannot change it. The settings of tunnels are read from
-# standard input, each up to a line --.
+# of user "root" run as this user. Other words run in an inner user namespace and cannot change the
+# network. The settings of tunnels are read from standard input, each up to a line --.
 # Arguments: slirp4netns or pasta, user, group, name servers, UDP port for incoming packets,
 # options, --, words.
 in_network() {
@@ -32,7 +32,8 @@ in_network() {
     esac
   ) </dev/null >"$gridstead_place/messages" 2>&1 &
   gridstead_helper=$!
-  run_forwarding_signals unshare --user --map-root-user --net --mount -- /bin/bash -c \
+  run_forwarding_signals unshare --user --map-user=0 --map-group="${3:-$(id -g)}" --net --mount -- \
+    /bin/bash -c \
     "$(declare -f catch_signals forward_signal run_forwarding_signals in_namespace)
     in_namespace \"\$@\"" bash "$gridstead_place" "$gridstead_helper" "$1" "${2:-$(id -u)}" \
     "${3:-$(id -g)}" "$4" "${@:6}" || gridstead_code=$?
@@ -45,8 +46,8 @@ in_network() {
 # Arguments: place, helper, slirp4netns or pasta, user, group, name servers, options, --, words.
 in_namespace() {
   local gridstead_place=$1 gridstead_helper=$2 gridstead_user=$4 gridstead_group=$5
-  local gridstead_servers=$6 gridstead_each gridstead_line gridstead_tunnels=0 gridstead_ports=()
-  local gridstead_code=0
+  local gridstead_servers=$6 gridstead_each gridstead_line gridstead_tunnels=() gridstead_ports=()
+  local gridstead_inner=() gridstead_code=0
   local gridstead_gateway=${SLURM_LAUNCH_NODE_IPADDR-} # the node of the job's script, set by srun
   if [[ $gridstead_gateway == *:* ]]; then gridstead_gateway="[$gridstead_gateway]"; fi
   local -r gridstead_path=$PATH
@@ -80,8 +81,8 @@ in_namespace() {
   shift 6
   while [[ $1 != -- ]]; do
     case $1 in
-    --wireguard)
-      gridstead_each=$gridstead_place/keys/wg$gridstead_tunnels.conf
+    --wireguard=*)
+      gridstead_each=$gridstead_place/keys/${1#*=}.conf
       (umask 077 && while read -r gridstead_line && [[ $gridstead_line != -- ]]; do
         echo "${gridstead_line/#Endpoint = :/Endpoint = $gridstead_gateway:}"
       done >"$gridstead_each")
@@ -90,11 +91,11 @@ in_namespace() {
         gridstead_code=$?
       rm -f -- "$gridstead_each"
       if ((gridstead_code)); then
-        echo "gridstead: could not open the tunnel wg$gridstead_tunnels:" >&2
+        echo "gridstead: could not open the tunnel ${1#*=}:" >&2
         cat -- "$gridstead_place/messages" >&2
         return "$gridstead_code"
       fi
-      gridstead_tunnels=$((gridstead_tunnels + 1))
+      gridstead_tunnels+=("${1#*=}")
       ;;
     --bore=*)
       gridstead_each=${1#*=} gridstead_line=
@@ -111,15 +112,19 @@ in_namespace() {
   done
   shift
   PATH=$gridstead_path
-  run_forwarding_signals unshare --user --map-user="$gridstead_user" \
-    --map-group="$gridstead_group" --mount -- "$@" || gridstead_code=$?
+  if [[ $gridstead_user == root ]]; then
+    PATH=$PATH:/usr/sbin:/sbin
+  else
+    gridstead_inner=(--user --map-user="$gridstead_user" --map-group="$gridstead_group")
+  fi
+  run_forwarding_signals unshare "${gridstead_inner[@]}" --mount -- "$@" || gridstead_code=$?
   PATH=$PATH:/usr/sbin:/sbin
   for gridstead_each in "${gridstead_ports[@]}"; do
     kill -KILL "$gridstead_each" 2>/dev/null
     wait "$gridstead_each" 2>/dev/null
   done
-  while ((gridstead_tunnels--)); do
-    ip link delete "wg$gridstead_tunnels" 2>/dev/null
+  for gridstead_each in "${gridstead_tunnels[@]}"; do
+    ip link delete "$gridstead_each" 2>/dev/null
   done
   return "$gridstead_code"
 }

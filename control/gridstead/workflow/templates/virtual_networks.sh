@@ -34,7 +34,7 @@ print(udp.getsockname()[1])'
     done
     echo --
   ) >"$private/vnet-$1"
-  /bin/bash -c "$in_network" pasta '' '' '' "$port" --wireguard -- \
+  /bin/bash -c "$in_network" pasta '' '' '' "$port" --wireguard=wg0 -- \
     /bin/sh -c 'trap "kill \$!; exit" TERM; sleep infinity & : >"$0"; wait' \
     "$private/vnet-$1-up" <"$private/vnet-$1" &
   gateways+=("$!")

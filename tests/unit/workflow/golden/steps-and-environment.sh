@@ -154,6 +154,10 @@ export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
 export DEEPSQUARE_SHARED_WORLD_TMP="/opt/cache/world-tmp"
 export DEEPSQUARE_DISK_TMP="/opt/cache/disk/tmp/user-$UID"
 export DEEPSQUARE_DISK_WORLD_TMP="/opt/cache/disk/world-tmp"
+# For container programs that a step calls itself. Slurm removes the private /tmp after the job.
+export ENROOT_CACHE_PATH="$DEEPSQUARE_DISK_TMP/enroot/cache"
+export ENROOT_DATA_PATH="$DEEPSQUARE_DISK_TMP/enroot/data"
+export ENROOT_RUNTIME_PATH="/tmp/enroot-$UID" APPTAINER_TMPDIR=/tmp
 (umask 077 && mkdir -p -- "$storage/input" "$storage/output")
 : >"$storage/env"
 cd -- "$storage"
