@@ -24,7 +24,7 @@ from gridstead.workflow.schema import Workflow
 UNKNOWN_RULE = "known"  # the name of the rule that an unknown key breaks
 # Fields that concern only what users see of a job. Without them, the same commands run in the same
 # way.
-_FIELDS_FOR_USERS = ("continuousOutputSync", "enableLogging", "name")
+_FIELDS_FOR_USERS = ("continuousOutputSync", "disableLogMarkers", "enableLogging", "name")
 # How similar a key must be to a field of its mapping, and to a field of another mapping.
 _MIN_SIMILARITY, _MIN_SIMILARITY_ELSEWHERE = 0.6, 0.8
 _MAX_COMPARED = 64  # characters of a key

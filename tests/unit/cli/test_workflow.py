@@ -90,8 +90,8 @@ WARNING = {
     "path": "author",
     "line": 3,
     "reason": "is not a known field",
-    "hint": "Known fields here: enableLogging, resources, env, input, inputMode, output, "
-    "continuousOutputSync, virtualNetworks, steps.",
+    "hint": "Known fields here: enableLogging, disableLogMarkers, resources, env, input, "
+    "inputMode, output, continuousOutputSync, virtualNetworks, steps.",
     "changes_run": False,
 }
 

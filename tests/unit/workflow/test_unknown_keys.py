@@ -61,7 +61,7 @@ def test_an_unknown_key_without_a_similar_field_changes_nothing_that_runs():
     (warning,) = check_workflow(VALID + "author: me\n").warnings
 
     assert str(warning) == "line 5: author: is not a known field"
-    assert warning.hint.startswith("Known fields here: enableLogging, resources, env, ")
+    assert warning.hint.startswith("Known fields here: enableLogging, disableLogMarkers, ")
     assert not warning.changes_run
 
 
@@ -139,6 +139,7 @@ def test_a_misspelled_key_in_a_wrong_place_has_a_hint_to_the_right_place(text, h
         "continuousOutputSync: true\n",
         "name: a job\n",
         "    enableLogging: true\n",
+        "    disableLogMarkers: true\n",
         "author: me\n",
         "version: 1\n",
         "  description: a step\n",
