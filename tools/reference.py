@@ -62,8 +62,9 @@ END_NOTES = f"""
 - A shell exits with 128 plus the number of the signal that ended its command. The text then names
   the signal: after `exit 137 (SIGKILL)`, check the memory of the job first.
 - The memory limit is the memory that the job requested, `cpusPerTask` times `memPerCpu`. A FAILED
-  job also has this text if Slurm killed one of its steps for its memory. A step that requests less
-  memory than the job has a lower limit than the text says.
+  job also has this text if its derived exit code in Slurm's accounting is 0:125: Slurm killed one
+  of its steps for its memory. A step that requests less memory than the job has a lower limit than
+  the text says.
 - `{NEVER_STARTED}`: Slurm ended the job before its script started.
 - `{NO_SCRIPT}`, `{REFUSED_BY_SLURM}`,
   `its credits do not pay for one minute`, `the id of its script is malformed`,
