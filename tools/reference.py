@@ -53,19 +53,24 @@ END_EXAMPLES = {
 }
 ENDS = (
     "## Error texts\n\n"
-    f"A job that did not succeed has an error text of at most {MAX_ERROR_BYTES} bytes: `lastError`"
-    " in the contracts, and\n`last_error` in the output of `gridstead job get --json`.\n\n"
+    f"A provider ends a job that did not succeed with an error text of at most {MAX_ERROR_BYTES}"
+    " bytes: `lastError` in\nthe contracts, and `last_error` in the output of"
+    " `gridstead job get --json`.\n\n"
     "| state in Slurm | state on the chain | text |\n|---|---|---|\n"
 )
 END_NOTES = f"""
 - A shell exits with 128 plus the number of the signal that ended its command. The text then names
   the signal: after `exit 137 (SIGKILL)`, check the memory of the job first.
-- The memory limit is the requested memory, `cpusPerTask` times `memPerCpu`. A FAILED job also has
-  this text if Slurm killed one of its steps for its memory.
+- The memory limit is the memory that the job requested, `cpusPerTask` times `memPerCpu`. A FAILED
+  job also has this text if its derived exit code in Slurm's accounting is 0:125: Slurm killed one
+  of its steps for its memory. A step that requests less memory than the job has a lower limit than
+  the text says.
 - `{NEVER_STARTED}`: Slurm ended the job before its script started.
 - `{NO_SCRIPT}`, `{REFUSED_BY_SLURM}`,
   `its credits do not pay for one minute`, `the id of its script is malformed`,
   `lost by Slurm 3 times` and `cancelled before it started`: nothing is billed.
+- `expired`: the provider did not act before a timeout, and the contract ended the job.
+- A job has no text if its customer cancelled it before the chain recorded its start.
 
 Texts contain no names of hosts, users or files. The supervisor's log has the longer reasons of
 Slurm and of the Job Definition service.

@@ -13,6 +13,7 @@ from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.journal import EntryKind
 from gridstead.domain.transactions.calls import SetRunning
 from gridstead.domain.transactions.outbox import EntryChange, SendState
+from gridstead.errors import ChainUnavailable
 
 
 @pytest.fixture
@@ -106,6 +107,27 @@ def test_the_settlement_of_a_job_that_was_claimed_again_waits_for_the_new_claim(
     grid.run_steps(1)
 
     assert grid.state_of(number) is JobState.FINISHED
+
+
+def test_a_supervisor_that_reads_the_chain_again_remembers_only_claims_of_open_jobs(
+    grid, monkeypatch
+):
+    grid.request_job()
+    grid.request_job()
+    grid.finish_jobs()
+    open_job = grid.ledger.job(grid.request_job())
+    grid.step()
+    grid.cursor.saved.clear()
+    grid.start_supervisor()
+
+    def fail():
+        raise ChainUnavailable("could not reach the chain", detail="connection refused")
+
+    monkeypatch.setattr(grid.supervisor, "_gather_snapshot", fail)
+    with pytest.raises(ChainUnavailable):
+        grid.tick()
+
+    assert grid.supervisor._memory.claim_blocks.keys() == {open_job.id}
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])

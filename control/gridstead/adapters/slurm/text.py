@@ -122,8 +122,9 @@ class JobExit:
 
     Attributes:
         wait_status: The exit code of the batch script (code << 8 | signal).
-        is_step_out_of_memory: Whether the derived exit code, which is that of a step, shows that
-            the step exceeded its memory. A later step with an exit code replaces this value.
+        is_step_out_of_memory: Whether the derived exit code shows that a step exceeded its memory.
+            False if another step failed with an exit code: Slurm keeps the highest exit code of all
+            steps.
     """
 
     wait_status: int

@@ -64,8 +64,8 @@ class Snapshot:
         open_keys: The keys of the open outbox entries, except mined claims.
         unclaimed_since: The first block at which the supervisor saw that the provider's claim of an
             open job is missing, by job key. Blocks before the claim do not count.
-        claim_blocks: The blocks of this provider's claims, by job id, as far as the supervisor has
-            read them since its start.
+        claim_blocks: The blocks of this provider's claims of open jobs, by job id, as far as the
+            supervisor has read them since its start.
     """
 
     now: int

@@ -148,11 +148,11 @@ class Supervisor:
                 claim_blocks[event.job_id] = event.block
         if not claim_blocks:
             return
-        self._memory.claim_blocks |= claim_blocks
         entries: list[JournalEntry] = []
         for job in self._ports.ledger.jobs(claim_blocks, at_block=head).values():
             if not is_claimed(job, job.job_key, self._rules.provider):
                 continue
+            self._memory.claim_blocks[job.id] = claim_blocks[job.id]
             if job.job_key not in self._memory.records.by_job_key:
                 entries.append(self._claim_entry(job))
         self._write_journal(entries)
