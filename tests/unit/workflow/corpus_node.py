@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.unit.workflow import networks
 from tests.unit.workflow.corpus import Expectation
-from tests.unit.workflow.node import JOB_NAME, RCLONE, Node
+from tests.unit.workflow.node import JOB_NAME, RCLONE, SRUN, Node
 from tests.unit.workflow.runtimes import APPTAINER, ENROOT, install
 
 from gridstead.workflow.render import render
@@ -55,6 +55,10 @@ esac
 """
 
 
+# Steps start at the same time, so the name of a record is the process id.
+SRUN_OF_PARALLEL_STEPS = SRUN.replace("$(find \"$HOME\" -name 'srun.*' | wc -l)", "$$")
+
+
 class CorpusNode(Node):
     """A node with every program that the files need."""
 
@@ -63,6 +67,7 @@ class CorpusNode(Node):
         networks.install(self)
         install(self, "apptainer", APPTAINER)
         install(self, "enroot", ENROOT)
+        self.add_program("srun", SRUN_OF_PARALLEL_STEPS)
         self.add_program("rclone", RCLONE)
         self.add_program("curl", CURL.replace("@HOME@", str(self.home)))
         for name, code in expected.programs.items():
@@ -86,6 +91,7 @@ class CorpusNode(Node):
         software = self.root / "software"
         text = text.replace("/deepsquare", str(self.directory))
         text = text.replace("/opt/software", str(software))
+        text = text.replace("/bin/ash", "/bin/sh")  # the host may have no ash
         for image in ("registry-1.docker.io/library/blender:4.1", "registry.example.org/gmx:2024"):
             (software / image).mkdir(parents=True)
         return self.run(workflow, text=text)
