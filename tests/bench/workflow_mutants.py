@@ -37,7 +37,7 @@ def main() -> int:
         if (number + 1) % REPORT_EVERY == 0:
             print(f"{number + 1} mutants, {faults.accepted} accepted", flush=True)
     duration_s, seed = faults.slowest
-    print(f"{options.count} mutants: {faults.accepted} accepted, {faults.ran} started")
+    print(f"{options.count} mutants: {faults.accepted} accepted, {faults.started} started")
     print(f"slowest: {duration_s:.2f} s of processor time (seed {seed})")
     for message in faults.messages:
         print(message)

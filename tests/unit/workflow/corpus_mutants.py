@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -30,12 +31,12 @@ from gridstead.workflow.render import render
 from gridstead.workflow.schema import Step, Workflow
 
 MAX_CPU_S = 2
-RUN_TIMEOUT_S = 20  # a mutant can be a loop of a thousand million rounds
+RUN_TIMEOUT_S = 20
 # The path that the hostile texts create. A run replaces it by a path on its simulated node.
 OWNED = "/nonexistent/gridstead/owned"
 MODULE_FOLDER = FOLDER / "modules"
 TEMPLATE_FRAGMENTS = [
-    "{{", "}}", "{{ .Job }}", "{{ . | toYaml }}", "{{ .Step.Use.Steps | toYaml }}", "{{ .No.Such }}",
+    "{{", "}}", "{{ .Job }}", "{{ . | toYaml }}", "{{ .Step.Use.Steps | toYaml }}", "{{ .No.X }}",
     "{{ range .Job.Steps }}", "{{ end }}", "{{ else }}", "{{ break }}", "{{/* x */}}", "{{- -}}",
     '{{ repeat 100000000 "x" }}', "{{ range until 100000000 }}x{{ end }}",
     '{{ printf "%9999999d" 1 }}', '{{ printf "%.9999999f" 1.0 }}', "{{ index .Job.Steps 99 }}",
@@ -49,11 +50,11 @@ TEMPLATE_FRAGMENTS = [
 
 @dataclass(slots=True)
 class Faults:
-    """What the mutants did that they must not do, by seed, and the slowest mutant."""
+    """What the mutants did that they must not do, and the slowest mutant as (seconds, seed)."""
 
     messages: list[str] = field(default_factory=list)
     accepted: int = 0
-    ran: int = 0
+    started: int = 0
     slowest: tuple[float, int] = (0.0, 0)
 
 
@@ -68,46 +69,64 @@ def check_mutant(seed: int, folder: Path, faults: Faults, *, run: bool) -> None:
     """
     random = Random(seed)
     file = random.choice(FILES)
-    is_request, source = _mutant_of(random, file)
+    source = _mutant_of(random, file)
     fetch_module = _Modules(random).text
+    messages: list[str] = []
+    workflow = None
     started_s = time.process_time()
-    script = None
     with record_effects() as effects:
         try:
-            if is_request:
-                workflow = from_graphql(source, fetch_module=fetch_module)
-            else:
-                workflow = check_workflow(source, fetch_module=fetch_module).workflow
-            script = render(workflow)
+            workflow, script = _read_and_render(source, fetch_module)
         except InvalidWorkflow:
             pass
         except Exception as err:  # noqa: BLE001 # every other exception is a fault
-            faults.messages.append(f"seed {seed} ({file.name}): {type(err).__name__}: {err}")
+            messages.append(f"{type(err).__name__}: {err}")
     duration_s = time.process_time() - started_s
-    faults.slowest = max(faults.slowest, (duration_s, seed))
     if duration_s > MAX_CPU_S:
-        faults.messages.append(f"seed {seed} ({file.name}): took {duration_s:.1f} s")
-    faults.messages += [f"seed {seed} ({file.name}): effect {effect}" for effect in effects]
-    if script is None:
-        return
-    faults.accepted += 1
-    path = folder / "script"
-    path.write_text(script, errors="surrogateescape")
+        messages.append(f"took {duration_s:.1f} s of processor time")
+    messages += [f"has the side effect {effect}" for effect in effects]
+    if workflow is not None:
+        faults.accepted += 1
+        faults.started += run
+        messages += _check_script(workflow, script, CorpusFile(file, seed, folder), run=run)
+    faults.slowest = max(faults.slowest, (duration_s, seed))
+    faults.messages += [f"seed {seed} ({file.name}): {message}" for message in messages]
+
+
+def _read_and_render(source, fetch_module) -> tuple[Workflow, str]:
+    if isinstance(source, str):
+        workflow = check_workflow(source, fetch_module=fetch_module).workflow
+    else:
+        workflow = from_graphql(source, fetch_module=fetch_module)
+    return workflow, render(workflow)
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFile:
+    """The file of a mutant, the seed of the mutant, and an empty folder."""
+
+    file: Path
+    seed: int
+    folder: Path
+
+
+def _check_script(workflow: Workflow, script: str, place: CorpusFile, *, run: bool) -> list[str]:
+    """Check the syntax of a script, and run it. Return what it must not do."""
+    path = place.folder / "script"
+    path.write_text(script)
     if error := bash_errors([path]):
-        faults.messages.append(f"seed {seed} ({file.name}): bash: {error}")
-    elif run:
-        faults.ran += 1
-        faults.messages += _run(workflow, file, folder, seed)
+        return [f"bash: {error}"]
+    return _run(workflow, place) if run else []
 
 
 def _mutant_of(random: Random, file: Path):
-    """Return (True, a request) or (False, the text of a file)."""
+    """Return the text of a file, or the mapping of a request."""
     text = file.read_text()
     kind = random.randrange(4)
     if kind == 0:
         for _ in range(random.randint(1, 4)):
             text = damage_text(random, text)
-        return False, text
+        return text
     mapping = load(text).value
     mapping = mapping.get("job", mapping)
     if kind == 1:
@@ -115,8 +134,8 @@ def _mutant_of(random: Random, file: Path):
     else:
         _insert_hostile_texts(random, mapping)
     if random.random() < 0.5:
-        return False, to_yaml(writable(mapping))
-    return True, mapping
+        return to_yaml(writable(mapping))
+    return mapping
 
 
 def _insert_hostile_texts(random: Random, mapping) -> None:
@@ -150,26 +169,20 @@ class _Modules:
         return text
 
 
-def _run(workflow: Workflow, file: Path, folder: Path, seed: int) -> list[str]:
+def _run(workflow: Workflow, place: CorpusFile) -> list[str]:
     """Run the script of a mutant. Return what it must not do."""
     if any(OWNED in condition for condition in _conditions(workflow.steps)):
         return []  # a condition is code
-    root = folder / "node"
+    root = place.folder / "node"
     root.mkdir()
-    node = CorpusNode(root, expectation(file))
+    node = CorpusNode(root, expectation(place.file))
     # Half of the steps fail. Code 1 would mean that Slurm did not create the step.
-    node.add_program("srun", f"#!/bin/sh\nexit {seed % 2 * 2}\n")
+    node.add_program("srun", f"#!/bin/sh\nexit {place.seed % 2 * 2}\n")
     owned = root / "owned"
     text = render(workflow, paths=node.script_paths).replace(OWNED, str(owned))
-    try:
+    with suppress(subprocess.TimeoutExpired):  # for example a loop with very many rounds
         node.run(workflow, text=text, timeout_s=RUN_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        return []
-    finally:
-        node.kill_jobs()
-    if owned.exists():
-        return [f"seed {seed} ({file.name}): a hostile text was executed"]
-    return []
+    return ["a hostile text was executed"] if owned.exists() else []
 
 
 def _conditions(steps: tuple[Step, ...]):
