@@ -18,6 +18,7 @@ from tests.unit.workflow.node import wait_for
 from tests.unit.workflow.random_workflows import DIVISOR
 from tests.unit.workflow.shell_checks import bash_errors
 
+from gridstead.workflow.parse import from_graphql, parse_workflow
 from gridstead.workflow.render import render
 
 WAITING_FILES = [file for file in FILES if expectation(file).waits]
@@ -51,6 +52,13 @@ def test_a_file_is_accepted_with_the_warnings_that_it_names(file):
     assert len(warnings) == len(expected), warnings
     for warning, start in zip(warnings, expected, strict=True):
         assert warning.startswith(start)
+
+
+@pytest.mark.parametrize("file", WORKING_FILES, ids=name_of_file)
+def test_a_file_is_unchanged_after_it_is_sent_to_a_server(file):
+    workflow = parse_workflow(file.read_text())
+
+    assert from_graphql(workflow.to_graphql()) == workflow
 
 
 def test_the_scripts_of_the_files_have_no_syntax_errors(tmp_path):
