@@ -92,15 +92,18 @@ def check(file: Path):
     return check_workflow(file.read_text(), fetch_module=fetch_module)
 
 
-def used_fields(model: BaseModel) -> set[tuple[str, str]]:
-    """Return (name of the mapping, name of the field) of each field that a file sets."""
+def used_values(model: BaseModel) -> Iterator[tuple[tuple[str, str], object]]:
+    """Yield ((name of the mapping, name of the field), value) of each field that a file sets.
+
+    Each item of a list is a value.
+    """
     class_name = name_of(type(model)).replace("ResolvedUse", "StepUse")
-    used = set()
     for name in model.model_fields_set:
-        info = type(model).model_fields[name]
-        used.add((class_name, info.alias or name))
+        key = (class_name, type(model).model_fields[name].alias or name)
         value = getattr(model, name)
+        if value == ():
+            yield key, value
         for item in value if isinstance(value, tuple) else (value,):
+            yield key, item
             if isinstance(item, BaseModel):
-                used |= used_fields(item)
-    return used
+                yield from used_values(item)
