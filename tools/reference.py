@@ -19,6 +19,14 @@ import typer.main
 from gridstead.cli.main import app
 from gridstead.domain.jobs.lifecycle import COLD, LEGAL, JobState
 from gridstead.domain.matching.expiry import MARGIN_BLOCKS, MARGIN_S
+from gridstead.domain.supervisor.attempt import END_STATES
+from gridstead.domain.supervisor.end_text import (
+    END_TEXTS,
+    NEVER_STARTED,
+    NO_SCRIPT,
+    REFUSED_BY_SLURM,
+)
+from gridstead.domain.transactions.calls import MAX_ERROR_BYTES
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 NOTICE = "<!-- Written by tools/reference.py; do not edit. -->\n"
@@ -39,6 +47,29 @@ MARGIN = (
     "A provider that claims another job after the match has more time: the meta-scheduler then\n"
     "counts the blocks from the provider's last claim.\n"
 )
+END_EXAMPLES = {
+    "FAILED": "`exit 2`, `exit 137 (SIGKILL)`, `killed: signal 11 (SIGSEGV)`",
+    "OUT_OF_MEMORY": "`killed: memory limit 8 GiB`, `killed: memory limit 2 GiB per task`",
+}
+ENDS = (
+    "## Error texts\n\n"
+    f"A job that did not succeed has an error text of at most {MAX_ERROR_BYTES} bytes: `lastError`"
+    " in the contracts, and\n`last_error` in the output of `gridstead job get --json`.\n\n"
+    "| state in Slurm | state on the chain | text |\n|---|---|---|\n"
+)
+END_NOTES = f"""
+- A shell exits with 128 plus the number of the signal that ended its command. The text then names
+  the signal: after `exit 137 (SIGKILL)`, check the memory of the job first.
+- The memory limit is the requested memory, `cpusPerTask` times `memPerCpu`. A FAILED job also has
+  this text if Slurm killed one of its steps for its memory.
+- `{NEVER_STARTED}`: Slurm ended the job before its script started.
+- `{NO_SCRIPT}`, `{REFUSED_BY_SLURM}`,
+  `its credits do not pay for one minute`, `the id of its script is malformed`,
+  `lost by Slurm 3 times` and `cancelled before it started`: nothing is billed.
+
+Texts contain no names of hosts, users or files. The supervisor's log has the longer reasons of
+Slurm and of the Job Definition service.
+"""
 LIFE_CYCLE = """\
 # The life of a job
 
@@ -105,8 +136,16 @@ def lifecycle() -> str:
         cells = ["x" if next_state in LEGAL[state] else "" for next_state in JobState]
         title = f"{state.name} (cold)" if state in COLD else state.name
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    lines += ["", TIMEOUTS, MARGIN]
+    lines += ["", TIMEOUTS, MARGIN, ENDS + _end_rows() + END_NOTES]
     return "\n".join(lines)
+
+
+def _end_rows() -> str:
+    rows = []
+    for slurm_state, text in END_TEXTS.items():
+        example = END_EXAMPLES.get(slurm_state) or (f"`{text}`" if text else "")
+        rows.append(f"| {slurm_state} | {END_STATES[slurm_state].name} | {example} |\n")
+    return "".join(rows)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ class WorkflowProblem:
         line: The number of the line in the file, from 1. None if there is no file.
         rule: The name of the rule for programs, for example ``required``, ``gte`` or ``oneof``.
             ``valid`` if the rule has no name.
+        changes_run: Whether a key is ignored that would change what the job runs.
     """
 
     path: str
@@ -72,6 +73,7 @@ class WorkflowProblem:
     hint: str | None = None
     line: int | None = None
     rule: str = "valid"
+    changes_run: bool = False
 
     def __str__(self) -> str:
         text = f"{self.path or 'workflow'}: {self.reason}"
@@ -99,6 +101,25 @@ class InvalidWorkflow(InvalidInput):
             super().__init__(f"workflow breaks {len(problems)} rules", detail=detail)
         self.problems = problems
         self.warnings = warnings
+
+
+class MisplacedKeys(InvalidWorkflow):
+    """Keys of a workflow are ignored although they would change what the job runs.
+
+    Args:
+        problems: The keys, in the order of the file. At least one.
+        warnings: The other warnings about the workflow, in the order of the file.
+    """
+
+    code = "misplaced-keys"
+
+    def __init__(
+        self, *problems: WorkflowProblem, warnings: tuple[WorkflowProblem, ...] = ()
+    ) -> None:
+        super().__init__(*problems, warnings=warnings)
+        self.message = "the job would not run what the workflow says: keys have no effect"
+        self.detail = "; ".join(map(str, problems))
+        self.hint = "Correct the keys, or add --accept-misplaced to submit the job without them."
 
 
 class Rejected(GridsteadError):

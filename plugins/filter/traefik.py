@@ -7,11 +7,15 @@ Example: ``{{ {'hosts': ['a.example'], 'paths': ['/x', '/y/']} | gridstead.site.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any
+
+# Requests of gRPC-web, and the requests that a browser sends before them (CORS preflight).
+GRPC_WEB = "HeaderRegexp(`Content-Type`, `^application/grpc-web`) || Method(`OPTIONS`)"
 
 
-def traefik_rule(route: Mapping[str, Iterable[str]]) -> str:
-    """Return a rule for hosts and paths.
+def traefik_rule(route: Mapping[str, Any]) -> str:
+    """Return a rule for hosts and paths, and for the content type of a route of kind grpc-web.
 
     A path that ends with a slash matches all paths that begin with it. A route without paths
     matches every path.
@@ -21,7 +25,14 @@ def traefik_rule(route: Mapping[str, Iterable[str]]) -> str:
     for path in route.get("paths") or []:
         kind = "PathPrefix" if path.endswith("/") else "Path"
         matchers.append(f"{kind}(`{path}`)")
-    return f"({hosts}) && ({' || '.join(matchers)})" if matchers else hosts
+    conditions = [hosts]
+    if matchers:
+        conditions.append(" || ".join(matchers))
+    if route.get("kind") == "grpc-web":
+        conditions.append(GRPC_WEB)
+    if len(conditions) == 1:
+        return hosts
+    return " && ".join(f"({condition})" for condition in conditions)
 
 
 class FilterModule:

@@ -12,10 +12,15 @@ from collections.abc import Callable, Iterable
 
 from eth_utils import keccak
 
+from gridstead.domain.transactions.calls import MAX_ERROR_BYTES
+
 ESCROW = 1000 * 10**18
 BATCH_SIZE = 50
 UNLIMITED = 2**256 - 1
-CANCELLED, FINISHED, RUNNING = 4, 5, 3
+CANCELLED, FINISHED, FAILED, RUNNING = 4, 5, 6, 3
+# The exit code 2, and the longest error text that a supervisor sends.
+EXIT_STATUS = 2 << 8
+ERROR = "e" * MAX_ERROR_BYTES
 # GPUs, MB per CPU, CPUs per task, tasks, script id, storage type, labels and conditions.
 DEFINITION = (1, 100, 2, 3, "abcdefghijklmnopqrstuv", 4, [], [])
 NAME = b"job".ljust(32, b"\0")
@@ -260,6 +265,22 @@ def _settle(grid: GasGrid) -> int:
     return grid.send(grid.provider, grid.meta.settleJob(job, FINISHED, 90, 0, "", EVIDENCE))
 
 
+def _settle_failed(grid: GasGrid) -> int:
+    job = grid.create_job_in_step("start")
+    grid.pass_time(90)
+    return grid.send(
+        grid.provider, grid.meta.settleJob(job, FAILED, 90, EXIT_STATUS, ERROR, EVIDENCE)
+    )
+
+
+def _settle_many_failed(grid: GasGrid) -> int:
+    """Return the gas per job of settling a batch of failed jobs."""
+    jobs = [grid.create_job_in_step("start") for _ in range(BATCH_SIZE)]
+    grid.pass_time(90)
+    settlements = [(job, FAILED, 90, EXIT_STATUS, ERROR, keccak(job)) for job in jobs]
+    return grid.send(grid.provider, grid.meta.settleMany(settlements)) // BATCH_SIZE
+
+
 def _delegated_top_up(grid: GasGrid) -> int:
     job = grid.create_job_in_step("start")
     # The escrow pays for 70 minutes. A delegated top-up is allowed if at most 30 minutes remain.
@@ -307,6 +328,7 @@ REPEATED_CALLS: dict[str, Callable[[GasGrid], int]] = {
     "panicJob, running": _call_on_job("start", "matcher", "panicJob", "node lost"),
     "setJobRunning": _set_running,
     "settleJob": _settle,
+    "settleJob, failed": _settle_failed,
     "expireJob, matched": _expire_in_step("match", 0, 11),
     "expireJob, claimed": _expire_in_step("claim", 8 * DAY, 1),
     "expireJob, running": _expire_in_step("start", 9 * DAY, 1),
@@ -315,5 +337,6 @@ SINGLE_CALLS: dict[str, Callable[[GasGrid], int]] = {
     "register": _register,
     "approve": _approve,
     "setPrices": _set_prices,
+    "settleMany, failed": _settle_many_failed,
     "withdrawAdmin": _withdraw,
 }

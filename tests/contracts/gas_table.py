@@ -40,7 +40,9 @@ The job has a script id of 22 characters and no labels. The columns contain the 
 OTHERS_HEAD = """
 ## Other calls
 
-The word after a comma is the state of the job before the call.
+The word after a comma is the state of the job before the call, or `failed`: a settlement of failed
+jobs with an exit code and the longest error text, 64 bytes. The figure of `settleMany` is per job,
+for 50 jobs in one call.
 
 | call | gas |
 |---|---:|

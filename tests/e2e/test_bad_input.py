@@ -87,8 +87,8 @@ def test_bad_input_is_reported_and_changes_no_state(
     attempts = [
         (
             INPUT_ERROR,
-            "is not a known field",
-            run(customer, *submit, text=valid_text.replace("memPerCpu", "memPerCpus")),
+            "resources.gpu: is not a known field (Did you mean gpus?)",
+            run(customer, *submit, text=valid_text.replace('"tasks": 1', '"tasks": 1, "gpu": 1')),
         ),
         (
             INPUT_ERROR,

@@ -200,6 +200,7 @@ def test_a_job_that_exits_with_3_fails_with_exit_code_3(grid, lab, customer, sub
 
     job = grid.check_money(customer, submitted_jobs["exits 3"])
     assert job["exit_code"] == 3
+    assert job["last_error"] == "exit 3"
     lab.check_no_leftovers(job["number"])
     assert is_in_home(lab, customer, "bad.finally")
     assert store.get("bad/word") == b"hello"
@@ -208,8 +209,9 @@ def test_a_job_that_exits_with_3_fails_with_exit_code_3(grid, lab, customer, sub
 def test_a_job_that_uses_too_much_memory_fails(grid, customer, submitted_jobs):
     job = grid.wait(customer, submitted_jobs["too much memory"], "FAILED")
 
-    # The kernel kills the step, and the batch script then fails. Slurm reports one of two states.
-    assert job["last_error"] in {"Slurm reports OUT_OF_MEMORY", "Slurm reports FAILED"}
+    # The kernel kills the step, and the batch script then fails. Slurm reports either the state
+    # OUT_OF_MEMORY, or the state FAILED and the derived exit code 0:125.
+    assert job["last_error"] == "killed: memory limit 64 MiB"
     grid.check_money(customer, submitted_jobs["too much memory"])
 
 
@@ -239,6 +241,7 @@ def test_a_job_that_exceeds_its_paid_time_is_out_of_credits(
     number = submitted_jobs["over its time"]
     job = grid.wait(customer, number, "OUT_OF_CREDITS", timeout=180)
 
+    assert job["last_error"] == "time limit"
     paid_seconds = billing_oracle.paid_seconds(job["escrow_wei"], job["price_per_min_wei"])
     elapsed_s = int(lab.wait_ended(job["id"])[-1]["elapsedraw"])
     grid.check_money(customer, number, seconds=min(elapsed_s, paid_seconds))

@@ -14,6 +14,8 @@ from tests.roles.conftest import roles_of
 from tests.roles.content import named
 from tests.yaml_files import read_yaml
 
+pytestmark = pytest.mark.slow
+
 ADD_NODE = ROOT / "playbooks/add_node.yml"
 NEW_NODES = "add_node_new"
 

@@ -14,6 +14,8 @@ import yaml
 from tests.roles.catalogue import ROOT
 from tests.yaml_files import read_yaml
 
+pytestmark = pytest.mark.slow
+
 # A fake systemctl that logs the commands. All units are active. For each unit, the program stores
 # the time of the last start in UNIT.start, and the time of the last start or reload in UNIT.change.
 # A unit without these files started 1 us after the boot, so all files of the tests are newer.

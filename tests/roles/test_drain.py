@@ -12,6 +12,8 @@ import yaml
 from ansible.parsing.splitter import parse_kv
 from tests.roles.catalogue import ROOT
 
+pytestmark = pytest.mark.slow
+
 PLAYBOOKS = ROOT / "playbooks"
 JOB = "12 of ada on gpu1 until 2026-01-02T03:04:05"
 

@@ -3,6 +3,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("value", "is_placeholder"),

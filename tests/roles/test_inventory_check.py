@@ -70,6 +70,12 @@ def test_a_lab_with_addresses_is_valid(loader, tmp_path):
     assert read_inventory(loader, "lab", tmp_path / "secrets").problems() == []
 
 
+def test_one_port_for_https_and_grpc_is_valid(inventory):
+    inventory.set_variables(traefik_grpc_port=443)
+
+    assert inventory.problems() == []
+
+
 def test_the_documented_external_file_systems_are_valid(inventory):
     text = (ROOT / "inventory/example/group_vars/all/example.yml").read_text()
     comments = re.findall(r"^# shared_storage_external:\n(?:#   .*\n)+", text, re.MULTILINE)

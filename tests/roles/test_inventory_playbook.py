@@ -104,6 +104,7 @@ def test_a_completed_copy_is_valid_and_the_example_is_not(name, tmp_path):
     assert "1. the inventory: these values are still from the example: " in example.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VALIDATING_PLAYBOOKS)
 def test_every_playbook_checks_the_inventory_even_with_tags(name):
     result = run(ROOT / "inventory/example", name, "--list-tasks", "--tags=base_configure")

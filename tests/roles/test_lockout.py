@@ -15,6 +15,8 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT, Role
 
+pytestmark = pytest.mark.slow
+
 ROLE = Role("base")
 # A fake ssh that runs the command on this machine. If KEYS=no, a login needs a password.
 FAKE_SSH = """\

@@ -7,6 +7,8 @@ import subprocess
 import pytest
 from tests.roles.catalogue import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def run_playbook(name, *options):
     """Run a playbook on the example inventory and return the result of Ansible."""

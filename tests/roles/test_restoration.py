@@ -13,6 +13,8 @@ from tests.roles.catalogue import COLLECTION, ROOT, playbook_plays
 from tests.roles.content import named, tasks_with
 from tests.yaml_files import read_yaml
 
+pytestmark = pytest.mark.slow
+
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
 PLAYS = playbook_plays("restore")
 

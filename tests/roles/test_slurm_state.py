@@ -11,6 +11,8 @@ import pytest
 from tests.roles.catalogue import ROOT, Role
 from tests.roles.content import names_in
 
+pytestmark = pytest.mark.slow
+
 ROLE = Role("slurm")
 MARKER = ROLE.vars["__slurm_state_marker"]
 

@@ -13,6 +13,8 @@ from tests.roles.catalogue import ROOT, playbook_plays
 from tests.roles.content import tasks_with
 from tests.yaml_files import read_yaml
 
+pytestmark = pytest.mark.slow
+
 PLAYBOOKS = ROOT / "playbooks"
 READY_NODES = "compute1|idle|\ncompute2|mixed|\n"
 EMPTY_AGENT_QUEUE = "DBD Agent queue size: 0\n"

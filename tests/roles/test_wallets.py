@@ -12,6 +12,8 @@ from tests.roles.catalogue import ROOT, Role
 from tests.roles.content import imported_playbooks
 from tests.roles.modules import run_module
 
+pytestmark = pytest.mark.slow
+
 OWN, OTHER = "0x" + 40 * "a", "0x" + 40 * "b"
 # A fake command gridstead that creates a wallet with a random address.
 COMMAND = """\

@@ -29,7 +29,7 @@ JobNumber = Annotated[
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="Report a field in a wrong place as an error instead of a warning."
+        "--strict", help="Report a key that has no effect as an error instead of a warning."
     ),
 ]
 

@@ -92,7 +92,7 @@ def emit_error(error: GridsteadError, *, as_json: bool = False) -> None:
     if isinstance(error, InvalidWorkflow):
         print_warnings(error.warnings)
     print_note(f"error: {error.message}")
-    if isinstance(error, InvalidWorkflow) and len(error.problems) > 1:
+    if isinstance(error, InvalidWorkflow) and str(error.problems[0]) != error.message:
         for problem in error.problems:
             hint = f" ({problem.hint})" if problem.hint else ""
             print_note(f"  {problem}{hint}")
@@ -111,18 +111,23 @@ def _error_json(error: GridsteadError) -> dict[str, object]:
         "exit_code": error.exit_code,
     }
     if isinstance(error, InvalidWorkflow):
-        document["problems"] = [_problem_json(problem) for problem in error.problems]
-        document["warnings"] = [_problem_json(warning) for warning in error.warnings]
+        document["problems"] = problems_json(error.problems)
+        document["warnings"] = problems_json(error.warnings)
     return document
 
 
-def _problem_json(problem: WorkflowProblem) -> dict[str, object]:
-    return {
-        "path": problem.path,
-        "line": problem.line,
-        "reason": problem.reason,
-        "hint": problem.hint,
-    }
+def problems_json(problems: Iterable[WorkflowProblem]) -> list[dict[str, object]]:
+    """Return the errors in a workflow, or the warnings about it, as JSON objects."""
+    return [
+        {
+            "path": problem.path,
+            "line": problem.line,
+            "reason": problem.reason,
+            "hint": problem.hint,
+            "changes_run": problem.changes_run,
+        }
+        for problem in problems
+    ]
 
 
 def printable(text: str) -> str:

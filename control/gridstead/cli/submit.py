@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridstead.cli.client import GridClient, exit_code, open_client, to_json
+from gridstead.cli.misplaced_keys import accept_or_ask
 from gridstead.cli.options import Config, Json, Strict
-from gridstead.cli.output import credits_text, emit_result, parse_credits, print_note
+from gridstead.cli.output import (
+    credits_text,
+    emit_result,
+    parse_credits,
+    print_note,
+    problems_json,
+)
 from gridstead.cli.watch import INTERRUPTED
 from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.jobs.billing import Resources
@@ -83,6 +90,16 @@ def submit(
         ),
     ] = False,
     strict: Strict = False,
+    accept_misplaced: Annotated[
+        bool,
+        typer.Option(
+            "--accept-misplaced",
+            help=(
+                "Submit the workflow although keys that would change what runs have no effect."
+                " Without this option the command asks, or refuses if it has no terminal."
+            ),
+        ),
+    ] = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -90,20 +107,28 @@ def submit(
 
     The command first checks the workflow, the options, your wallet and your credits. If a check
     fails, it stores and sends nothing.
+
+    A key can be in a wrong place or be misspelled, such as `container` next to `run`. If such a
+    key would change what runs, the command asks before it submits the job. With --json, the key
+    `warnings` lists the warnings about the workflow. If the job is refused because of such keys,
+    the code of the error is `misplaced-keys`, and `problems` lists the keys.
     """
     if use_exit_code and not watch:
         raise InvalidInput("--exit-code needs --watch", hint="Add --watch to wait for the job.")
     # The import is slow, and --help does not need it.
     from gridstead.cli.workflow_file import read_workflow  # noqa: PLC0415
 
-    workflow = read_workflow(file, strict=strict)
+    checked = read_workflow(file, strict=strict)
+    workflow = checked.workflow
     request = _request(
         workflow, parse_credits(credits_), _job_name(name, file), uses or (), affinity or ()
     )
+    accept_or_ask(checked, accept=accept_misplaced, is_from_stdin=str(file) == "-", as_json=as_json)
     client = open_client(config)
     number = _store_and_request(client, workflow, request)
+    warnings = {"warnings": problems_json(checked.warnings)}
     if watch:
-        ended_job = watch_job(client, number, as_json=as_json)
+        ended_job = watch_job(client, number, as_json=as_json, more_json=warnings)
         if use_exit_code:
             sys.exit(_process_exit_code(ended_job))
         return
@@ -111,7 +136,7 @@ def submit(
         f"submitted job {number} with {credits_text(request.escrow)} credits in escrow\n"
         f"to watch it: gridstead job watch {number}"
     )
-    emit_result(to_json(client.job(number)), sentence, as_json=as_json)
+    emit_result(to_json(client.job(number)) | warnings, sentence, as_json=as_json)
 
 
 def _process_exit_code(job: Job) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from rich.status import Status
 from rich.text import Text
@@ -45,10 +47,20 @@ def format_time(timestamp: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp))
 
 
-def watch(client: GridClient, number: int, *, as_json: bool) -> Job:
-    """Show a job until it has ended, and return it.
+def watch(
+    client: GridClient,
+    number: int,
+    *,
+    as_json: bool,
+    more_json: Mapping[str, object] = MappingProxyType({}),
+) -> Job:
+    """Show a job until it has ended, and return it. Ctrl-C ends the process, but not the job.
 
-    With ``as_json``, only the ended job is printed. Ctrl-C ends the process, but not the job.
+    Args:
+        client: The connections to the grid.
+        number: The number of the job.
+        as_json: Whether only the ended job is printed, as JSON.
+        more_json: Keys that the JSON object has in addition to those of the job.
     """
     output = JobOutput(client, client.job(number), lambda line: print_line(f"    {line.text}"))
     if not as_json:
@@ -65,7 +77,7 @@ def watch(client: GridClient, number: int, *, as_json: bool) -> Job:
         sys.exit(INTERRUPTED)
     output.stop()
     if as_json:
-        emit_json(to_json(job))
+        emit_json({**to_json(job), **more_json})
         return job
     if output.error is not None:
         print_note(f"could not read all output: {output.error}")

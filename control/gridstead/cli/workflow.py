@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -18,11 +19,19 @@ import typer
 
 from gridstead.cli.client_modules import PUBLIC_HOSTS, ClientModules
 from gridstead.cli.options import Json, Strict
-from gridstead.cli.output import emit_json, emit_result, print_note
+from gridstead.cli.output import (
+    emit_json,
+    emit_result,
+    print_line,
+    print_note,
+    print_warnings,
+    problems_json,
+)
 from gridstead.cli.workflow_file import read_workflow
-from gridstead.errors import InvalidInput
+from gridstead.errors import InvalidInput, InvalidWorkflow, WorkflowProblem
 from gridstead.workflow.json_schema import FILE_NAME, json_schema
 from gridstead.workflow.render import render as render_script
+from gridstead.workflow.schema import Workflow
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -73,19 +82,45 @@ def validate(
     The modules of the workflow are also fetched and checked. If the host of a module is not
     allowed, a note says that the module was not checked. The same applies if a host that is not
     in --module-host does not answer.
+
+    With --json, the command prints an object with the same keys for a valid and an invalid
+    workflow: `valid`; `workflow`, which is null if the workflow is invalid; `problems`, the errors;
+    `warnings`; and `unchecked_modules`. Errors and warnings have the keys `path`, `line`, `reason`,
+    `hint` and `changes_run`. `changes_run` is true if a key has no effect that would change what
+    runs. If the workflow is invalid, an error is also printed on stderr, as by each command.
     """
     modules = ClientModules(module_host, module_ca_file, must_fetch=False)
     try:
-        workflow = read_workflow(file, strict=strict, fetch_module=modules.text)
+        checked = read_workflow(file, strict=strict, fetch_module=modules.text)
+    except InvalidWorkflow as error:
+        if as_json:
+            emit_json(_validation(modules, warnings=error.warnings, problems=error.problems))
+        raise
     finally:
         for source, reason in modules.unchecked.items():
             print_note(f"note: module {source} was not checked: {reason}")
-    record = {
-        "valid": True,
-        "workflow": workflow.to_graphql(),
+    if as_json:
+        emit_json(_validation(modules, warnings=checked.warnings, workflow=checked.workflow))
+        return
+    print_warnings(checked.warnings)
+    print_line(f"{file}: valid")
+
+
+def _validation(
+    modules: ClientModules,
+    *,
+    warnings: Iterable[WorkflowProblem],
+    problems: Iterable[WorkflowProblem] = (),
+    workflow: Workflow | None = None,
+) -> dict[str, object]:
+    """Return what ``validate --json`` prints. The workflow is None if it is invalid."""
+    return {
+        "valid": workflow is not None,
+        "workflow": workflow.to_graphql() if workflow else None,
+        "problems": problems_json(problems),
+        "warnings": problems_json(warnings),
         "unchecked_modules": list(modules.unchecked),
     }
-    emit_result(record, f"{file}: valid", as_json=as_json)
 
 
 @app.command()
@@ -98,11 +133,12 @@ def render(
 ) -> None:
     """Print the batch script that a provider would run for a workflow."""
     modules = ClientModules(module_host, module_ca_file, must_fetch=True)
-    workflow = read_workflow(file, strict=strict, fetch_module=modules.text)
-    script = render_script(workflow)
+    checked = read_workflow(file, strict=strict, fetch_module=modules.text)
+    script = render_script(checked.workflow)
     if as_json:
-        emit_json({"script": script})
+        emit_json({"script": script, "warnings": problems_json(checked.warnings)})
     else:
+        print_warnings(checked.warnings)
         sys.stdout.write(script)
 
 

@@ -6,23 +6,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gridstead.cli.output import print_warnings
 from gridstead.errors import InvalidInput
 from gridstead.workflow.document import MAX_BYTES
 from gridstead.workflow.modules import FetchText
-from gridstead.workflow.parse import check_workflow
-from gridstead.workflow.schema import Workflow
+from gridstead.workflow.parse import CheckedWorkflow, check_workflow
 
 
 def read_workflow(
     path: Path, *, strict: bool = False, fetch_module: FetchText | None = None
-) -> Workflow:
-    """Return the workflow in a file.
+) -> CheckedWorkflow:
+    """Return the workflow in a file, and the warnings about it.
 
     Args:
         path: The file. ``-`` is the standard input.
-        strict: Whether a field in a wrong place is an error. Otherwise a warning is printed on
-            stderr.
+        strict: Whether a key that has no effect is an error instead of a warning.
         fetch_module: Returns the text of a module. The workflow then contains the steps of its
             modules. If the function returns None, the module is left out. None if modules are not
             fetched.
@@ -34,9 +31,7 @@ def read_workflow(
         source = sys.stdin.buffer if str(path) == "-" else path.open("rb")
         with source as file:
             data = file.read(MAX_BYTES + 1)
-        checked_workflow = check_workflow(data.decode(), strict=strict, fetch_module=fetch_module)
+        return check_workflow(data.decode(), strict=strict, fetch_module=fetch_module)
     except (OSError, ValueError) as error:
         hint = "Run `gridstead workflow init` to create a workflow."
         raise InvalidInput(f"cannot read {path}", detail=str(error), hint=hint) from error
-    print_warnings(checked_workflow.warnings)
-    return checked_workflow.workflow

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from gridstead.workflow.field_paths import fields_of, is_list
+from gridstead.workflow.field_paths import is_list
 from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import (
     ForRange,
@@ -176,9 +176,7 @@ def _concerns_launches(path: Path) -> bool:
     name, outer_path = path[-1], path[:-1]
     if isinstance(name, int):
         return outer_path[-1] in _STEP_LISTS  # a step that is not a mapping
-    is_in_step = len(outer_path) > 1 and outer_path[-2] in _STEP_LISTS
-    is_unknown_field = is_in_step and name not in fields_of(Step)
-    return is_unknown_field or name in _STEP_LISTS or name in ("launch", "handleName")
+    return name in _STEP_LISTS or name in ("launch", "handleName")
 
 
 def _neutral_value(info: FieldInfo) -> object:

@@ -2,9 +2,9 @@
 """The JSON Schema of the language, for editors.
 
 A file that the schema accepts may still break a rule that concerns several fields. The parser
-rejects each file that the schema rejects, with three exceptions. The parser accepts misplaced
-fields (fields of another mapping), fields without a value, and unquoted scalars of other types,
-such as a number in a text field.
+rejects each file that the schema rejects, with three exceptions. The parser accepts misplaced and
+unknown keys, fields without a value, and unquoted scalars of other types, such as a number in a
+text field.
 """
 
 from __future__ import annotations

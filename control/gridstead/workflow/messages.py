@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import difflib
-
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from gridstead.errors import WorkflowProblem
 from gridstead.workflow.document import Document
-from gridstead.workflow.field_paths import fields_of, is_secret, model_at, valid_paths
+from gridstead.workflow.field_paths import is_secret
 from gridstead.workflow.paths import Path, format_path, shorten
 from gridstead.workflow.schema import Workflow
 from gridstead.workflow.schema.base import RuleError
@@ -48,7 +46,6 @@ _RULES = {
     "too_short": "min",
     "string_too_short": "min",
     "literal_error": "oneof",
-    "extra_forbidden": "known",
     **dict.fromkeys(_TYPE_REASONS, "type"),
 }
 # The error types for which _problem() adds the value to the reason.
@@ -69,40 +66,6 @@ def problems_of(
     return [_problem(detail, prefix, document, root) for detail in details]
 
 
-def key_next_to_job(key: str, document: Document) -> WorkflowProblem:
-    """Return the problem that a file has this key next to ``job``."""
-    return _unknown((key,), (key,), document, "is not allowed next to job")
-
-
-def is_extension(path: Path) -> bool:
-    """Return whether the last key of the path starts with ``x-``. Such keys are ignored."""
-    return str(path[-1]).startswith("x-")
-
-
-def extension(path: Path, document: Document) -> WorkflowProblem:
-    """Return the warning about a key that starts with ``x-``."""
-    reason = "is ignored, because the name starts with x-"
-    return WorkflowProblem(path=format_path(path), reason=reason, line=document.line(path))
-
-
-def is_misplaced(detail: ErrorDetails) -> bool:
-    """Return whether an unknown field is a field of another mapping of the language."""
-    loc = detail["loc"]
-    return detail["type"] == "extra_forbidden" and bool(valid_paths(str(loc[-1])))
-
-
-def misplaced_field(path: Path, prefix: Path, document: Document) -> WorkflowProblem:
-    """Return the problem of a misplaced field. The hint contains the field's valid paths."""
-    name = str(path[-1])
-    paths = [".".join((*map(str, prefix), valid_path)) for valid_path in valid_paths(name)]
-    return WorkflowProblem(
-        path=format_path(path),
-        reason="is in a wrong place and has no effect",
-        hint=f"It belongs in {' or '.join(paths)}.",
-        line=document.line(path),
-    )
-
-
 def without_repeated(details: list[ErrorDetails]) -> list[ErrorDetails]:
     """Return the errors except "the list is too short" for lists whose items have errors."""
     paths_with_inner_errors: set[Path] = set()
@@ -121,8 +84,6 @@ def _problem(
     detail: ErrorDetails, prefix: Path, document: Document, root: type[BaseModel]
 ) -> WorkflowProblem:
     path = (*prefix, *detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        return _unknown(detail["loc"], path, document, "is not a known field", root)
     reason, hint = _reason(detail)
     if detail["type"] in _TYPES_WITH_ADDED_VALUE and not is_secret(detail["loc"], root):
         reason += _value_text(detail["input"])
@@ -182,25 +143,3 @@ def _value_text(value: object) -> str:
     if isinstance(value, str):
         return f"; it is '{shorten(value)}'"
     return f"; it is {value}" if isinstance(value, int) else ""
-
-
-def _unknown(
-    loc: Path, path: Path, document: Document, reason: str, root: type[BaseModel] = Workflow
-) -> WorkflowProblem:
-    """Return the problem of an unknown key.
-
-    The hint names the valid key that is most similar. Without a similar key, it lists all valid
-    keys.
-    """
-    line = document.line(path)
-    model = model_at(loc[:-1], root)
-    names = fields_of(model) if model else ()
-    similar_names = difflib.get_close_matches(str(loc[-1])[:64], names, n=1)
-    hint = None
-    if similar_names:
-        hint = f"Did you mean {similar_names[0]}?"
-    elif names:
-        hint = f"Known fields here: {', '.join(names)}."
-    return WorkflowProblem(
-        path=format_path(path), reason=reason, hint=hint, line=line, rule=_RULES["extra_forbidden"]
-    )

@@ -4,10 +4,8 @@
 A module is untrusted text. Rule 1: a template can read only two values: the job without its
 secrets, and the step that uses the module, with masks instead of secrets. Rule 2: the number of
 modules and their nesting are limited. Rule 3: modules are fetched only by a function of the caller.
-This function decides which hosts are allowed. Rule 4: an unknown key of the module itself or of its
-inputs and outputs has no effect, and is only a warning, because the customer cannot correct the
-module. Any other unknown key is an error, as in a workflow: with a misspelled ``container``, the
-command would run outside the container.
+This function decides which hosts are allowed. Rule 4: an unknown key of a module has no effect and
+is only a warning, because the customer cannot correct the module.
 """
 
 from __future__ import annotations
@@ -16,14 +14,14 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from gridstead.errors import InvalidInput, InvalidWorkflow, WorkflowProblem
 from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, load
 from gridstead.workflow.gotemplate import Value, expand
+from gridstead.workflow.ignored_keys import UNKNOWN_RULE
 from gridstead.workflow.masks import Masks
-from gridstead.workflow.messages import is_extension, is_misplaced, problems_of
 from gridstead.workflow.paths import Path
 from gridstead.workflow.reading import read, read_valid, workflow_error
 from gridstead.workflow.schema import (
@@ -138,13 +136,13 @@ class _Resolver:
             module, warnings = _expanded_module(text, self.workflow, step)
         except InvalidWorkflow as err:
             for problem in err.problems:
-                self._problem((*path, "source"), f"is an invalid module: {problem}")
+                self._problem((*path, "source"), f"is an invalid module: {_with_hint(problem)}")
             return None
         except InvalidInput as err:
             self._problem((*path, "source"), str(err))
             return None
         for warning in warnings:
-            reason = f"is a module with a field that has no effect: {warning}"
+            reason = f"is a module with a field that has no effect: {_with_hint(warning)}"
             self.warnings.append(((*path, "source"), reason))
         self._check_requirements(use, module, path)
         module_steps = self.steps(module.steps, (*path, "module", "steps"), depth + 1)
@@ -169,6 +167,10 @@ class _Resolver:
         self.problems.append((path, reason))
 
 
+def _with_hint(problem: WorkflowProblem) -> str:
+    return f"{problem} ({problem.hint})" if problem.hint else str(problem)
+
+
 def _expanded_module(
     text: str, workflow: Workflow, step: Step
 ) -> tuple[Module, tuple[WorkflowProblem, ...]]:
@@ -180,41 +182,12 @@ def _expanded_module(
         "Step": _template_value(masks.mask(step), secrets=True),
     }
     document = load(expand(text, values))
-    unknown_keys = _remove_unknown_keys(document)
     result = read(document.value, (), document, Module, strict=False)
     if result.model is None:
         # An unknown key may be a required key that is misspelled.
-        raise workflow_error((*result.problems, *unknown_keys), result.warnings)
-    return masks.unmask(result.model), (*unknown_keys, *result.warnings)
-
-
-def _remove_unknown_keys(document: Document) -> list[WorkflowProblem]:
-    """Remove the unknown keys that are only warnings, and return a problem for each of them.
-
-    The value of the document is changed. The other unknown keys stay, since ``read`` reports them:
-    keys in steps, misplaced fields, and keys that start with ``x-``.
-    """
-    try:
-        Module.model_validate(document.value)
-    except ValidationError as err:
-        details = err.errors(include_url=False)
-    else:
-        return []
-    unknown_keys = [
-        detail
-        for detail in details
-        if detail["type"] == "extra_forbidden"
-        and (len(detail["loc"]) == 1 or detail["loc"][0] in ("inputs", "outputs"))
-        and not is_misplaced(detail)
-        and not is_extension(detail["loc"])
-    ]
-    for detail in unknown_keys:
-        *outer_keys, key = detail["loc"]
-        mapping: Value = document.value
-        for outer_key in outer_keys:
-            mapping = mapping[outer_key]
-        del mapping[key]
-    return problems_of(unknown_keys, (), document, Module)
+        unknown_keys = [warning for warning in result.warnings if warning.rule == UNKNOWN_RULE]
+        raise workflow_error((*result.problems, *unknown_keys))
+    return masks.unmask(result.model), result.warnings
 
 
 def _missing_resources(job: JobResources, minimum: JobResources) -> Iterator[str]:

@@ -10,8 +10,7 @@ from gridstead.errors import WorkflowProblem
 from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, load
 from gridstead.workflow.drafts import Draft
-from gridstead.workflow.field_paths import valid_paths
-from gridstead.workflow.messages import extension, is_extension, key_next_to_job, misplaced_field
+from gridstead.workflow.ignored_keys import changes_run, is_extension, key_next_to_job
 from gridstead.workflow.modules import FetchText, resolve
 from gridstead.workflow.paths import Path, format_path
 from gridstead.workflow.reading import in_order, read, workflow_error
@@ -25,9 +24,9 @@ class CheckedWorkflow:
 
     Attributes:
         workflow: The workflow.
-        warnings: Fields that have no effect (misplaced fields, keys that start with ``x-``, a
-            continuous output that is not sent to S3, network settings of steps on the host network,
-            and unknown fields of modules), a second document, and numbers with a leading zero.
+        warnings: Keys that have no effect (misplaced and unknown keys, keys that start with
+            ``x-``, a continuous output that is not sent to S3, and network settings of steps on the
+            host network), a second document, and numbers with a leading zero.
     """
 
     workflow: Workflow
@@ -41,7 +40,7 @@ def check_workflow(
 
     Args:
         text: The content of the file.
-        strict: Whether a misplaced field is an error.
+        strict: Whether a misplaced or unknown key is an error.
         fetch_module: Fetches the text of a module. If None, modules are not checked.
 
     Raises:
@@ -69,14 +68,9 @@ def _problems_next_to_job(
     warnings: list[WorkflowProblem] = []
     errors: list[WorkflowProblem] = []
     for key in value:
-        if key == "job":
-            continue
-        if is_extension((key,)):
-            warnings.append(extension((key,), document))
-        elif valid_paths(key):
-            (errors if strict else warnings).append(misplaced_field((key,), ("job",), document))
-        else:
-            errors.append(key_next_to_job(key, document))
+        if key != "job":
+            is_error = strict and not is_extension((key,))
+            (errors if is_error else warnings).append(key_next_to_job(key, document))
     return warnings, errors
 
 
@@ -119,7 +113,7 @@ def _check(
     errors = [*result.problems, *_broken_rules(result.draft, prefix, document)]
     # Requests may contain fields without effect, because earlier releases allowed such fields.
     unused_fields = _unused_fields(result.draft) if document.is_file else ()
-    unused_problems = _to_problems(unused_fields, prefix, document)
+    unused_problems = _to_problems(unused_fields, prefix, document, are_ignored=True)
     warnings = list(result.warnings)
     if strict:
         errors += unused_problems
@@ -181,11 +175,28 @@ def _steps_with_paths(steps: Iterable[Step], path: Path) -> Iterator[tuple[Path,
 
 
 def _to_problems(
-    reasons: Iterable[tuple[Path, str]], prefix: Path, document: Document
+    reasons: Iterable[tuple[Path, str]],
+    prefix: Path,
+    document: Document,
+    *,
+    are_ignored: bool = False,
 ) -> tuple[WorkflowProblem, ...]:
+    """Return the problems for paths in the workflow and their reasons.
+
+    Args:
+        reasons: The path and reason of each problem.
+        prefix: The path of the workflow in the document.
+        document: The document.
+        are_ignored: Whether the fields at the paths have no effect.
+    """
     problems = []
     for path_in_workflow, reason in reasons:
         path = (*prefix, *path_in_workflow)
-        line = document.line(path)
-        problems.append(WorkflowProblem(path=format_path(path), reason=reason, line=line))
+        problem = WorkflowProblem(
+            path=format_path(path),
+            reason=reason,
+            line=document.line(path),
+            changes_run=are_ignored and changes_run(path[-1]),
+        )
+        problems.append(problem)
     return tuple(problems)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a mapping of the language from a document, and checks the rules of single mappings.
 
-A misplaced field is a field of another mapping of the language. It has no effect and is only a
-warning, because published workflows have misplaced fields. A key that starts with ``x-`` has no
-effect either. Files use such keys for values that aliases repeat.
+A key that is not a field of its mapping has no effect. In a file it is only a warning, because
+published workflows have such keys: see ``ignored_keys.py``.
 """
 
 from __future__ import annotations
@@ -19,14 +18,8 @@ from gridstead.errors import InvalidWorkflow, WorkflowProblem
 from gridstead.workflow.document import Document
 from gridstead.workflow.drafts import Draft, draft_of
 from gridstead.workflow.field_types import convert
-from gridstead.workflow.messages import (
-    extension,
-    is_extension,
-    is_misplaced,
-    misplaced_field,
-    problems_of,
-    without_repeated,
-)
+from gridstead.workflow.ignored_keys import ignored_key, is_extension
+from gridstead.workflow.messages import problems_of, without_repeated
 from gridstead.workflow.paths import Path, check_depth
 
 MAX_PROBLEMS = 100
@@ -61,7 +54,7 @@ def read(
         prefix: The path of the value in the document.
         document: The document.
         model: The type of the mapping.
-        strict: Whether a misplaced field is an error.
+        strict: Whether a key that is not a field of its mapping is an error.
 
     Raises:
         InvalidWorkflow: If the value is nested too deep.
@@ -69,8 +62,12 @@ def read(
     value, number_warnings = convert(value, prefix, model, document)
     value = _without_null_fields(value, prefix)
     mapping, details = _validate(value, model)
-    ignored = _ignored_fields(details, prefix, document)
-    # Ignored fields are only warnings, so the mapping is validated again without them.
+    ignored = {
+        detail["loc"]: ignored_key(detail["loc"], prefix, document, model)
+        for detail in details
+        if detail["type"] == "extra_forbidden"
+    }
+    # Pydantic does not check the rules over several fields of a mapping that has an unknown key.
     if ignored:
         value = _without_paths(value, ignored)
         mapping, details = _validate(value, model)
@@ -82,7 +79,7 @@ def read(
     problems = [*document.problems, *problems_of(details, prefix, document, model)]
     warnings = [*document.warnings, *number_warnings]
     for path, problem in ignored.items():
-        is_error = strict and not is_extension(path)
+        is_error = strict and not (document.is_file and is_extension(path))
         (problems if is_error else warnings).append(problem)
     return ReadResult(
         model=None if problems else mapping,
@@ -105,20 +102,6 @@ def read_valid(
     if result.model is None:
         raise workflow_error(result.problems, result.warnings)
     return result.model
-
-
-def _ignored_fields(
-    details: Iterable[ErrorDetails], prefix: Path, document: Document
-) -> dict[Path, WorkflowProblem]:
-    """Return the fields that have no effect: misplaced fields, and keys of a file with ``x-``."""
-    ignored = {}
-    for detail in details:
-        path = detail["loc"]
-        if is_misplaced(detail):
-            ignored[path] = misplaced_field((*prefix, *path), prefix, document)
-        elif document.is_file and detail["type"] == "extra_forbidden" and is_extension(path):
-            ignored[path] = extension((*prefix, *path), document)
-    return ignored
 
 
 def in_order(problems: Iterable[WorkflowProblem]) -> tuple[WorkflowProblem, ...]:

@@ -51,6 +51,8 @@ CONFIGURED_PORTS = (
     ("devnet", "devnet", "devnet_port"),
     ("cvmfs_replica", "gridstead cvmfs", "cvmfs_listen"),
 )
+# Traefik can accept HTTPS and gRPC on one port.
+SHARED_PORT = ("traefik_grpc_port", "443")
 
 
 @dataclass
@@ -209,7 +211,7 @@ def _other_programs(host: Host, groups: set[str]) -> Iterator[tuple[int, str]]:
         if group in groups:
             # Another check reports a value without a port.
             port = _PORT.search(str(host.value(variable)))
-            if port:
+            if port and (variable, port[0]) != SHARED_PORT:
                 yield int(port[0]), f"{program} ({variable})"
 
 

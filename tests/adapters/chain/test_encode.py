@@ -17,11 +17,12 @@ from gridstead.adapters.chain.job_repository import JobRepository
 from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
 from gridstead.adapters.chain.money import Constants, Credit
 from gridstead.adapters.chain.provider_manager import ProviderManager
-from gridstead.adapters.transactions.encode import ERROR_BYTES, QUEUE_ENTRIES, encode
+from gridstead.adapters.transactions.encode import QUEUE_ENTRIES, encode, gas_of
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Label
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import (
+    MAX_ERROR_BYTES,
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
@@ -186,13 +187,30 @@ def refusal(number):
     return Refuse(job_key=JobKey(job_id=job_id, batch_location_hash=""))
 
 
-def test_long_error_is_truncated_between_characters():
-    settlement = replace(SETTLE, error="ü" * 400)
+@pytest.mark.parametrize(
+    ("stored", "sent"),
+    [
+        ("x" * MAX_ERROR_BYTES, "x" * MAX_ERROR_BYTES),
+        ("x" * 500, "x" * MAX_ERROR_BYTES),
+        ("ü" * 400, "ü" * (MAX_ERROR_BYTES // 2)),
+        ("x" + "ü" * 400, "x" + "ü" * (MAX_ERROR_BYTES // 2 - 1)),
+        ("\U0001f642" * 20, "\U0001f642" * (MAX_ERROR_BYTES // 4)),
+        ("\udcff", "?"),  # half of a character cannot be encoded
+    ],
+)
+@pytest.mark.parametrize("version", ["2.0.0", ""])
+def test_error_of_an_earlier_release_is_truncated_between_characters(version, stored, sent):
+    settlement = replace(SETTLE, error=stored)
 
-    payload = encode([settlement], contracts_of_version("2.0.0"))
+    payload = encode([settlement], contracts_of_version(version))
 
-    (settlements,) = decode_arguments(payload, SETTLE_MANY)
-    assert settlements[0][4] == "ü" * (ERROR_BYTES // 2)
+    if version:
+        (settlements,) = decode_arguments(payload, SETTLE_MANY)
+        error = settlements[0][4]
+    else:
+        error = decode_arguments(payload, SET_STATUS)[3]
+    assert error == sent
+    assert gas_of(settlement) == gas_of(replace(SETTLE, error=sent))
 
 
 ERROR = "08c379a0"  # the selector of Error(string)

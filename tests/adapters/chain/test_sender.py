@@ -17,6 +17,7 @@ from tests.devnet import Anvil, Devnet, wallet
 
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import (
+    MAX_ERROR_BYTES,
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
@@ -116,7 +117,7 @@ def test_batches_stay_within_their_gas_limit(grid, paused_chain, wallet_sender, 
     wallet_sender.finish()
     paused_chain.anvil.rpc("evm_increaseTime", 1000)
     for index, number in enumerate(running_numbers):
-        error = "e" * 500 if index % 2 else ""
+        error = "e" * MAX_ERROR_BYTES if index % 2 else ""
         call = settlement(grid.job(number), JobState.FAILED, seconds=77, exit_code=3, error=error)
         wallet_sender.outbox.put(f"end:{number}", call)
     wallet_sender.finish()
@@ -385,7 +386,10 @@ def test_call_above_the_block_gas_limit_is_rejected_and_other_calls_are_sent(
 ):
     first, second = claim_jobs(grid, 2)
     request.getfixturevalue("small_blocks")  # the claim above needs a larger block
-    large_call = settlement(grid.job(first), JobState.FAILED, error="x" * 500)
+    # The gas limit of a start is 130,000, and that of a settlement with a long error 264,400.
+    paused_chain.anvil.rpc("evm_setBlockGasLimit", hex(250_000))
+    paused_chain.anvil.mine()
+    large_call = settlement(grid.job(first), JobState.FAILED, error="x" * MAX_ERROR_BYTES)
     wallet_sender.outbox.put("large", large_call)
     wallet_sender.put_running(grid, second)
     wallet_sender.finish()

@@ -21,6 +21,7 @@ from gridstead.adapters.slurm.agent import AgentClient
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.slurm.hint import Hint
+from gridstead.domain.supervisor.attempt import LiveSample
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.domain.users.accounts import WalletRange
 from gridstead.errors import (
@@ -187,6 +188,19 @@ def test_accounting_query_is_refused_if_a_name_is_not_that_of_a_grid_job(connect
         client._stub.Accounting(pb.AccountingRequest(names=names), timeout=9)
 
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"failed_step": 3}, {"is_step_out_of_memory": True}], ids=str
+)
+def test_an_attempt_has_what_is_known_about_a_failed_step(connection, monkeypatch, fields):
+    client = connection.supervisor()
+    slurm_job_id = client.submit(SUBMISSION)
+    attempt = replace(connection.scheduler.attempt(slurm_job_id), **fields)
+    sample = LiveSample(taken_at=1, attempts=(attempt,))
+    monkeypatch.setattr(connection.scheduler, "list_jobs", lambda: sample)
+
+    assert client.list_jobs() == sample
 
 
 def test_a_submission_as_root_is_rejected(connection):

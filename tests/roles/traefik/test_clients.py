@@ -7,93 +7,20 @@ accepted.
 
 import contextlib
 import http.client
-import http.server
 import json
 import signal
 import socket
 import ssl
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
-from tests.fakes.certificates import Authority
 from tests.roles.conftest import LoadedInventory
+from tests.roles.traefik.conftest import install
 from tests.roles.traefik.gateway import render_configuration, run_traefik, wait_until
 
 STREAM_S = 2.0  # longer than the read timeout of HTTP requests, which fixture gateway sets to 1 s
 SECRET = "hunter2"
-
-
-class EchoHandler(http.server.BaseHTTPRequestHandler):
-    """An HTTP handler that answers with the path and the headers of the request."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        body = json.dumps({"path": self.path, "headers": dict(self.headers)}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_args):
-        """Print nothing."""
-
-
-@pytest.fixture(scope="module")
-def folder_and_ca(tmp_path_factory):
-    """The pair (folder with the gateway's certificate, CA of the site)."""
-    folder = tmp_path_factory.mktemp("gateway")
-    authority = Authority(folder)
-    install(folder, authority.issue("gateway", "http.test", "grpc.test", "closed.test"))
-    return folder, authority
-
-
-def install(folder, files):
-    """Replace the gateway's certificate and key."""
-    files.certificate.replace(folder / "tls.crt")
-    files.key.replace(folder / "tls.key")
-
-
-@pytest.fixture(scope="module")
-def http_port(folder_and_ca):
-    """The port of an HTTPS service behind the gateway."""
-    _, authority = folder_and_ca
-    files = authority.issue("http-back")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), EchoHandler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(files.certificate, files.key)
-    server.socket = context.wrap_socket(
-        server.socket, server_side=True, do_handshake_on_connect=False
-    )
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield server.server_address[1]
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.fixture(scope="module")
-def grpc_port(folder_and_ca):
-    """The port of a gRPC service behind the gateway. Its method Count counts streamed messages."""
-    _, authority = folder_and_ca
-    files = authority.issue("grpc-back")
-
-    def count(messages, _context):
-        return str(len(list(messages))).encode()
-
-    method = grpc.stream_unary_rpc_method_handler(count)
-    handler = grpc.method_handlers_generic_handler("test.Api", {"Count": method})
-    server = grpc.server(ThreadPoolExecutor(4))
-    server.add_generic_rpc_handlers((handler,))
-    key_and_certificate = (files.key.read_bytes(), files.certificate.read_bytes())
-    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([key_and_certificate]))
-    server.start()
-    yield port
-    server.stop(None).wait()
 
 
 @pytest.fixture(scope="module")

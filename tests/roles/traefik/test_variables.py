@@ -28,9 +28,16 @@ WITHOUT_ROUTE = {
             {"hosts": ["a", "b"], "paths": ["/x", "/y/"]},
             "(Host(`a`) || Host(`b`)) && (Path(`/x`) || PathPrefix(`/y/`))",
         ),
+        (
+            {"hosts": ["a"], "paths": ["/x/"], "kind": "grpc-web"},
+            (
+                "(Host(`a`)) && (PathPrefix(`/x/`)) && "
+                "(HeaderRegexp(`Content-Type`, `^application/grpc-web`) || Method(`OPTIONS`))"
+            ),
+        ),
     ],
 )
-def test_a_route_matches_each_host_with_each_path(site: LoadedInventory, route, rule):
+def test_a_route_matches_its_hosts_paths_and_content_types(site: LoadedInventory, route, rule):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     templar.available_variables |= {"route": route}
 
@@ -74,6 +81,8 @@ def test_the_example_inventorys_variables_are_valid(templar):
         ({"traefik_routes": [{**ROUTE, "hosts": ["a`) || Host(`b"]}]}, "Check traefik_routes"),
         ({"traefik_routes": [{**ROUTE, "paths": ["x"]}]}, "Check traefik_routes"),
         ({"traefik_routes": [{**ROUTE, "servers": ["control:8443"]}]}, "Check traefik_routes"),
+        ({"traefik_routes": [{**ROUTE, "strip_prefix": "rpc"}]}, "Check traefik_routes"),
+        ({"traefik_routes": [{**ROUTE, "strip_prefix": "/rpc/"}]}, "Check traefik_routes"),
         (
             {"traefik_routes": [{**ROUTE, "allowed": ["everybody"]}]},
             "Check the networks that may use each route",

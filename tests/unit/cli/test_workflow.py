@@ -83,3 +83,48 @@ def test_validate_prints_warnings_together_with_errors(gridstead, tmp_path):
     ]
     warnings = json.loads(json_result.err)["error"]["warnings"]
     assert [warning["path"] for warning in warnings] == ["x-a", "resources.cpusPerTask"]
+
+
+VALID = "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}\nsteps: [{}]\nauthor: me\n"
+WARNING = {
+    "path": "author",
+    "line": 3,
+    "reason": "is not a known field",
+    "hint": "Known fields here: enableLogging, resources, env, input, inputMode, output, "
+    "continuousOutputSync, virtualNetworks, steps.",
+    "changes_run": False,
+}
+
+
+def test_validate_prints_the_same_json_keys_for_a_valid_and_an_invalid_workflow(
+    gridstead, tmp_path
+):
+    file = tmp_path / "workflow.yaml"
+    file.write_text(VALID)
+    valid_result = gridstead("workflow", "validate", "--json", file)
+    file.write_text(VALID.replace("tasks: 1", "tasks: 0"))
+    invalid_result = gridstead("workflow", "validate", "--json", file)
+
+    assert (valid_result.code, invalid_result.code) == (0, 65)
+    valid, invalid = json.loads(valid_result.out), json.loads(invalid_result.out)
+    keys = ["valid", "workflow", "problems", "warnings", "unchecked_modules"]
+    assert list(valid) == list(invalid) == keys
+    assert (valid["valid"], invalid["valid"]) == (True, False)
+    assert valid["warnings"] == invalid["warnings"] == [WARNING]
+    assert valid["problems"] == []
+    assert [problem["path"] for problem in invalid["problems"]] == ["resources.tasks"]
+    assert valid["workflow"]["resources"]["tasks"] == 1
+    assert invalid["workflow"] is None
+    assert valid_result.err == ""
+
+
+def test_render_prints_warnings_as_json(gridstead, tmp_path):
+    file = tmp_path / "workflow.yaml"
+    file.write_text(VALID)
+
+    result = gridstead("workflow", "render", "--json", file)
+
+    document = json.loads(result.out)
+    assert result.err == ""
+    assert document["script"].startswith("#!")
+    assert document["warnings"] == [WARNING]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries that run Slurm's commands: the order of the commands, and missing answers."""
 
+import json
 from itertools import chain
 
 import pytest
@@ -114,6 +115,30 @@ def test_exit_codes_of_failures_are_read_from_the_json_output(make_runner, read_
             exit_codes.add(attempt.exit_code)
     # The encoding is that of wait(2): exit code 3 is 3 << 8, and a death by signal 9 is 9.
     assert exit_codes == {3 << 8, 137 << 8, 9}
+
+
+def test_step_that_exceeded_its_memory_is_read_from_the_json_output(make_runner, read_recorded):
+    """Slurm marks such a step with the signal 125. The exit code of the job does not show it."""
+    document = json.loads(read_recorded("sacct-json"))
+    job = document["jobs"][0]
+    job["derived_exit_code"]["signal"]["id"] = {"set": True, "infinite": False, "number": 125}
+    sample = query_slurmdbd(make_runner(sacct_json=json.dumps(document)))
+
+    job_ids = set()
+    for attempt in sample.attempts:
+        if attempt.is_step_out_of_memory:
+            job_ids.add(attempt.slurm_job_id)
+            assert attempt.exit_code == 3 << 8
+    assert job_ids == {job["job_id"]}
+
+
+def test_exit_codes_are_read_if_the_output_has_no_derived_exit_code(make_runner, read_recorded):
+    document = json.loads(read_recorded("sacct-json"))
+    for job in document["jobs"]:
+        del job["derived_exit_code"]
+    sample = query_slurmdbd(make_runner(sacct_json=json.dumps(document)))
+
+    assert 137 << 8 in {attempt.exit_code for attempt in sample.attempts}
 
 
 def test_many_names_are_split_into_several_commands(make_runner):

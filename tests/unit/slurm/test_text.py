@@ -135,10 +135,11 @@ def test_sacct_and_squeue_agree_on_ended_jobs(read_recorded):
 
 def test_sacct_json_has_the_correct_exit_code_where_the_text_is_wrong(read_recorded):
     attempt = by_job_number(text.parse_sacct(read_recorded("sacct")))[3]
-    exit_codes = text.parse_sacct_json(read_recorded("sacct-json"))
+    exits = text.parse_sacct_json(read_recorded("sacct-json"))
 
     assert attempt.exit_code == 9 << 8
-    assert exit_codes[attempt.slurm_job_id, attempt.submitted_at] == 137 << 8
+    job_exit = exits[attempt.slurm_job_id, attempt.submitted_at]
+    assert job_exit == text.JobExit(wait_status=137 << 8, is_step_out_of_memory=False)
 
 
 def test_sdiag_has_the_size_of_the_queue_to_slurmdbd(read_recorded):

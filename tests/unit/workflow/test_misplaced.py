@@ -115,7 +115,7 @@ def test_a_misplaced_field_is_an_error_if_the_check_is_strict(case):
 
 
 def test_errors_include_misplaced_fields_only_if_the_check_is_strict():
-    text = VALID + "network: x\nextra: 1\n"
+    text = VALID + "network: x\nenv: 1\n"
 
     assert len(problems_of(check_workflow, text)) == 1
     assert len(problems_of(lambda: check_workflow(text, strict=True))) == 2

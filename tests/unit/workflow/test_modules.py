@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.fakes.definitions import MemoryModules
 from tests.unit.workflow.module_texts import (
@@ -106,7 +108,7 @@ steps:
         prefix = "line 5: steps[0].steps[0].use.source: is an invalid module:"
         assert problems(lambda: check_workflow(text, fetch_module=modules.text)) == [
             f"{prefix} line 5: steps[0].run.command: is required",
-            f"{prefix} line 6: steps[0].run.comand: is not a known field",
+            f"{prefix} line 6: steps[0].run.comand: is not a known field (Did you mean command?)",
         ]
 
     def test_unknown_keys_of_a_module_and_of_its_inputs_are_warnings(self):
@@ -125,21 +127,29 @@ job:
         prefix = (
             "line 4: job.steps[0].use.source: is a module with a field that has no effect: line"
         )
+        misplaced = "steps[0].container: is in a wrong place and has no effect"
+        fields = "name, description, minimumResources, inputs, outputs, steps"
         assert list(map(str, checked_workflow.warnings)) == [
-            f"{prefix} 4: inputs[0].despcription: is not a known field",
-            f"{prefix} 7: author: is not a known field",
-            f"{prefix} 6: steps[0].container: is in a wrong place and has no effect",
+            f"{prefix} 4: inputs[0].despcription: is not a known field (Did you mean description?)",
+            f"{prefix} 6: {misplaced} (It belongs in steps[].run.container.)",
+            f"{prefix} 7: author: is not a known field (Known fields here: {fields}.)",
         ]
         module = checked_workflow.workflow.steps[0].use.module
         assert [step.run.command for step in module.steps] == ["x"]
 
-    def test_an_unknown_key_in_a_step_of_a_module_is_an_error(self):
-        """Without the misspelled container, the command would run on the host."""
+    def test_an_unknown_key_in_a_step_of_a_module_is_a_warning(self):
+        resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1}
+        mapping = {"resources": resources, "steps": [use("git.x/a/m")]}
         body = "steps:\n- run: {command: x, containr: {image: a}}\n"
+        modules = MemoryModules({"git.x/a/m": MODULE_HEADER + body})
 
-        (problem,) = problems(lambda: workflow_with_module(body))
+        checked_workflow = check_workflow(json.dumps(mapping), fetch_module=modules.text)
 
-        assert problem.endswith("line 5: steps[0].run.containr: is not a known field")
+        (warning,) = checked_workflow.warnings
+        reason = "line 5: steps[0].run.containr: is not a known field (Did you mean container?)"
+        assert str(warning).endswith(reason)
+        workflow = from_graphql(mapping, fetch_module=modules.text)
+        assert workflow == checked_workflow.workflow
 
     def test_descriptions_of_a_module_are_optional(self):
         text = """\

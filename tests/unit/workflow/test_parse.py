@@ -49,10 +49,16 @@ def test_a_job_may_be_under_the_key_job():
     assert parse_workflow(f"job:\n{under_job}") == parse_workflow(RESOURCES + STEPS)
 
 
-def test_an_unknown_key_next_to_job_is_refused():
+def test_an_unknown_key_next_to_job_is_a_warning():
     under_job = textwrap.indent(RESOURCES + STEPS, "  ")
+    text = f"job:\n{under_job}stepz: 1\n"
 
-    assert problems(f"job:\n{under_job}stepz: 1\n") == ["line 6: stepz: is not allowed next to job"]
+    (warning,) = check_workflow(text).warnings
+
+    assert str(warning) == "line 6: stepz: is next to job and has no effect"
+    assert warning.hint == "Did you mean steps?"
+    with pytest.raises(InvalidWorkflow):
+        check_workflow(text, strict=True)
 
 
 def test_a_field_without_a_value_counts_as_absent():
@@ -87,11 +93,8 @@ resources: {}
         "line 4: env[0].key: cannot be set by a workflow; it is 'PATH'",
         "line 4: env[0].value: must be text, not a list",
         "line 8: steps[0].run.command: must be text, not a list",
-        "line 9: steps[0].run.shel: is not a known field",
-        "line 10: steps[1].nome: is not a known field",
         "line 11: steps[2]: must be a mapping, not a number",
         "line 12: steps[3]: must be a mapping, not nothing",
-        "line 13: extra: is not a known field",
         "line 14: resources: is a duplicate key",
     ]
 
@@ -227,7 +230,7 @@ def test_a_lone_surrogate_from_the_wire_is_refused():
 
 
 def test_the_number_of_reported_problems_is_limited():
-    text = RESOURCES + STEPS + "".join(f"y{number}: 1\n" for number in range(5000))
+    text = RESOURCES + "steps: [" + "[]," * 5000 + "]\n"
 
     reported = problems(text)
 
@@ -236,10 +239,9 @@ def test_the_number_of_reported_problems_is_limited():
 
 
 def test_a_similar_field_name_is_suggested():
-    with pytest.raises(InvalidWorkflow) as caught:
-        parse_workflow(RESOURCES + STEPS + "enableLoging: true\n")
+    (warning,) = check_workflow(RESOURCES + STEPS + "enableLoging: true\n").warnings
 
-    assert caught.value.hint == "Did you mean enableLogging?"
+    assert warning.hint == "Did you mean enableLogging?"
 
 
 def test_a_number_in_place_of_text_from_the_wire_has_a_hint():
@@ -251,7 +253,7 @@ def test_a_number_in_place_of_text_from_the_wire_has_a_hint():
 
 def test_an_invalid_workflow_is_a_user_error():
     with pytest.raises(InvalidInput) as caught:
-        parse_workflow("steps: 5\nx: 1\n")
+        parse_workflow("steps: 5\nenv: 1\n")
 
     assert caught.value.code == "invalid-workflow"
     assert caught.value.exit_code == 65

@@ -115,4 +115,4 @@ def test_scripts_with_many_steps_have_no_errors(tmp_path):
 
 @pytest.mark.parametrize("file", ["tools/background-checks", "Makefile"])
 def test_make_test_and_make_hostile_use_all_examples(file):
-    assert "GRIDSTEAD_ALL_EXAMPLES=1" in (CHECKOUT / file).read_text()
+    assert "GRIDSTEAD_ALL_TESTS=1" in (CHECKOUT / file).read_text()

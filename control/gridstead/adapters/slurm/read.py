@@ -85,7 +85,7 @@ def _is_queue_empty(runner: Runner) -> bool:
 
 
 def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iterator[Attempt]:
-    """Yield the rows with their correct exit codes.
+    """Yield the rows with their correct exit codes, and whether a step exceeded its memory.
 
     sacct's text output subtracts 128 from large exit codes. So the exit codes of failed jobs are
     read again from sacct's JSON output.
@@ -95,12 +95,19 @@ def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iter
         has_signal = row.exit_code & 0xFF != 0
         if row.state == "FAILED" and not has_signal:
             failed_ids.add(row.slurm_job_id)
-    codes: dict[tuple[int, int], int] = {}
+    exits: dict[tuple[int, int], text.JobExit] = {}
     for chunk in _chunks(sorted(failed_ids), text.NAMES_PER_COMMAND):
-        codes |= text.parse_sacct_json(read_output(runner, text.sacct_json(chunk, since=since)))
+        exits |= text.parse_sacct_json(read_output(runner, text.sacct_json(chunk, since=since)))
     for row in rows:
-        exit_code = codes.get((row.slurm_job_id, row.submitted_at), row.exit_code)
-        yield replace(row, exit_code=exit_code)
+        job_exit = exits.get((row.slurm_job_id, row.submitted_at))
+        if job_exit is None:
+            yield row
+            continue
+        yield replace(
+            row,
+            exit_code=job_exit.wait_status,
+            is_step_out_of_memory=job_exit.is_step_out_of_memory,
+        )
 
 
 def _chunks(items: list[Item], size: int) -> Iterator[list[Item]]:

@@ -13,12 +13,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from gridstead.adapters.slurm.command import Command
 from gridstead.domain.jobs.ids import parse_job_key
 from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.attempt import END_STATES, STARTED_STATES, Attempt, check_state
+from gridstead.domain.supervisor.attempt import (
+    END_STATES,
+    OUT_OF_MEMORY_SIGNAL,
+    STARTED_STATES,
+    Attempt,
+    check_state,
+)
 from gridstead.errors import UnexpectedOutput
 
 _ENVIRONMENT = {
@@ -109,16 +116,35 @@ def sacct_json(slurm_job_ids: Iterable[int], *, since: int) -> Command:
     )  # fmt: skip
 
 
-def parse_sacct_json(text: str) -> dict[tuple[int, int], int]:
-    """Return the wait status (code << 8 | signal) by (Slurm job id, submission time)."""
-    statuses: dict[tuple[int, int], int] = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobExit:
+    """How a job ended.
+
+    Attributes:
+        wait_status: The exit code of the batch script (code << 8 | signal).
+        is_step_out_of_memory: Whether the derived exit code, which is that of a step, shows that
+            the step exceeded its memory. A later step with an exit code replaces this value.
+    """
+
+    wait_status: int
+    is_step_out_of_memory: bool
+
+
+def parse_sacct_json(text: str) -> dict[tuple[int, int], JobExit]:
+    """Return how jobs ended, by (Slurm job id, submission time)."""
+    exits: dict[tuple[int, int], JobExit] = {}
     try:
         for job in json.loads(text)["jobs"]:
             key = (int(job["job_id"]), int(job["time"]["submission"]))
-            statuses[key] = _json_wait_status(job["exit_code"])
+            step_exit = job.get("derived_exit_code")
+            step_status = _json_wait_status(step_exit) if step_exit else 0
+            exits[key] = JobExit(
+                wait_status=_json_wait_status(job["exit_code"]),
+                is_step_out_of_memory=step_status == OUT_OF_MEMORY_SIGNAL,
+            )
     except (ValueError, KeyError, TypeError) as err:
         raise UnexpectedOutput("sacct --json", text) from err
-    return statuses
+    return exits
 
 
 def sdiag() -> Command:

@@ -21,6 +21,7 @@ from gridstead.adapters.chain.contracts import Contracts
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.settlement import billed_minutes
 from gridstead.domain.transactions.calls import (
+    MAX_ERROR_BYTES,
     Call,
     ClaimCancelling,
     ClaimJobs,
@@ -36,7 +37,6 @@ from gridstead.domain.transactions.calls import (
 C = TypeVar("C", bound=Call)
 
 QUEUE_ENTRIES = 50  # entries of a queue that one claim takes
-ERROR_BYTES = 500  # longer error texts are truncated
 
 # The estimate of a claim's gas may be too low, because more jobs may wait when the claim is mined.
 # contracts/gas.md, line "claim", has the measured gas: 99,042 for a single job and 57,582
@@ -45,7 +45,9 @@ CLAIM_GAS_BASE = 210_000
 CLAIM_GAS_PER_JOB = 60_000
 
 # Upper limits of the gas of a batch, checked by tests/adapters/chain/test_sender.py. Unused gas is
-# not paid.
+# not paid. Settlements use most gas per job if there is only one: 90,000 if the job succeeded,
+# 184,000 with an exit code and the longest error text. Line "settleMany, failed" of
+# contracts/gas.md has the gas per job in a batch.
 GAS_BASE = 80_000
 GAS_PER_ERROR_BYTE = 850
 GAS_PER_CALL: dict[type[Call], int] = {
@@ -171,8 +173,11 @@ def _settlement(call: Settle) -> tuple[bytes, int, int, int, str, bytes]:
 
 
 def _error(call: Settle) -> str:
-    """Return the error text, truncated to ``ERROR_BYTES`` without splitting a character."""
-    return call.error.encode()[:ERROR_BYTES].decode(errors="ignore")
+    """Return the error text, truncated to MAX_ERROR_BYTES without splitting a character.
+
+    Earlier releases stored longer texts in the outbox.
+    """
+    return call.error.encode(errors="replace")[:MAX_ERROR_BYTES].decode(errors="ignore")
 
 
 def _number(call: Match | SetRunning | Refuse | Settle | Expire) -> int:

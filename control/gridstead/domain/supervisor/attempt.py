@@ -16,6 +16,8 @@ from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.errors import UnexpectedOutput
 
+OUT_OF_MEMORY_SIGNAL = 125  # in the wait status of a step that exceeded its memory
+
 ALIVE_STATES = frozenset(
     {
         "PENDING",
@@ -72,6 +74,10 @@ class Attempt:
         exit_code: The wait status (code << 8 | signal).
         time_limit_min: The time limit, minutes. None if the limit is unknown or does not exist.
         uid: The Linux user id. None if the id is unknown.
+        failed_step: The number of the workflow's step with which the script failed, counted from 1.
+            None if the number is unknown. Untrusted, because the script reports it.
+        is_step_out_of_memory: Whether Slurm killed a step because it exceeded its memory. The job
+            itself then usually fails with an exit code.
     """
 
     slurm_job_id: int
@@ -86,6 +92,8 @@ class Attempt:
     exit_code: int = 0
     time_limit_min: int | None = None
     uid: int | None = None
+    failed_step: int | None = None
+    is_step_out_of_memory: bool = False
 
     @property
     def is_alive(self) -> bool:

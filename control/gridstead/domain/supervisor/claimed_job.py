@@ -15,9 +15,10 @@ from typing import assert_never
 
 from gridstead.domain.jobs.ids import is_batch_location_hash
 from gridstead.domain.jobs.job import Job
-from gridstead.domain.jobs.lifecycle import JobState, is_legal
+from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Action, Extend, Put, Submit, cancel, note
 from gridstead.domain.supervisor.attempt import END_STATES, Attempt
+from gridstead.domain.supervisor.end_text import NO_SCRIPT, REFUSED_BY_SLURM, end_text
 from gridstead.domain.supervisor.evidence import (
     Absent,
     Alive,
@@ -115,8 +116,7 @@ def _plan_live_job(
         yield cancel(attempt, record.job_key, "its customer cancelled it")
     else:
         yield from _extend_time_limit(job, attempt, rules)
-    is_start_unreported = job.state is JobState.SCHEDULED and attempt.has_started
-    if is_start_unreported and _is_claim_confirmed(job, snapshot, rules):
+    if job.state is JobState.SCHEDULED and attempt.has_started:
         yield _put_set_running(job, attempt)
 
 
@@ -146,35 +146,25 @@ def _extend_time_limit(job: Job, attempt: Attempt, rules: Rules) -> Iterator[Act
 def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Report the start and then the end of an ended job to the chain.
 
-    The contract accepts the end states FINISHED and OUT_OF_CREDITS only for a running job. For
-    these states, the start and the end are put into the outbox together. If the start is lost, the
-    contract skips the end, and the start and the end are sent again.
-
-    The contract accepts the other end states even without a start, but then pays nothing. So such
-    an end waits until the start is mined. With DeepSquare's contracts every end waits, because each
-    call is simulated alone before it is sent.
+    The end waits until the start is mined and the claim is confirmed. Without a start, the contract
+    accepts some end states but pays nothing, and refuses the other end states.
 
     If the attempt ended before its script started, the end state is CANCELLED, FAILED or PANICKED.
     """
+    if job.state is JobState.SCHEDULED and attempt.has_started:
+        yield _put_set_running(job, attempt)
+        return
     if not _is_claim_confirmed(job, snapshot, rules):
         return
     state = END_STATES[attempt.state]
-    if job.state is JobState.SCHEDULED:
-        if attempt.has_started:
-            yield _put_set_running(job, attempt)
-            is_accepted_without_start = is_legal(job.state, state)
-            is_plain = rules.plain_slack_min is not None
-            if is_accepted_without_start or is_plain:
-                return
-        elif state not in {JobState.CANCELLED, JobState.FAILED}:
-            state = JobState.PANICKED
-    error = "" if state is JobState.FINISHED else f"Slurm reports {attempt.state}"
+    if job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
+        state = JobState.PANICKED
     call = Settle(
         job_key=job.job_key,
         state=state,
         seconds=_seconds_to_bill(job, attempt, snapshot, rules),
         exit_code=attempt.exit_code,
-        error=error,
+        error=end_text(attempt, job.resources),
         evidence=evidence_hash(attempt),
     )
     yield Put(key=key_of(call), call=call)
@@ -206,7 +196,7 @@ def _submit_or_give_up(
     """Submit a job that is absent from Slurm, or end it on the chain."""
     limit = time_limit_min(job, max_min=rules.max_time_limit_min)
     if record.unrunnable_reason or limit < 1:
-        reason = record.unrunnable_reason or "its credits do not pay for one minute"
+        reason = NO_SCRIPT if record.unrunnable_reason else "its credits do not pay for one minute"
         state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
         yield from _give_up(job, snapshot, rules, state, reason)
     elif job.cancel_requested:
@@ -235,7 +225,7 @@ def _retry_rejected(
             limit = time_limit_min(job, max_min=rules.max_time_limit_min)
             yield Submit(job=job, time_limit_min=limit)
     elif job.state is not JobState.SCHEDULED:
-        yield from _give_up(job, snapshot, rules, JobState.PANICKED, record.rejection_reason)
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, REFUSED_BY_SLURM)
     elif _is_claim_confirmed(job, snapshot, rules):
         call = Refuse(job_key=job.job_key)
         yield Put(key=key_of(call), call=call)
@@ -260,14 +250,19 @@ def _give_up(
 def _is_claim_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
     """Return whether the claim of a job has enough confirmations.
 
-    The claim of a running job is always confirmed, because the start of a job is reported only
-    after its claim has been confirmed.
+    The contract stores only the block of the last transition. So for a running job whose claim was
+    read before the last restart, the block of the start counts, which is later than the claim.
     """
+    claim_block = job.state_block
     if job.state is JobState.RUNNING:
-        return True
-    return snapshot.head.number - job.state_block >= rules.confirmations
+        claim_block = snapshot.claim_blocks.get(job.id, job.state_block)
+    return snapshot.head.number - claim_block >= rules.confirmations
 
 
 def _put_set_running(job: Job, attempt: Attempt) -> Put:
+    """Return the report of a start, which does not wait for confirmations.
+
+    If a reorg removes the claim, the contract refuses the start, and the start is planned again.
+    """
     call = SetRunning(job_key=job.job_key, started_at=attempt.started_at or 0)
     return Put(key=key_of(call), call=call)

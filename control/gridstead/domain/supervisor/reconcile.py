@@ -2,8 +2,9 @@
 """Plans a supervisor's next actions from one snapshot of the chain, Slurm and the journal.
 
 The plan depends only on the current state. So a restarted supervisor needs no recovery procedure:
-its first plan contains the actions that a crash interrupted. The supervisor acts on a claim in the
-newest block at once, but irreversible actions wait until the claim has enough confirmations.
+its first plan contains the actions that a crash interrupted. A submission and the report of a start
+follow a claim in the newest block at once. Irreversible actions wait until the claim has enough
+confirmations.
 
 This module plans claims, and the jobs and Slurm jobs that are not claimed by us. ``claimed_job.py``
 plans the jobs that are claimed by us.

@@ -61,9 +61,11 @@ class Snapshot:
         accounting_sample: slurmdbd's records of open jobs, at least of those that slurmctld does
             not list as alive. None if slurmdbd did not answer.
         reports: The reports of nodes, newest last.
-        open_keys: The keys of the outbox entries that are not mined.
+        open_keys: The keys of the open outbox entries, except mined claims.
         unclaimed_since: The first block at which the supervisor saw that the provider's claim of an
             open job is missing, by job key. Blocks before the claim do not count.
+        claim_blocks: The blocks of this provider's claims, by job id, as far as the supervisor has
+            read them since its start.
     """
 
     now: int
@@ -76,6 +78,7 @@ class Snapshot:
     reports: tuple[NodeReport, ...]
     open_keys: frozenset[str]
     unclaimed_since: Mapping[JobKey, int] = field(default_factory=dict)
+    claim_blocks: Mapping[JobId, int] = field(default_factory=dict)
 
     def live_attempts(self, job_key: JobKey) -> list[Attempt]:
         """Return the live Slurm jobs with a job key. Empty if slurmctld did not answer."""

@@ -15,6 +15,7 @@ from gridstead.domain.jobs.job import Hardware, Label
 from gridstead.domain.jobs.lifecycle import JobState
 
 ANY_PRICE = 2**256 - 1  # the maximum of uint256
+MAX_ERROR_BYTES = 64  # of the error text of a settlement, in UTF-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,8 @@ class Settle:
         state: The cold state (``lifecycle.py``) that the job enters. The transition must be legal.
         seconds: The run time to bill.
         exit_code: The wait status: ``code << 8 | signal``.
-        error: Why the job did not succeed, as a text for people. May be empty.
+        error: Why the job did not succeed, as a text for people. May be empty. Only the first
+            MAX_ERROR_BYTES are sent.
         evidence: The 32-byte hash of Slurm's accounting record, as 0x and 64 hexadecimal digits.
     """
 

@@ -166,6 +166,7 @@ class Submitter:
             script = self._scripts.fetch(job)
         except ScriptUnavailable as error:
             self._record(job.job_key, EntryKind.SCRIPT_UNAVAILABLE, reason=str(error))
+            log.warning("script_unavailable", job_id=job.id, reason=str(error))
             return
         submission = Submission(
             job_key=job.job_key,

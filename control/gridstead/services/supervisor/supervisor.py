@@ -24,7 +24,7 @@ from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, No
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import is_claimed, knows_claim, plan_jobs
 from gridstead.domain.supervisor.snapshot import Rules, Snapshot
-from gridstead.domain.transactions.calls import name_of
+from gridstead.domain.transactions.calls import Settle, job_key_of, name_of
 from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import (
@@ -75,6 +75,7 @@ class _Memory:
     report_sequence: int = 0
     last_full_accounting_at: int = 0
     unclaimed_since: dict[JobKey, int] = field(default_factory=dict)
+    claim_blocks: dict[JobId, int] = field(default_factory=dict)
 
 
 class Supervisor:
@@ -139,16 +140,17 @@ class Supervisor:
 
     def _remember_claims(self, events: tuple[ChainEvent, ...], head: Block) -> None:
         """Write a CLAIMED entry for each new claim of the provider that is valid at ``head``."""
-        claimed_ids: set[JobId] = set()
+        claim_blocks: dict[JobId, int] = {}
         for event in events:
             is_ours = event.provider == self._rules.provider
             is_claim = event.kind is ChainEventKind.JOB_CLAIMED and is_ours
             if is_claim and event.job_id is not None:
-                claimed_ids.add(event.job_id)
-        if not claimed_ids:
+                claim_blocks[event.job_id] = event.block
+        if not claim_blocks:
             return
+        self._memory.claim_blocks |= claim_blocks
         entries: list[JournalEntry] = []
-        for job in self._ports.ledger.jobs(claimed_ids, at_block=head).values():
+        for job in self._ports.ledger.jobs(claim_blocks, at_block=head).values():
             if not is_claimed(job, job.job_key, self._rules.provider):
                 continue
             if job.job_key not in self._memory.records.by_job_key:
@@ -179,11 +181,14 @@ class Supervisor:
         records = self._memory.records.by_job_key
         live_sample = self._sample_slurmctld()
         head = ports.ledger.head()
-        job_ids = {job_key.job_id for job_key in records} | _live_job_ids(live_sample)
+        open_ids = {job_key.job_id for job_key in records}
+        job_ids = open_ids | _live_job_ids(live_sample)
         jobs: dict[JobId, Job] = {}
         if job_ids:
             jobs.update(ports.ledger.jobs(job_ids, at_block=head))
         self._pull_reports()
+        for job_id in self._memory.claim_blocks.keys() - open_ids:
+            del self._memory.claim_blocks[job_id]
         return Snapshot(
             now=ports.clock.now(),
             head=head,
@@ -195,12 +200,20 @@ class Supervisor:
             reports=tuple(self._memory.reports),
             open_keys=self._open_keys(),
             unclaimed_since=self._update_unclaimed(jobs, head),
+            claim_blocks=dict(self._memory.claim_blocks),
         )
 
     def _open_keys(self) -> frozenset[str]:
-        """Return the keys of the calls in the outbox that are not mined."""
-        entries = self._ports.outbox.open_entries()
-        return frozenset(entry.key for entry in entries if entry.state is not SendState.MINED)
+        """Return the keys of the open calls in the outbox, except mined claims.
+
+        A call about a job stays open until it is final or rejected. If the contract skipped the
+        call, the call is planned again after that.
+        """
+        keys: set[str] = set()
+        for entry in self._ports.outbox.open_entries():
+            if job_key_of(entry.call) is not None or entry.state is not SendState.MINED:
+                keys.add(entry.key)
+        return frozenset(keys)
 
     def _update_unclaimed(self, jobs: Mapping[JobId, Job], head: Block) -> dict[JobKey, int]:
         """Return the first block at which our claim of an open job was missing, by job key.
@@ -310,11 +323,11 @@ class Supervisor:
                 self._try(Put.__name__, partial(self._put_one, action))
             return
         for action in actions:
-            log.info("call_queued", key=action.key)
+            _log_queued(action)
 
     def _put_one(self, action: Put) -> None:
         self._ports.outbox.put(action.key, action.call)
-        log.info("call_queued", key=action.key)
+        _log_queued(action)
 
     def _perform(self, action: Note | Cancel | Extend) -> None:
         match action:
@@ -337,6 +350,13 @@ class Supervisor:
             case Extend(slurm_job_id=slurm_job_id, job_key=job_key, time_limit_min=limit):
                 self._ports.scheduler.extend(slurm_job_id, job_key=job_key, time_limit_min=limit)
                 log.info("attempt_extended", job_id=job_key.job_id, slurm_job_id=slurm_job_id)
+
+
+def _log_queued(action: Put) -> None:
+    if isinstance(action.call, Settle) and action.call.error:
+        log.info("call_queued", key=action.key, reason=action.call.error)
+        return
+    log.info("call_queued", key=action.key)
 
 
 def _ended_attempts(reports: Iterable[NodeReport]) -> set[tuple[int, int]]:

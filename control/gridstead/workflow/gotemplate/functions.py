@@ -15,6 +15,7 @@ from gridstead.workflow.gotemplate.encodings import ENCODINGS
 from gridstead.workflow.gotemplate.nodes import Value
 from gridstead.workflow.gotemplate.numbers import NUMBERS
 from gridstead.workflow.gotemplate.printing import is_true, to_text
+from gridstead.workflow.gotemplate.regex import METERED_REGEX, REGEX
 from gridstead.workflow.gotemplate.texts import METERED_TEXTS, TEXTS
 
 _CHANGING = (
@@ -103,7 +104,7 @@ _PATHS: dict[str, Callable[..., Value]] = {
     "ext": lambda path: posixpath.splitext(path)[1],
     "isAbs": lambda path: to_text(path).startswith("/"),
 }
-FUNCTIONS = _LOGIC | TEXTS | NUMBERS | COLLECTIONS | ENCODINGS | _PATHS
+FUNCTIONS = _LOGIC | TEXTS | NUMBERS | COLLECTIONS | ENCODINGS | REGEX | _PATHS
 # Functions whose work is not limited by the size of their arguments. Their first argument is a
 # function that counts work.
-METERED_FUNCTIONS = METERED_TEXTS | METERED_COLLECTIONS
+METERED_FUNCTIONS = METERED_TEXTS | METERED_COLLECTIONS | METERED_REGEX

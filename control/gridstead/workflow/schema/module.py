@@ -32,9 +32,6 @@ class ModuleOutput(Model):
 class Module(Model):
     """The file `module.yaml`.
 
-    An unknown key of the module, or of its inputs and outputs, has no effect and is only a warning.
-    Any other unknown key is an error.
-
     It is a template in the language of Go's `text/template`. `{{ .Job }}` is the job and `{{ .Step
     }}` the step that uses the module, with their fields (`{{ .Job.Resources.Tasks }}`). Passwords,
     keys and tokens of the job are empty. Passwords, keys and tokens of the step are masked: the
@@ -43,9 +40,10 @@ class Module(Model):
     example, `{{- .Step.Use.Steps | toYaml | nindent 2 }}` inserts the steps that the user of the
     module wrote in `use.steps`, with their secrets. A template can use all statements of the
     language, its built-in functions except `js` and `call`, and common functions of sprig, for
-    example `addf`, `merge` and `sha256sum`. Functions of time and chance such as `now`, `randAlpha`
-    and `uuidv4` are not available, because the same workflow must always give the same script. A
-    list is printed as `[a b]` and a mapping as `map[key:value]`. `toYaml` prints them as YAML.
+    example `addf`, `merge`, `sha256sum` and `regexReplaceAll`. Functions of time and chance such as
+    `now`, `randAlpha` and `uuidv4` are not available, because the same workflow must always give
+    the same script. A list is printed as `[a b]` and a mapping as `map[key:value]`. `toYaml` prints
+    them as YAML.
     """
 
     name: Name = Field(description="Name of the module.")

@@ -270,15 +270,20 @@ def test_pending_attempt_is_cancelled_if_another_attempt_runs():
     assert cancelled_ids(actions) == [41]
 
 
-def test_start_is_not_reported_before_the_claim_is_confirmed():
+@pytest.mark.parametrize("slurm_state", ["RUNNING", "COMPLETED"])
+def test_start_is_reported_on_the_newest_block(slurm_state):
     our_job = job()
-    running_sample = live_sample(attempt(our_job))
+    slurm_attempt = attempt(our_job, slurm_state)
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=running_sample, height=CLAIM_BLOCK + 5
+        [our_job],
+        [submitted_record(our_job)],
+        live_sample=live_sample(slurm_attempt),
+        accounting_sample=accounting_sample(slurm_attempt),
+        height=CLAIM_BLOCK,
     )
 
-    assert calls_of(actions) == []
+    assert calls_of(actions) == [SetRunning(job_key=our_job.job_key, started_at=T0 + 2)]
 
 
 def test_start_is_reported_with_the_start_time_of_slurm():

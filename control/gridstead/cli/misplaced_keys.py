@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks before a workflow is submitted in which keys that change what runs have no effect.
+
+For example, a command whose ``container`` is in a wrong place runs on the host, and is billed.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from gridstead.cli.output import print_warnings
+from gridstead.errors import MisplacedKeys
+
+if TYPE_CHECKING:
+    from gridstead.workflow.parse import CheckedWorkflow
+
+_QUESTION = "Keys that would change what runs have no effect. Submit the job without them?"
+
+
+def accept_or_ask(
+    checked: CheckedWorkflow, *, accept: bool, is_from_stdin: bool, as_json: bool
+) -> None:
+    """Print the warnings about a workflow, and let the user decide whether to submit it.
+
+    Args:
+        checked: The workflow.
+        accept: Whether the user has already accepted keys that have no effect.
+        is_from_stdin: Whether the standard input was the workflow, so it cannot be the answer.
+        as_json: Whether warnings are printed only with a question.
+
+    Raises:
+        MisplacedKeys: If keys that change what runs have no effect, and the user does not accept
+            this or cannot be asked.
+    """
+    keys = [warning for warning in checked.warnings if warning.changes_run]
+    others = [warning for warning in checked.warnings if not warning.changes_run]
+    must_ask = bool(keys) and not accept
+    can_ask = not is_from_stdin and _has_terminal()
+    if must_ask and not can_ask:
+        raise MisplacedKeys(*keys, warnings=tuple(others))
+    if must_ask or not as_json:
+        print_warnings(checked.warnings)
+    if must_ask and not typer.confirm(_QUESTION, err=True):
+        raise MisplacedKeys(*keys)
+
+
+def _has_terminal() -> bool:
+    # Python sets sys.stdin to None if the descriptor is closed.
+    return bool(sys.stdin) and sys.stdin.isatty() and sys.stderr.isatty()
