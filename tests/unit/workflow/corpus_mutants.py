@@ -32,8 +32,6 @@ from gridstead.workflow.schema import Step, Workflow
 
 MAX_CPU_S = 2
 RUN_TIMEOUT_S = 20
-# The path that the hostile texts create. A run replaces it by a path on its simulated node.
-OWNED = "/nonexistent/gridstead/owned"
 MODULE_FOLDER = FOLDER / "modules"
 TEMPLATE_FRAGMENTS = [
     "{{", "}}", "{{ .Job }}", "{{ . | toYaml }}", "{{ .Step.Use.Steps | toYaml }}", "{{ .No.X }}",
@@ -69,8 +67,9 @@ def check_mutant(seed: int, folder: Path, faults: Faults, *, run: bool) -> None:
     """
     random = Random(seed)
     file = random.choice(FILES)
-    source = _mutant_of(random, file)
-    fetch_module = _Modules(random).text
+    place = CorpusFile(file, seed, folder)
+    source = _mutant_of(random, place)
+    fetch_module = _Modules(random, place).text
     messages: list[str] = []
     workflow = None
     started_s = time.process_time()
@@ -88,7 +87,7 @@ def check_mutant(seed: int, folder: Path, faults: Faults, *, run: bool) -> None:
     if workflow is not None:
         faults.accepted += 1
         faults.started += run
-        messages += _check_script(workflow, script, CorpusFile(file, seed, folder), run=run)
+        messages += _check_script(workflow, script, place, run=run)
     faults.slowest = max(faults.slowest, (duration_s, seed))
     faults.messages += [f"seed {seed} ({file.name}): {message}" for message in messages]
 
@@ -109,6 +108,11 @@ class CorpusFile:
     seed: int
     folder: Path
 
+    @property
+    def owned(self) -> Path:
+        """Return the file that a hostile text creates if it is executed."""
+        return self.folder / "owned"
+
 
 def _check_script(workflow: Workflow, script: str, place: CorpusFile, *, run: bool) -> list[str]:
     """Check the syntax of a script, and run it. Return what it must not do."""
@@ -119,9 +123,9 @@ def _check_script(workflow: Workflow, script: str, place: CorpusFile, *, run: bo
     return _run(workflow, place) if run else []
 
 
-def _mutant_of(random: Random, file: Path):
+def _mutant_of(random: Random, place: CorpusFile):
     """Return the text of a file, or the mapping of a request."""
-    text = file.read_text()
+    text = place.file.read_text()
     kind = random.randrange(4)
     if kind == 0:
         for _ in range(random.randint(1, 4)):
@@ -132,27 +136,28 @@ def _mutant_of(random: Random, file: Path):
     if kind == 1:
         mapping = mutant(random, mapping)
     else:
-        _insert_hostile_texts(random, mapping)
+        _insert_hostile_texts(random, mapping, place)
     if random.random() < 0.5:
         return to_yaml(writable(mapping))
     return mapping
 
 
-def _insert_hostile_texts(random: Random, mapping) -> None:
+def _insert_hostile_texts(random: Random, mapping, place: CorpusFile) -> None:
     """Replace up to three texts of a workflow, or insert a hostile text before or after them."""
     paths = [path for path in paths_in(mapping) if isinstance(value_at(mapping, path), str)]
     for path in random.sample(paths, min(len(paths), random.randint(1, 3))):
-        text = random.choice(hostile_texts(OWNED))
+        text = random.choice(hostile_texts(place.owned))
         original = value_at(mapping, path)
         texts = (text, text + original, original + text)
         value_at(mapping, path[:-1])[path[-1]] = random.choice(texts)
 
 
 class _Modules:
-    """The modules of the corpus. A third of them are mutants too."""
+    """The modules of the corpus. Two thirds of them are mutants too."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, place: CorpusFile) -> None:
         self.random = random
+        self.fragments = [*TEMPLATE_FRAGMENTS, *hostile_texts(place.owned)]
 
     def text(self, source) -> str:
         file = MODULE_FOLDER / f"{str(source).partition('@')[0].rpartition('/')[2]}.yaml"
@@ -164,25 +169,23 @@ class _Modules:
                 text = damage_text(self.random, text)
             case 1:
                 position = self.random.randrange(len(text))
-                fragment = self.random.choice([*TEMPLATE_FRAGMENTS, *hostile_texts(OWNED)])
+                fragment = self.random.choice(self.fragments)
                 text = text[:position] + fragment + text[position:]
         return text
 
 
 def _run(workflow: Workflow, place: CorpusFile) -> list[str]:
     """Run the script of a mutant. Return what it must not do."""
-    if any(OWNED in condition for condition in _conditions(workflow.steps)):
+    if any(str(place.owned) in condition for condition in _conditions(workflow.steps)):
         return []  # a condition is code
     root = place.folder / "node"
     root.mkdir()
     node = CorpusNode(root, expectation(place.file))
     # Half of the steps fail. Code 1 would mean that Slurm did not create the step.
     node.add_program("srun", f"#!/bin/sh\nexit {place.seed % 2 * 2}\n")
-    owned = root / "owned"
-    text = render(workflow, paths=node.script_paths).replace(OWNED, str(owned))
     with suppress(subprocess.TimeoutExpired):  # for example a loop with very many rounds
-        node.run(workflow, text=text, timeout_s=RUN_TIMEOUT_S)
-    return ["a hostile text was executed"] if owned.exists() else []
+        node.run(workflow, timeout_s=RUN_TIMEOUT_S)
+    return ["a hostile text was executed"] if place.owned.exists() else []
 
 
 def _conditions(steps: tuple[Step, ...]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.workflow import corpus_mutants
-from tests.unit.workflow.corpus_mutants import OWNED, Faults, check_mutant
+from tests.unit.workflow.corpus_mutants import Faults, check_mutant
 from tests.unit.workflow.random_workflows import DIVISOR
 
 MUTANT_COUNT = 1000 // DIVISOR
@@ -40,11 +40,11 @@ def message_about(tmp_path, monkeypatch):
     return message
 
 
-def test_an_executed_hostile_text_is_detected(message_about, monkeypatch):
+def test_an_executed_hostile_text_is_detected(message_about, monkeypatch, tmp_path):
     # A condition is executed, so mutants with a hostile condition do not run otherwise.
     monkeypatch.setattr(corpus_mutants, "_conditions", lambda _steps: ())
 
-    message = message_about({"if": f"-n $(touch {OWNED})", "run": {"command": "true"}})
+    message = message_about({"if": f"-n $(touch {tmp_path}/owned)", "run": {"command": "true"}})
 
     assert message.endswith("a hostile text was executed")
 
@@ -59,4 +59,4 @@ def test_a_side_effect_is_detected(message_about, monkeypatch, tmp_path):
     file = tmp_path / "written"
     monkeypatch.setattr(corpus_mutants, "render", lambda _workflow: str(file.write_text("x")))
 
-    assert "has the side effect open" in message_about({"if": OWNED})
+    assert "has the side effect open" in message_about({"if": f"-e {tmp_path}/owned"})
