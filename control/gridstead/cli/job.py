@@ -217,7 +217,8 @@ def logs(
 ) -> None:
     """Print the output of a job. Control characters are escaped.
 
-    Output is stored only if the workflow has `enableLogging: true`.
+    Output is stored only if the workflow has `enableLogging: true`. Lines that start with
+    `[gridstead] ` say when a step begins and ends. They are printed to stderr.
     """
     job_number = parse_job_number(number)
     client = open_client(config)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead-log-writer FILE [STDERR]`: copies a job's output to stdout and to the grid's logger.
+"""`gridstead-log-writer FILE [STDERR[,GRID]]`: copies a job's output to stdout and to the logger.
 
-The program runs on the node of a job. It reads the job's stdout from standard input, and the job's
-stderr from the file descriptor STDERR. Without STDERR, the program reads both streams from standard
-input, and cannot distinguish them.
+The program runs on the node of a job. It reads the job's stdout from standard input, the job's
+stderr from the file descriptor STDERR, and messages of the job's script from the file descriptor
+GRID. Without STDERR, the program reads both streams from standard input, and cannot distinguish
+them. The program ends when stdout and stderr have ended.
 
 FILE contains one value per line: the ``host:port`` of the logger, a CA file or an empty line, the
 owner of the log, the name of the log, and the token for writing the log. Output that the logger
@@ -51,7 +52,10 @@ def _sources(arguments: Sequence[str]) -> Mapping[int, Stream]:
     """Return the stream of the job that each file descriptor reads."""
     if not arguments:
         return {_STDIN: Stream.UNKNOWN}
-    return {_STDIN: Stream.STDOUT, int(arguments[0]): Stream.STDERR}
+    descriptors = map(int, arguments[0].split(","))
+    # There is no descriptor of GRID in scripts of an earlier release.
+    pairs = zip(descriptors, (Stream.STDERR, Stream.GRID), strict=False)
+    return {_STDIN: Stream.STDOUT, **dict(pairs)}
 
 
 def _connect(access_file: Path) -> Send:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that concern several fields: total resources of steps, handles, and limits of the workflow.
 
-Steps run at the same time in two cases. All iterations of a parallel loop run at the same time. A
-launched step runs at the same time as the later steps of its list, until a step waits for it or the
-list ends. ``handles.py`` finds the launch for which a step waits, and the launches that outlive
-their list. Steps that run at the same time must fit into the resources of the job, so that no step
-waits for resources that another step does not release.
+Steps run at the same time in two cases. The rounds of a parallel loop run at the same time, as many
+as fit (``rounds.py``). A launched step runs at the same time as the later steps of its list, until
+a step waits for it or the list ends. ``handles.py`` finds the launch for which a step waits, and
+the launches that outlive their list. Launched steps, later steps and one round of each parallel
+loop must fit into the resources of the job together, so that no step waits for resources that
+another step does not release.
 """
 
 from __future__ import annotations
@@ -16,35 +17,31 @@ from dataclasses import dataclass, field
 from gridstead.workflow.handles import Launches, dependencies, find_launches, is_plain_group
 from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workflow
+from gridstead.workflow.totals import Totals, job_totals
 
 MAX_ALL_STEPS = 1024
-MAX_PARALLEL = 1024
 
 # Maps the path of each running launched step to its needs.
-Running = dict[Path, "Needs"]
+Running = dict[Path, Totals]
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """Total resources of steps that run at the same time. Unit of ``mem``: MB."""
+class StepNeeds:
+    """What the steps of a workflow need if one round of each parallel loop runs at a time.
 
-    cpus: int = 0
-    mem: int = 0
-    gpus: int = 0
+    Attributes:
+        least: The most resources that each step needs at one time.
+        rounds: The most resources that one round of each parallel loop needs at one time, by the
+            path of the step with the loop.
+        launched: The total needs of the launched steps that run at the same time as each step.
+        later_steps: The later steps during which each launched step runs, by the path of the
+            launching step. They are steps of its list, or of the lists around its plain groups.
+    """
 
-    def __add__(self, other: Needs) -> Needs:
-        """Return the sum of each resource."""
-        return Needs(self.cpus + other.cpus, self.mem + other.mem, self.gpus + other.gpus)
-
-    def times(self, number: int) -> Needs:
-        """Return the total resources of ``number`` steps that each have these needs."""
-        return Needs(self.cpus * number, self.mem * number, self.gpus * number)
-
-    def maximum(self, other: Needs) -> Needs:
-        """Return the larger value of each resource."""
-        return Needs(
-            max(self.cpus, other.cpus), max(self.mem, other.mem), max(self.gpus, other.gpus)
-        )
+    least: dict[Path, Totals] = field(default_factory=dict)
+    rounds: dict[Path, Totals] = field(default_factory=dict)
+    launched: dict[Path, Totals] = field(default_factory=dict)
+    later_steps: dict[Path, list[Path]] = field(default_factory=dict)
 
 
 def broken_rules(workflow: Workflow) -> tuple[tuple[Path, str], ...]:
@@ -58,6 +55,13 @@ def broken_rules(workflow: Workflow) -> tuple[tuple[Path, str], ...]:
     return tuple(checker.problems)
 
 
+def step_needs(workflow: Workflow, launches: Launches) -> StepNeeds:
+    """Return the needs of the steps of a workflow that breaks no rule."""
+    checker = _Checker(workflow, launches)
+    checker.check_steps(workflow.steps, ("steps",), {})
+    return checker.needs
+
+
 @dataclass(slots=True)
 class _Checker:
     """Walks through a workflow and collects the broken rules."""
@@ -65,6 +69,7 @@ class _Checker:
     workflow: Workflow
     launches: Launches
     problems: list[tuple[Path, str]] = field(default_factory=list)
+    needs: StepNeeds = field(default_factory=StepNeeds)
     step_count: int = 0
 
     def check_networks(self) -> None:
@@ -76,26 +81,31 @@ class _Checker:
                 self.problems.append((path, "is already the name of another network"))
             names.add(network.name)
 
-    def check_steps(self, steps: Iterable[Step], path: Path, still_running: Running) -> Needs:
+    def check_steps(self, steps: Iterable[Step], path: Path, still_running: Running) -> Totals:
         """Check a list of steps, and return the most resources that the list needs at one time.
 
         Adds the launches that continue to run after the list to ``still_running``.
         """
         running: Running = {}
-        peak = Needs()
+        peak = Totals()
         for number, step in enumerate(steps):
             step_path = (*path, number)
             for launch_path in self._awaited(step, step_path):
                 running.pop(launch_path, None)
-            running_needs = sum(running.values(), Needs())
+            running_needs = sum(running.values(), Totals())
+            self.needs.launched[step_path] = running_needs
+            for launch_path in running:
+                self.needs.later_steps[launch_path].append(step_path)
             needs = self._step_needs(step, step_path, running)
+            self.needs.least[step_path] = needs
             subject = "with earlier launched steps that still run, it needs"
             total = self._check_fit(step_path, running_needs + needs, subject)
             peak = peak.maximum(total)
             if step.launch:
+                self.needs.later_steps[step_path] = []
                 # If _check_fit() has reported a problem, it returns empty needs.
-                was_reported = total == Needs()
-                running[step_path] = Needs() if was_reported else needs
+                was_reported = total == Totals()
+                running[step_path] = Totals() if was_reported else needs
         outliving = self.launches.outliving & running.keys()
         still_running |= {launch_path: running[launch_path] for launch_path in outliving}
         return peak
@@ -115,7 +125,7 @@ class _Checker:
                 )
             self.problems.append((item_path, reason))
 
-    def _step_needs(self, step: Step, path: Path, running: Running) -> Needs:
+    def _step_needs(self, step: Step, path: Path, running: Running) -> Totals:
         self.step_count += 1
         still_running = running if is_plain_group(step) else {}
         peaks = [
@@ -130,20 +140,20 @@ class _Checker:
             module_path = (*path, "use", "module", "steps")
             peaks.append(self.check_steps(step.use.module.steps, module_path, {}))
         if step.for_:
-            peaks.append(self._loop_needs(step.for_, (*path, "for")))
+            peaks.append(self._loop_needs(step.for_, path))
         if step.launch:
             launch_path = (*path, "launch", "steps")
             peaks.append(self.check_steps(step.launch.steps, launch_path, {}))
-        peak = Needs()
+        peak = Totals()
         for needs in peaks:
             peak = peak.maximum(needs)
         return peak
 
-    def _run_needs(self, run: StepRun, path: Path) -> Needs:
+    def _run_needs(self, run: StepRun, path: Path) -> Totals:
         step, job = run.resources, self.workflow.resources
         cpus = step.tasks * (step.cpus_per_task or job.cpus_per_task)
         memory = cpus * (step.mem_per_cpu or job.mem_per_cpu)
-        return self._check_fit(path, Needs(cpus, memory, step.tasks * step.gpus_per_task), "needs")
+        return self._check_fit(path, Totals(cpus, memory, step.tasks * step.gpus_per_task), "needs")
 
     def _check_vnets(self, run: StepRun, path: Path) -> None:
         networks = {network.name: network for network in self.workflow.virtual_networks}
@@ -163,29 +173,24 @@ class _Checker:
                 )
                 self.problems.append(((*vnet_path, "address"), reason))
 
-    def _loop_needs(self, loop: StepFor, path: Path) -> Needs:
-        needs = self.check_steps(loop.steps, (*path, "steps"), {})
+    def _loop_needs(self, loop: StepFor, path: Path) -> Totals:
+        needs = self.check_steps(loop.steps, (*path, "for", "steps"), {})
         if not loop.parallel:
             return needs
-        count = _iterations(loop)
-        if count > MAX_PARALLEL:
-            reason = f"has {count} parallel iterations, more than {MAX_PARALLEL}"
-            self.problems.append((path, reason))
-        subject = f"its {count} parallel iterations together need"
-        return self._check_fit(path, needs.times(count), subject)
+        self.needs.rounds[path] = needs
+        return needs if loop.count else Totals()
 
-    def _check_fit(self, path: Path, needs: Needs, subject: str) -> Needs:
+    def _check_fit(self, path: Path, needs: Totals, subject: str) -> Totals:
         """Check that the job has these resources, and return them.
 
         Returns:
-            The needs, or ``Needs()`` if the job has too few resources. The empty needs keep the
+            The needs, or ``Totals()`` if the job has too few resources. The empty needs keep the
             checks of enclosing steps from reporting the same problem again.
         """
-        job = self.workflow.resources
-        cpus = job.tasks * job.cpus_per_task
+        job = job_totals(self.workflow.resources)
         rows = (
-            (needs.cpus, cpus, "CPU threads"),
-            (needs.mem, cpus * job.mem_per_cpu, "MB of memory"),
+            (needs.cpus, job.cpus, "CPU threads"),
+            (needs.mem, job.mem, "MB of memory"),
             (needs.gpus, job.gpus, "GPUs"),
         )
         fits = True
@@ -194,10 +199,4 @@ class _Checker:
                 reason = f"{subject} {needed_amount} {unit}, but the job has {available_amount}"
                 self.problems.append((path, reason))
                 fits = False
-        return needs if fits else Needs()
-
-
-def _iterations(loop: StepFor) -> int:
-    if loop.items is not None:
-        return len(loop.items)
-    return len(loop.range.numbers()) if loop.range else 0
+        return needs if fits else Totals()

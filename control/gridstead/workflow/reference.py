@@ -95,7 +95,7 @@ _VARIABLES = (
     ),
     (
         "`item`, `index`",
-        "In a loop: the item or number of this iteration.",
+        "In a loop: the item or number of this round.",
     ),
     (
         "`DEEPSQUARE_ERROR_CODE`",

@@ -238,6 +238,43 @@ class TestPump:
         for fd in (out_reader, err_reader, null):
             os.close(fd)
 
+    def test_messages_of_the_grid_end_with_the_output(self, spool):
+        """A process that keeps the pipe of the messages open does not delay the end of the job."""
+        out_reader, out_writer = os.pipe()
+        grid_reader, grid_writer = os.pipe()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.write(out_writer, b"output")
+        os.write(grid_writer, b"first\nlast\n")
+        os.close(out_writer)
+
+        pump({out_reader: Stream.STDOUT, grid_reader: Stream.GRID}, null, spool)
+
+        assert take_lines(spool) == [
+            (Stream.GRID, b"first"),
+            (Stream.GRID, b"last"),
+            (Stream.STDOUT, b"output"),
+        ]
+        for fd in (out_reader, grid_reader, grid_writer, null):
+            os.close(fd)
+
+    def test_messages_of_the_grid_can_end_before_the_output(self, spool):
+        out_reader, out_writer = os.pipe()
+        grid_reader, grid_writer = os.pipe()
+        null = os.open(os.devnull, os.O_WRONLY)
+        sources = {out_reader: Stream.STDOUT, grid_reader: Stream.GRID}
+        thread = threading.Thread(target=pump, args=(sources, null, spool))
+        thread.start()
+        os.close(grid_writer)
+        os.write(out_writer, b"later\n")
+
+        (chunk,) = spool.take()
+        assert chunk.data == b"later"
+        os.close(out_writer)
+        thread.join(10)
+        assert not thread.is_alive()
+        for fd in (out_reader, grid_reader, null):
+            os.close(fd)
+
     def test_very_long_line_is_split_and_nothing_is_lost(self, spool, tmp_path):
         reader, writer = os.pipe()
         data = b"x" * 300_000

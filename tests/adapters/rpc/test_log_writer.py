@@ -146,10 +146,13 @@ class TestScript:
         code, output = node.run(workflow(command, enableLogging=True), **environment)
 
         assert code == 4
-        assert {"one", "y", "last", "worst"} == set(output.splitlines())
+        markers = {line for line in output.splitlines() if line.startswith("[gridstead] ")}
+        assert {"one", "y", "last", "worst"} == set(output.splitlines()) - markers
         query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
         streams = {}  # the stream of each line
         for block in client.read(query, now=clock.now(), sign=owner.sign):
             streams |= dict.fromkeys(block.lines, block.stream)
         assert (streams[b"last"], streams[b"worst"]) == (Stream.STDOUT, Stream.STDERR)
+        assert {streams[marker.encode()] for marker in markers} == {Stream.GRID}
+        assert len(markers) == 4  # of the job and of its step
         assert node.leftover_files == []

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -48,11 +49,13 @@ open(f"{home}/srun.{number}", "wb").write(words)
 """
 
 WRITER = r"""#!/bin/bash
-# Records the file with its access data ($1), its input (stdin, and the stderr of the job on file
-# descriptor $2), and the time at which it ends.
+# Records the file with its access data ($1), its input (stdin, and the stderr of the job and the
+# messages of the grid on the two file descriptors in $2), and the time at which it ends. Copies
+# everything except the messages of the grid.
 cp "$1" "$HOME/access"
 stat -c %a "$1" "$(dirname "$1")" >"$HOME/modes"
-tee "$HOME/log.stderr" <&"$2" &
+tee "$HOME/log.stderr" <&"${2%,*}" &
+cat >"$HOME/log.grid" <&"${2#*,}" &
 tee "$HOME/log"
 wait
 date +%s.%N >"$HOME/writer-ended"
@@ -206,6 +209,13 @@ class Node:
         """Return the arguments of each call of srun."""
         files = sorted(self.home.glob("srun.*"))
         return [file.read_bytes().decode().split("\0")[:-1] for file in files]
+
+    @property
+    def markers(self) -> list[str]:
+        """Return the markers of the last job with logging, without times and durations."""
+        text = (self.home / "log.grid").read_text("ascii")
+        times = r" (time=[0-9-]{10}T[0-9:]{8}\.[0-9]{3}Z|seconds=[0-9]+\.[0-9]{3})"
+        return [re.sub(times, "", line) for line in text.splitlines()]
 
     @property
     def leftover_files(self) -> list[Path]:

@@ -123,7 +123,9 @@ class _Generator:
             self.network = self.name()
             job["virtualNetworks"] = [{"name": self.network, "gatewayAddress": "10.0.0.1/8"}]
         job["steps"] = self.steps(0)
-        return job | self.subset(env=self.env, enableLogging=self.boolean)
+        return job | self.subset(
+            env=self.env, enableLogging=self.boolean, disableLogMarkers=self.boolean
+        )
 
     def data(self):
         data = self.subset(

@@ -20,8 +20,8 @@ def problems(*some_steps, **fields):
     return [str(problem) for problem in problems_of(lambda: workflow(*some_steps, **fields))]
 
 
-def parallel_loop(iterations, *body):
-    numbers = {"begin": 1, "end": iterations}
+def parallel_loop(rounds, *body):
+    numbers = {"begin": 1, "end": rounds}
     return {"for": {"parallel": True, "range": numbers, "steps": steps(*body)}}
 
 
@@ -89,23 +89,34 @@ def test_a_step_that_breaks_a_rule_is_refused(step, expected):
     assert problems(step) == [expected]
 
 
-def test_parallel_iterations_must_fit_into_the_job():
-    prefix = "steps[0].for: its 5 parallel iterations together need"
-    assert problems(parallel_loop(4, "x")) == []
-    assert problems(parallel_loop(5, "x")) == [
-        f"{prefix} 5 CPU threads, but the job has 4",
-        f"{prefix} 500 MB of memory, but the job has 400",
+def test_a_parallel_loop_may_have_more_rounds_than_fit_into_the_job():
+    assert problems(parallel_loop(100_000, step_with_tasks(3))) == []
+    assert problems(parallel_loop(2, parallel_loop(5, "x"))) == []
+
+
+def test_one_round_of_a_parallel_loop_must_fit_into_the_job():
+    path = "steps[0].for.steps[0].run.resources"
+    assert problems(parallel_loop(2, step_with_tasks(5))) == [
+        f"{path}: needs 5 CPU threads, but the job has 4",
+        f"{path}: needs 500 MB of memory, but the job has 400",
     ]
 
 
-def test_the_gpus_of_parallel_iterations_must_fit_into_the_job():
-    body = {"run": {"command": "x", "resources": {"gpusPerTask": 1}}}
+def test_the_gpus_of_one_round_must_fit_into_the_job():
+    body = {"run": {"command": "x", "resources": {"gpusPerTask": 3}}}
     resources = {"tasks": 4, "cpusPerTask": 1, "memPerCpu": 1, "gpus": 2}
 
-    assert problems(parallel_loop(2, body), resources=resources) == []
-    assert problems(parallel_loop(3, body), resources=resources) == [
-        "steps[0].for: its 3 parallel iterations together need 3 GPUs, but the job has 2"
+    assert problems(parallel_loop(1, body), resources=resources) == [
+        "steps[0].for.steps[0].run.resources: needs 3 GPUs, but the job has 2"
     ]
+
+
+def test_one_round_must_fit_into_the_job_with_launched_steps():
+    assert problems(launch(step_with_tasks(2)), parallel_loop(9, step_with_tasks(2))) == []
+    problem, *_ = problems(launch(step_with_tasks(2)), parallel_loop(9, step_with_tasks(3)))
+    assert problem.startswith(
+        "steps[1]: with earlier launched steps that still run, it needs 5 CPU threads"
+    )
 
 
 def test_a_sequential_loop_needs_the_resources_of_one_iteration():
@@ -118,14 +129,6 @@ def test_a_sequential_loop_needs_the_resources_of_one_iteration():
     }
 
     assert problems(sequential, sequential) == []
-
-
-def test_iterations_of_nested_parallel_loops_are_multiplied():
-    assert problems(parallel_loop(2, parallel_loop(2, "x"))) == []
-    outer, *_ = problems(parallel_loop(2, parallel_loop(3, "x")))
-    assert outer.startswith("steps[0].for: its 2 parallel iterations together need 6 CPU")
-    inner, *_ = problems(parallel_loop(2, parallel_loop(5, "x")))
-    assert inner.startswith("steps[0].for.steps[0].for: its 5 parallel iterations")
 
 
 def test_launched_steps_use_resources_until_a_step_waits_for_them():
@@ -229,10 +232,3 @@ def test_the_total_number_of_steps_is_limited():
 
     # The five groups are steps too, and each contains 250 steps: 5 + 5 * 250 steps.
     assert problems(*[group] * 5) == ["steps: has 1255 steps in total, more than 1024"]
-
-
-def test_the_number_of_parallel_iterations_is_limited():
-    # An empty step needs no resources.
-    assert problems(parallel_loop(2000, {}), tasks=4) == [
-        "steps[0].for: has 2000 parallel iterations, more than 1024"
-    ]

@@ -146,8 +146,8 @@ class TestLoop:
 
         assert node.run(workflow(loop, "echo never")) == (1, "1\n")
 
-    def test_the_iterations_of_a_parallel_loop_run_at_once(self, node):
-        """Each of the two iterations waits for a file that the other one creates."""
+    def test_the_rounds_of_a_parallel_loop_run_at_once(self, node):
+        """Each of the two rounds waits for a file that the other one creates."""
         body = (
             'touch "$item"; other=$([ "$item" = a ] && echo b || echo a);'
             " while [ ! -e $other ]; do sleep 0.02; done"
@@ -156,8 +156,8 @@ class TestLoop:
 
         assert node.run(workflow(loop, "echo met")) == (0, "met\n")
 
-    def test_a_parallel_loop_has_the_exit_code_of_its_first_failed_iteration(self, node):
-        # Iteration 1 fails later than iteration 2, but comes first in the order of the loop.
+    def test_a_parallel_loop_has_the_exit_code_of_its_first_failed_round(self, node):
+        # Round 1 fails later than round 2, but comes first in the order of the loop.
         body = (
             '[ "$index" != 1 ] || { sleep 0.3; exit 5; }; [ "$index" != 2 ] || exit 6;'
             ' echo "$index" >>done'
@@ -181,8 +181,8 @@ class TestLoop:
 
         assert node.run(workflow(outer, "sort out"))[1].split() == ["11", "12", "21", "22"]
 
-    def test_a_cancelled_parallel_loop_signals_all_iterations_at_once(self, node):
-        """Each of the two iterations waits until the other one has received the signal."""
+    def test_a_cancelled_parallel_loop_signals_all_rounds_at_once(self, node):
+        """Each of the two rounds waits until the other one has received the signal."""
         wait_for_other = (
             'touch "got-$item"; for _ in $(seq 100); do'
             ' [ -e "got-$other" ] && echo met && break; sleep 0.05; done'

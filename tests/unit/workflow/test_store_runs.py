@@ -146,9 +146,14 @@ class TestStore:
         arguments = (node.home / "rclone").read_text()
         assert f"--include {start}* --include {start}*/** store:bucket/a" in arguments
 
-    def test_a_failed_job_sends_no_output(self, node):
-        assert node.run(workflow("echo y >output/y; exit 4", output={"s3": STORE}))[0] == 4
-        assert not (node.home / "store/bucket/some/data/y").exists()
+    def test_a_failed_job_sends_its_output_and_deletes_nothing_in_the_store(self, node):
+        target = {"s3": {**STORE, "deleteSync": True}}
+
+        code, _ = node.run(workflow("echo y >output/y; exit 4", output=target))
+
+        assert code == 4
+        names = {path.name for path in (node.home / "store/bucket/some/data").iterdir()}
+        assert names == {"x", "y"}
 
     def test_continuous_output_is_sent_while_the_job_runs(self, node):
         # This simulated sleep shortens the time between two transfers.

@@ -6,12 +6,14 @@ from __future__ import annotations
 import gzip
 import http.server
 import io
+import os
+import signal
 import tarfile
 import threading
 import zipfile
 
 import pytest
-from tests.unit.workflow.node import workflow
+from tests.unit.workflow.node import steps, wait_for, workflow
 
 from gridstead.workflow.render import render
 
@@ -161,7 +163,8 @@ class TestWebOutput:
         assert web.uploads == {"/up/x": b"hello\n"}
         assert "\n-----\nhttps://web.example/it-is-here\n-----\n" in output
 
-    def test_several_files_are_uploaded_as_an_archive(self, node, web):
+    def test_several_files_are_uploaded_as_an_archive_of_the_folder_output(self, node, web):
+        """The names of the entries are those of DeepSquare: relative to the job's directory."""
         job = workflow(
             "cd output; echo a >a; mkdir b; echo b >'b/ b'; echo c >.c",
             output={"http": {"url": f"{web.url}/up/"}},
@@ -171,8 +174,9 @@ class TestWebOutput:
 
         assert code == 0
         with zipfile.ZipFile(io.BytesIO(web.uploads["/up/output.zip"])) as archive:
-            files = {name for name in archive.namelist() if not name.endswith("/")}
-        assert files == {".c", "a", "b/ b"}
+            names = set(archive.namelist())
+        files = {"output/.c", "output/a", "output/b/ b"}
+        assert names == files | {"output/", "output/b/"}
         assert node.leftover_files == []
 
     def test_an_empty_output_is_not_uploaded(self, node, web):
@@ -181,20 +185,52 @@ class TestWebOutput:
         assert "gridstead: the output is empty" in output
         assert web.uploads == {}
 
-    def test_a_failed_job_uploads_nothing(self, node, web):
+    def test_the_output_of_a_failed_job_is_uploaded(self, node, web):
         target = {"http": {"url": f"{web.url}/up/"}}
 
         code, _ = node.run(workflow("echo x >output/x; exit 3", output=target))
 
         assert code == 3
-        assert web.uploads == {}
+        assert web.uploads == {"/up/x": b"x\n"}
 
-    def test_a_failed_upload_fails_the_job(self, node):
-        code, _ = node.run(
-            workflow("echo x >output/x", output={"http": {"url": "http://127.0.0.1:9/"}})
+    def test_the_output_is_uploaded_if_a_launched_step_without_a_waiting_step_fails(
+        self, node, web
+    ):
+        """The job fails with the exit code of the launched step."""
+        # Signal 0 is no signal, so the launched step always runs to its end.
+        launch = {"launch": {"signalOnParentStepExit": 0, "steps": steps("exit 8")}}
+        job = workflow(launch, "echo x >output/x", output={"http": {"url": f"{web.url}/up/"}})
+
+        code, _ = node.run(job)
+
+        assert code == 8
+        assert web.uploads == {"/up/x": b"x\n"}
+
+    def test_the_output_of_a_cancelled_job_is_uploaded(self, node, web):
+        job = workflow(
+            "echo x >output/x; touch started; sleep 20", output={"http": {"url": f"{web.url}/up/"}}
+        )
+        running_job = node.start(job)
+        wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
+
+        os.killpg(running_job.pid, signal.SIGTERM)
+        running_job.communicate(timeout=20)
+
+        assert running_job.returncode == 143
+        assert web.uploads == {"/up/x": b"x\n"}
+        assert node.leftover_files == []
+
+    @pytest.mark.parametrize(("step_code", "job_code"), [(0, 7), (3, 3)])
+    def test_a_failed_upload_fails_a_job_that_has_not_failed_before(
+        self, node, step_code, job_code
+    ):
+        job = workflow(
+            f"echo x >output/x; exit {step_code}", output={"http": {"url": "http://127.0.0.1:9/"}}
         )
 
-        assert code == 7  # curl could not connect
+        code, _ = node.run(job)
+
+        assert code == job_code  # 7: curl could not connect
         assert node.leftover_files == []
 
     def test_continuous_output_without_a_store_is_sent_at_the_end(self, node, web):

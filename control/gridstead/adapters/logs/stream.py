@@ -103,9 +103,10 @@ class LogSender:
 
 
 def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
-    """Read descriptors to their ends, and write their lines to the spool and to ``copy``.
+    """Read the job's output to its end, and write its lines to the spool and to ``copy``.
 
-    No line contains text of two descriptors.
+    No line contains text of two descriptors. Messages of the grid end with the output: what the
+    descriptor of ``Stream.GRID`` contains then is read, without waiting for its end.
     """
     partial_lines = dict.fromkeys(sources, b"")
     poll = select.poll()
@@ -113,7 +114,11 @@ def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
         poll.register(source, select.POLLIN)
     is_copying = True
     while partial_lines:
-        for source, _ in poll.poll():
+        has_output = any(sources[source] is not Stream.GRID for source in partial_lines)
+        ready_sources = [source for source, _ in poll.poll(None if has_output else 0)]
+        if not ready_sources:
+            break
+        for source in ready_sources:
             chunk = os.read(source, READ_BYTES)
             lines, partial_lines[source] = _split(partial_lines[source] + chunk, is_end=not chunk)
             if not chunk:

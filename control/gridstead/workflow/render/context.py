@@ -22,11 +22,14 @@ class RenderContext:
     Attributes:
         workflow: The whole workflow.
         cache: The directory on the nodes that contains the directories of jobs and customers.
+        has_markers: Whether the job writes markers to its log.
+        secret_texts: The texts that markers must not contain.
         has_handlers: Whether any step of the workflow has handlers: ``catch`` or ``finally``.
         image_numbers: The number of each image of the workflow.
         login_numbers: The number of each registry login: a registry, a user name and a password.
         tunnel_files: The file in ``$private`` for each tunnel of the workflow.
         launches: The launches for which the steps of the workflow wait.
+        rounds_at_once: The number of simultaneous rounds of each parallel loop, by its path.
         path: The path of the step in the workflow.
         variables: For each loop variable (``item`` or ``index``): the name of the script variable
             that contains its value.
@@ -38,11 +41,14 @@ class RenderContext:
 
     workflow: Workflow
     cache: str
+    has_markers: bool = False
+    secret_texts: tuple[str, ...] = ()
     has_handlers: bool = False
     image_numbers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     login_numbers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     tunnel_files: Mapping[NetworkInterface, str] = field(default_factory=dict)
     launches: Launches = field(default_factory=Launches)
+    rounds_at_once: Mapping[Path, int] = field(default_factory=dict)
     path: Path = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     launched: list[str] = field(default_factory=list)
@@ -58,6 +64,11 @@ class RenderContext:
     def number(self) -> str:
         """Return the path to the step for names of functions, such as ``2_1`` or ``3_catch_1``."""
         return number_of(self.path)
+
+    @property
+    def position(self) -> str:
+        """Return the path to the step for markers, such as ``2.1`` or ``3.catch.1``."""
+        return ".".join(self.parts)
 
     @property
     def title(self) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, urlsplit
 
+from gridstead.workflow.render.output_markers import output_parts
 from gridstead.workflow.render.shell_text import fill, quote
 from gridstead.workflow.schema import HTTPData, S3Data, TransportData, Workflow
 
@@ -47,16 +48,21 @@ def fetch(workflow: Workflow) -> str:
     return text + fill("input_mode.sh", mode=f"{mode:04o}")
 
 
-def send(workflow: Workflow) -> tuple[str, str]:
+def send(workflow: Workflow, *, markers: bool) -> tuple[str, str]:
     """Return two parts of the script that send the output.
 
-    The first part must run before the steps, and the second part after the steps.
+    The first part must run before the steps. The second part runs after the steps, even if a step
+    has failed. It reads the exit code of the steps from ``code``, and exits with this code. With
+    ``markers``, it writes markers of the output to the job's log.
     """
     target = workflow.output
     if not target or not (target.http or target.s3):
         return "", ""
+    parts = output_parts(target, markers=markers)
     if target.http:
-        return "", fill("http_output.sh", target=_curl_url(target.http, "output"))
+        url = _curl_url(target.http, "output")
+        function = fill("http_output.sh", target=url, tee=parts.tee, link=parts.link)
+        return function, parts.listing + fill("output_end.sh", before="", link="")
     assert target.s3, "there is either http or s3"
     action = "sync" if target.s3.delete_sync else "copy"
     remote = quote(_remote(target.s3, target.s3.path))
@@ -64,9 +70,12 @@ def send(workflow: Workflow) -> tuple[str, str]:
     # If the input is in S3 too, the part that fetches it defines in_store.
     if not (workflow.input and workflow.input.is_in_s3):
         function = fill("s3_access.sh") + function
+    before_end = fill("s3_output_end.sh")
     if workflow.is_output_synced:
-        return function + fill("s3_sync.sh", interval=SYNC_S), fill("s3_sync_end.sh")
-    return function, fill("s3_output_end.sh")
+        function += fill("s3_sync.sh", interval=SYNC_S)
+        before_end = fill("s3_sync_end.sh") + before_end
+    end = fill("output_end.sh", before=before_end, link=parts.link)
+    return function, parts.listing + end
 
 
 def _access(data: TransportData | None) -> str:

@@ -20,6 +20,14 @@ RETRY_S = {
     "most": 180,
 }
 
+# The parts of the templates that write markers.
+MARKER_PARTS = {
+    "retry": '    [[ $gridstead_reported ]] || marker "retry $gridstead_step"\n',
+    "skip": ' skip_marker "$4" "$5"',
+    "run_if_arguments": ", position, name",
+    "failed": "    failures=$((failures + 1)) failed_steps[code ? code : 2]=$4\n",
+}
+
 # The templates of shell functions, in the order of the script.
 HELPERS = (
     "control.sh",
@@ -27,6 +35,7 @@ HELPERS = (
     "condition.sh",
     "handlers.sh",
     "branch.sh",
+    "loop_markers.sh",
     "parallel.sh",
     "launch.sh",
     "module.sh",
@@ -37,13 +46,16 @@ HELPERS = (
 )
 
 
-def helpers(workflow: Workflow, *, bore: str) -> str:
+def helpers(workflow: Workflow, *, bore: str, markers: bool) -> str:
     """Return the shell functions that the steps of this workflow need."""
+    marker_parts = MARKER_PARTS if markers else dict.fromkeys(MARKER_PARTS, "")
     needed_templates = _needed_templates(workflow)
+    if not markers:
+        needed_templates.discard("loop_markers.sh")
     text = ""
     for name in HELPERS:
         if name in needed_templates:
-            text += fill(name, bore=quote(bore), **RETRY_S)
+            text += fill(name, bore=quote(bore), **RETRY_S, **marker_parts)
     return text
 
 
@@ -69,6 +81,8 @@ def _needed_by_step(step: Step) -> set[str]:
         needed.add("condition.sh")
     if step.catch or step.finally_:
         needed.add("handlers.sh")
+    if step.for_:
+        needed.add("loop_markers.sh")
     if step.for_ and step.for_.parallel:
         needed |= {"branch.sh", "parallel.sh"}
     if step.launch:

@@ -18,6 +18,7 @@ from gridstead.errors import InvalidInput
 from gridstead.workflow.render.context import all_steps, children
 from gridstead.workflow.render.data import fetch, send
 from gridstead.workflow.render.helpers import helpers
+from gridstead.workflow.render.markers import has_markers
 from gridstead.workflow.render.network import PRIVATE, has_virtual_networks, virtual_networks
 from gridstead.workflow.render.secrets import secrets_of, store_secrets
 from gridstead.workflow.render.shell_text import exports, fill, quote, too_large
@@ -32,6 +33,8 @@ MAX_SECRETS_BYTES = 120 * 1024
 
 # Parts of the functions finish() and job_environment() in job.sh.
 FINISH_SECRETS = '  rm -rf -- "$private"\n'
+
+FINISH_MARKERS = '  end_marker "$status"\n'
 
 FINISH_NETWORKS = """\
   for each in "${gateways[@]}"; do signal_tree TERM "$each"; done
@@ -75,24 +78,25 @@ def render(
     paths = paths or ScriptPaths()
     _check_secrets(workflow, secrets_beside=secrets_beside)
     logging = workflow.enable_logging and secrets_beside
-    steps = render_steps(workflow, cache=paths.cache)
-    before, after = send(workflow)
+    markers = logging and has_markers(workflow)
+    steps = render_steps(workflow, cache=paths.cache, markers=markers)
+    before, after = send(workflow, markers=markers)
     call = f"{steps.call} || exit"
-    if workflow.is_output_synced:
+    if after:
         # The output is sent after a failure too, so the script continues.
         call = f"code=0\n{steps.call} || code=$?"
     uses_modules = any(step.use for step in all_steps(workflow.steps))
     script = fill(
         "job.sh",
         cache=paths.cache,
-        output=_output(workflow, paths, logging=logging),
+        output=_output(workflow, paths, logging=logging, markers=markers),
         **_resources(workflow),
-        **_cleanup(workflow, logging=logging),
+        **_cleanup(workflow, logging=logging, markers=markers),
         **_step_arguments(workflow),
         input=fetch(workflow),
         environment=exports(workflow.env),
         earlier=fill("module_environment.sh" if uses_modules else "environment.sh"),
-        helpers=helpers(workflow, bore=paths.bore).lstrip("\n"),
+        helpers=helpers(workflow, bore=paths.bore, markers=markers).lstrip("\n"),
         steps=steps.functions.strip("\n"),
         before=virtual_networks(workflow) + before,
         call=call,
@@ -116,9 +120,10 @@ def _check_secrets(workflow: Workflow, *, secrets_beside: bool) -> None:
         raise too_large("the secrets have", size, MAX_SECRETS_BYTES)
 
 
-def _output(workflow: Workflow, paths: ScriptPaths, *, logging: bool) -> str:
+def _output(workflow: Workflow, paths: ScriptPaths, *, logging: bool, markers: bool) -> str:
     if logging:
-        return fill("output.sh", writer=quote(paths.writer))
+        text = fill("output.sh", writer=quote(paths.writer))
+        return text + fill("markers.sh") if markers else text
     return fill("without_logging.sh") if workflow.enable_logging else ""
 
 
@@ -135,13 +140,14 @@ def _resources(workflow: Workflow) -> dict[str, object]:
     }
 
 
-def _cleanup(workflow: Workflow, *, logging: bool) -> dict[str, object]:
+def _cleanup(workflow: Workflow, *, logging: bool, markers: bool) -> dict[str, object]:
     """Return the part that stores secrets, and the parts that clean up at the end of the job."""
     has_networks = has_virtual_networks(workflow)
     secrets = store_secrets(workflow, logging=logging) or (PRIVATE if has_networks else "")
+    finish_output = fill("finish_output.sh", end_marker=FINISH_MARKERS if markers else "")
     return {
         "secrets": secrets,
-        "finish_output": fill("finish_output.sh") if logging else "",
+        "finish_output": finish_output if logging else "",
         "finish_networks": FINISH_NETWORKS if has_networks else "",
         "finish_secrets": FINISH_SECRETS if secrets else "",
     }

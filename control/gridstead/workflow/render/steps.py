@@ -15,9 +15,17 @@ from gridstead.errors import InvalidInput
 from gridstead.workflow.handles import dependencies, find_launches, is_plain_group
 from gridstead.workflow.render.container import containers, image_numbers, login_numbers
 from gridstead.workflow.render.context import RenderContext, all_steps, number_of
+from gridstead.workflow.render.markers import (
+    is_silent,
+    marker_call,
+    round_parts,
+    secret_texts,
+    skip_arguments,
+)
 from gridstead.workflow.render.network import tunnel_files
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
+from gridstead.workflow.rounds import rounds_at_once
 from gridstead.workflow.schema import (
     ForRange,
     ResolvedUse,
@@ -41,17 +49,21 @@ class RenderedSteps:
     call: str
 
 
-def render_steps(workflow: Workflow, *, cache: str) -> RenderedSteps:
+def render_steps(workflow: Workflow, *, cache: str, markers: bool) -> RenderedSteps:
     """Return the functions of all steps, and the command that runs the job."""
     all_containers = containers(workflow)
+    launches = find_launches(workflow.steps)
     context = RenderContext(
         workflow=workflow,
         cache=cache,
+        has_markers=markers,
+        secret_texts=secret_texts(workflow) if markers else (),
         has_handlers=any(step.catch or step.finally_ for step in all_steps(workflow.steps)),
         image_numbers=image_numbers(all_containers),
         login_numbers=login_numbers(all_containers),
         tunnel_files=tunnel_files(workflow),
-        launches=find_launches(workflow.steps),
+        launches=launches,
+        rounds_at_once=rounds_at_once(workflow, launches),
     )
     return _list(workflow.steps, context, "steps")
 
@@ -140,7 +152,8 @@ def _guarded(step: Step, inner: str, context: RenderContext) -> str:
         outer_variables=context.outer_variables,
         script=quote(script),
     )
-    call = f"run_if {quote(context.title)} {function}_if {inner}"
+    arguments = skip_arguments(step, context)
+    call = f"run_if {quote(context.title)} {function}_if {inner}{arguments}"
     return condition + fill("guarded.sh", function=function, waits=waits, inner=call)
 
 
@@ -164,6 +177,15 @@ def _handled(step: Step, function: str, context: RenderContext) -> str:
 
 
 def _body(step: Step, function: str, context: RenderContext) -> str:
+    """Return the function that runs a step without its handlers, between markers if it has any."""
+    if not context.has_markers or is_silent(step):
+        return _work(step, function, context)
+    work = f"{function}_work"
+    call = marker_call(step, work, context)
+    return _work(step, work, context) + fill("group.sh", function=function, call=call)
+
+
+def _work(step: Step, function: str, context: RenderContext) -> str:
     if step.run:
         slurm_name = step.name or f"step-{'.'.join(context.parts)}"
         return run_function(function, slurm_name, step.run, context)
@@ -219,7 +241,14 @@ def _loop(loop: StepFor, function: str, context: RenderContext) -> str:
     body = _list(loop.steps, loop_context, "for", "steps")
     template = "for_parallel.sh" if loop.parallel else "for.sh"
     text = fill(
-        template, function=function, variable=variable, items=array, head=head, call=body.call
+        template,
+        function=function,
+        variable=variable,
+        items=array,
+        head=head,
+        call=body.call,
+        at_once=context.rounds_at_once.get(context.path, 1),
+        **round_parts(context),
     )
     return f"{body.functions}\n{text}"
 

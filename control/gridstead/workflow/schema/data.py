@@ -106,7 +106,7 @@ class S3Data(Model):
         default=False,
         description=(
             "For an output: whether objects that are in the store but not in the job's output are"
-            " deleted."
+            " deleted. If a step has failed, the transfer at the end deletes nothing."
         ),
     )
 

@@ -75,8 +75,13 @@ class ForRange(Model):
 class StepFor(Model):
     """A loop over items or numbers.
 
-    Its steps run once for each item or number. The variable `item` contains the item, and the
-    variable `index` the number.
+    Its steps run once for each item or number. One run of its steps is a round. The variable `item`
+    contains the item, and the variable `index` the number.
+
+    Rounds of a parallel loop fit into the job if it has the CPU threads, the memory and the GPUs
+    that each of these rounds needs at most at one time, without those of launched steps that still
+    run. A loop that is earlier in the file gets resources first. For nested parallel loops, the
+    outer loop is the earlier one, and each of its rounds gets an equal share.
     """
 
     model_config = ConfigDict(
@@ -85,16 +90,25 @@ class StepFor(Model):
 
     parallel: bool = Field(
         description=(
-            "Whether all iterations run at the same time. The job must have the resources of all"
-            " iterations together. Every iteration runs to its end. The exit code of the loop is"
-            " that of the first failed iteration, in the order of the items."
+            "Whether rounds run at the same time: all rounds if they fit into the job together,"
+            " otherwise as many as fit, and at most 1024. The other rounds wait. They start in"
+            " order, the next one as soon as any round ends. The job must have the resources of one"
+            " round. Every round runs to its end. The exit code of the loop is that of the first"
+            " failed round, in the order of the items."
         )
     )
     items: Annotated[tuple[Text, ...], Field(strict=False, max_length=MAX_ITEMS)] | None = Field(
         default=None, description="Texts. Exactly one of `items` and `range` is required."
     )
     range: ForRange | None = Field(default=None, description="Numbers.")
-    steps: Steps = Field(description="Steps of each iteration.", min_length=1)
+    steps: Steps = Field(description="Steps of each round.", min_length=1)
+
+    @property
+    def count(self) -> int:
+        """Return the number of rounds."""
+        if self.items is not None:
+            return len(self.items)
+        return len(self.range.numbers()) if self.range else 0
 
     @model_validator(mode="after")
     def _check_one_of_both(self) -> Self:
@@ -109,9 +123,10 @@ class StepAsyncLaunch(Model):
     """Steps that run in parallel with the steps after them.
 
     When the list that contains the launching step ends, the launched steps receive a signal, and
-    the job waits for their end. If a launched step fails before the list ends, the list fails. If
-    the list is a group without `catch` and `finally`, and a step after the group waits for the
-    handle, the launched steps continue until the enclosing list ends.
+    the job waits for their end. If a launched step fails before the list ends, the list fails, even
+    if no step waits for the launched step. If the list is a group without `catch` and `finally`,
+    and a step after the group waits for the handle, the launched steps continue until the enclosing
+    list ends.
     """
 
     handle_name: Handle | None = Field(
@@ -251,6 +266,14 @@ class Workflow(Model):
             "Whether the grid's logger stores the job's output, so that the customer can read it."
         ),
     )
+    disable_log_markers: bool = Field(
+        default=False,
+        description=(
+            "Whether the log has no markers. Markers are lines that start with `[gridstead] `. They"
+            " say when a step begins and ends, and list the output. They are not in stdout or"
+            " stderr. No effect without `enableLogging`."
+        ),
+    )
     resources: JobResources = Field(description="Resources of the whole job.")
     env: Env = Field(default=(), description="Variables of every step.")
     input: TransportData | None = Field(
@@ -270,16 +293,18 @@ class Workflow(Model):
     output: TransportData | None = Field(
         default=None,
         description=(
-            "Target to which `$DEEPSQUARE_OUTPUT` is copied after all steps have succeeded. A URL"
-            " receives a single file unchanged, and several files as `output.zip`. The answer of"
-            " the server is written to the job's output."
+            "Target to which `$DEEPSQUARE_OUTPUT` is copied after the last step, even if a step has"
+            " failed. A URL receives a single file unchanged. Several files are sent as"
+            " `output.zip`, in which their names start with `output/`. The answer of the server is"
+            " written to the job's output. If the job is cancelled or exceeds its time limit, the"
+            " output must be sent in the few seconds that the provider allows."
         ),
     )
     continuous_output_sync: bool = Field(
         default=False,
         description=(
-            "Whether the output is also sent to S3 while the job runs, and after a failure. No"
-            " effect without an output to S3."
+            "Whether the output is also sent to S3 while the job runs. No effect without an output"
+            " to S3."
         ),
     )
     virtual_networks: Annotated[
@@ -289,7 +314,7 @@ class Workflow(Model):
 
     @property
     def is_output_synced(self) -> bool:
-        """Return whether the output is sent while the job runs, and after a failure."""
+        """Return whether the output is also sent while the job runs."""
         is_sent_to_s3 = self.output is not None and self.output.is_in_s3
         return self.continuous_output_sync and is_sent_to_s3
 
@@ -298,6 +323,9 @@ class Workflow(Model):
         wire: dict[str, object] = _without_empty(
             self.model_dump(mode="json", by_alias=True, exclude_none=True)
         )
+        if not self.disable_log_markers:
+            # Services of earlier releases and of DeepSquare refuse the field.
+            del wire["disableLogMarkers"]
         return wire
 
 

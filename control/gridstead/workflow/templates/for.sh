@@ -1,6 +1,6 @@
 %%{function}() {
-  local %%{variable}%%{items}
+%%{rounds}  local %%{variable}%%{items}
   %%{head}; do
-    %%{call} || return
+%%{next_round}    %%{call} || return
   done
 }

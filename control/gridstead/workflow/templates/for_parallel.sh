@@ -1,8 +1,11 @@
 %%{function}() {
-  local %%{variable}%%{items} iterations=()
+%%{rounds}  local %%{variable}%%{items} rounds=() count=0 failed='' result=0
   %%{head}; do
-    run_branch %%{call}
-    iterations+=("$!")
+    wait_for_rounds %%{at_once} # until fewer rounds run
+    ((ended == 0)) || break
+%%{next_round}    run_branch %%{call}
+    rounds[count++]=$!
   done
-  wait_for_all "${iterations[@]}"
+  wait_for_rounds 1
+  return "$((ended ? ended : result))"
 }

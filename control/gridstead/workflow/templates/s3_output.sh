@@ -1,5 +1,6 @@
 
 # --- Output ---
+action=%%{action}
 send_output() {
-  in_store "$private/output" %%{action} "$storage/output" %%{remote}
+  in_store "$private/output" "$action" "$storage/output" %%{remote}
 }

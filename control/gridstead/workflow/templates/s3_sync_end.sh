@@ -1,8 +1,2 @@
-
-# --- Output, also after a failed step ---
-set +e
 signal_tree TERM "$sending"
 wait "$sending" 2>/dev/null
-echo "gridstead: sending the output"
-send_output || code=$((code ? code : $?))
-(exit "$code")

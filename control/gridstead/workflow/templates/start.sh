@@ -44,7 +44,7 @@ start() { # options of srun, words
       has_slurmctld_restarted "$gridstead_started_at" || break
     fi
     [[ $gridstead_reported ]] || echo "gridstead: Slurm did not create this step; retrying" >&2
-    gridstead_reported=yes
+%%{retry}    gridstead_reported=yes
     [[ $gridstead_ended ]] || sleep 2 || break
   done
   return "$gridstead_code"

@@ -48,7 +48,8 @@ finish() {
     chmod -R u+rwX -- "$storage"
     rm -rf -- "$storage"
   fi
-  exec >/dev/null 2>&1 # the writer reads the end of its input, sends the rest and exits
+  end_marker "$status"
+  exec >/dev/null 2>&1 8>&- # the writer reads the end of its input, sends the rest and exits
   wait "$writer"
   rm -rf -- "$private"
   exit "$status"
@@ -60,21 +61,85 @@ trap 'ended=143' TERM
 
 # --- Output: to Slurm's file and to the grid's logger, with one pipe for each stream ---
 # A writer that was killed is started again. If no writer runs, the output is only in the file.
-mkfifo -- "$private/stderr"
-exec 3<>"$private/stderr" # open for reading and writing, so that the open does not block
+mkfifo -- "$private/stderr" "$private/grid"
+# Both are open for reading and writing, so that neither the open nor a missing reader blocks or
+# ends the script.
+exec 3<>"$private/stderr" 8<>"$private/grid"
 exec > >(
   trap '' INT TERM # the writer ends at the end of the output
-  exec 3<"$private/stderr"
+  exec 3<"$private/stderr" 4<"$private/grid" 8>&-
+  streams=3,4
   for _ in {1..50}; do
-    /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" 3 && exit
-    [ $? -gt 128 ] || break
+    /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" "$streams" && exit
+    [ $? -le 128 ] || continue
+    [ "$streams" != 3 ] || break
+    streams=3 # a writer of an earlier release reads no messages of the grid
+    cat <&4 >/dev/null 2>&1 &
   done
+  cat <&4 >/dev/null 2>&1 &
   cat <&3 &
+  stderr=$!
   cat
-  wait
+  wait "$stderr"
 )
 writer=$!
 exec 2>"$private/stderr" 3>&-
+
+# --- Markers: lines in the job's log that say what the job does ---
+# They have their own pipe, because the last line of a step may have no end.
+gridstead_round='' gridstead_hidden='' # of the loops around a step: the rounds; is one not shown?
+gridstead_node=''
+if [[ ${SLURM_JOB_NUM_NODES-} == 1 ]]; then gridstead_node=${SLURMD_NODENAME-}; fi
+job_began=${EPOCHREALTIME//[!0-9]/} # microseconds
+failures=0 failed_steps=() # failed_steps[code]: the last step that failed with this code
+
+# Writes a marker. It is shorter than what bash writes at once, so markers of branches do not mix.
+marker() { # words, name
+  local gridstead_now=${EPOCHREALTIME//[!0-9]/} gridstead_time
+  TZ=UTC0 printf -v gridstead_time '%(%FT%T)T.%sZ' "${gridstead_now:0:-6}" "${gridstead_now: -6:3}"
+  {
+    printf '[gridstead] %s time=%s%s\n' "$1" "$gridstead_time" "${2:+ name=$2}" >&8
+  } 2>/dev/null || :
+}
+
+# Sets gridstead_seconds to the time that has passed since a time in microseconds.
+seconds_since() { # time
+  local elapsed=$(((${EPOCHREALTIME//[!0-9]/} - $1) / 1000))
+  elapsed=$((elapsed > 0 ? elapsed : 0)) # the clock may have been set back
+  printf -v gridstead_seconds '%d.%03d' "$((elapsed / 1000))" "$((elapsed % 1000))"
+}
+
+# Runs a step between two markers and returns its code. A failure is shown in every round.
+in_step() { # position, name, further words, function
+  local gridstead_step="step=$1${gridstead_round:+ round=$gridstead_round}" gridstead_seconds
+  local gridstead_began=${EPOCHREALTIME//[!0-9]/} gridstead_code=0 gridstead_failures=$failures
+  if [[ ! $gridstead_hidden ]]; then
+    marker "begin $gridstead_step${gridstead_node:+ node=$gridstead_node}$3" "$2"
+  fi
+  "$4" || gridstead_code=$?
+  if ((gridstead_code)); then
+    if ((failures == gridstead_failures)); then failed_steps[gridstead_code]=$1; fi
+    failures=$((failures + 1))
+  elif [[ $gridstead_hidden ]]; then
+    return 0
+  fi
+  seconds_since "$gridstead_began"
+  marker "end $gridstead_step exit=$gridstead_code seconds=$gridstead_seconds" "$2"
+  return "$gridstead_code"
+}
+
+skip_marker() { # position, name
+  [[ $gridstead_hidden ]] || marker "skip step=$1${gridstead_round:+ round=$gridstead_round}" "$2"
+}
+
+end_marker() { # exit code of the job
+  local gridstead_seconds step=''
+  seconds_since "$job_began"
+  if (($1)); then step=${failed_steps[$1]:+ step=${failed_steps[$1]}}; fi
+  marker "job-end exit=$1 seconds=$gridstead_seconds$step"
+}
+
+marker "job-begin${SLURM_JOB_NODELIST:+ nodes=${SLURM_JOB_NODELIST:0:200}}"
 
 # --- Resources ---
 export NTASKS=1 CPUS_PER_TASK=1 MEM_PER_CPU=128 GPUS=0
@@ -183,6 +248,7 @@ start() { # options of srun, words
       has_slurmctld_restarted "$gridstead_started_at" || break
     fi
     [[ $gridstead_reported ]] || echo "gridstead: Slurm did not create this step; retrying" >&2
+    [[ $gridstead_reported ]] || marker "retry $gridstead_step"
     gridstead_reported=yes
     [[ $gridstead_ended ]] || sleep 2 || break
   done
@@ -191,7 +257,7 @@ start() { # options of srun, words
 
 # --- Steps ---
 # Step 1: hello world
-step_1() (
+step_1_work() (
   new_step
   job_environment
   start --job-name='hello world' --export=ALL \
@@ -200,6 +266,9 @@ step_1() (
 sleep 5
 '
 )
+step_1() {
+  in_step 1 'hello world' '' step_1_work
+}
 
 # --- The job ---
 in_order step_1 || exit

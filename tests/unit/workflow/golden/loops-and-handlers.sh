@@ -48,7 +48,8 @@ finish() {
     chmod -R u+rwX -- "$storage"
     rm -rf -- "$storage"
   fi
-  exec >/dev/null 2>&1 # the writer reads the end of its input, sends the rest and exits
+  end_marker "$status"
+  exec >/dev/null 2>&1 8>&- # the writer reads the end of its input, sends the rest and exits
   wait "$writer"
   rm -rf -- "$private"
   exit "$status"
@@ -60,21 +61,85 @@ trap 'ended=143' TERM
 
 # --- Output: to Slurm's file and to the grid's logger, with one pipe for each stream ---
 # A writer that was killed is started again. If no writer runs, the output is only in the file.
-mkfifo -- "$private/stderr"
-exec 3<>"$private/stderr" # open for reading and writing, so that the open does not block
+mkfifo -- "$private/stderr" "$private/grid"
+# Both are open for reading and writing, so that neither the open nor a missing reader blocks or
+# ends the script.
+exec 3<>"$private/stderr" 8<>"$private/grid"
 exec > >(
   trap '' INT TERM # the writer ends at the end of the output
-  exec 3<"$private/stderr"
+  exec 3<"$private/stderr" 4<"$private/grid" 8>&-
+  streams=3,4
   for _ in {1..50}; do
-    /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" 3 && exit
-    [ $? -gt 128 ] || break
+    /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" "$streams" && exit
+    [ $? -le 128 ] || continue
+    [ "$streams" != 3 ] || break
+    streams=3 # a writer of an earlier release reads no messages of the grid
+    cat <&4 >/dev/null 2>&1 &
   done
+  cat <&4 >/dev/null 2>&1 &
   cat <&3 &
+  stderr=$!
   cat
-  wait
+  wait "$stderr"
 )
 writer=$!
 exec 2>"$private/stderr" 3>&-
+
+# --- Markers: lines in the job's log that say what the job does ---
+# They have their own pipe, because the last line of a step may have no end.
+gridstead_round='' gridstead_hidden='' # of the loops around a step: the rounds; is one not shown?
+gridstead_node=''
+if [[ ${SLURM_JOB_NUM_NODES-} == 1 ]]; then gridstead_node=${SLURMD_NODENAME-}; fi
+job_began=${EPOCHREALTIME//[!0-9]/} # microseconds
+failures=0 failed_steps=() # failed_steps[code]: the last step that failed with this code
+
+# Writes a marker. It is shorter than what bash writes at once, so markers of branches do not mix.
+marker() { # words, name
+  local gridstead_now=${EPOCHREALTIME//[!0-9]/} gridstead_time
+  TZ=UTC0 printf -v gridstead_time '%(%FT%T)T.%sZ' "${gridstead_now:0:-6}" "${gridstead_now: -6:3}"
+  {
+    printf '[gridstead] %s time=%s%s\n' "$1" "$gridstead_time" "${2:+ name=$2}" >&8
+  } 2>/dev/null || :
+}
+
+# Sets gridstead_seconds to the time that has passed since a time in microseconds.
+seconds_since() { # time
+  local elapsed=$(((${EPOCHREALTIME//[!0-9]/} - $1) / 1000))
+  elapsed=$((elapsed > 0 ? elapsed : 0)) # the clock may have been set back
+  printf -v gridstead_seconds '%d.%03d' "$((elapsed / 1000))" "$((elapsed % 1000))"
+}
+
+# Runs a step between two markers and returns its code. A failure is shown in every round.
+in_step() { # position, name, further words, function
+  local gridstead_step="step=$1${gridstead_round:+ round=$gridstead_round}" gridstead_seconds
+  local gridstead_began=${EPOCHREALTIME//[!0-9]/} gridstead_code=0 gridstead_failures=$failures
+  if [[ ! $gridstead_hidden ]]; then
+    marker "begin $gridstead_step${gridstead_node:+ node=$gridstead_node}$3" "$2"
+  fi
+  "$4" || gridstead_code=$?
+  if ((gridstead_code)); then
+    if ((failures == gridstead_failures)); then failed_steps[gridstead_code]=$1; fi
+    failures=$((failures + 1))
+  elif [[ $gridstead_hidden ]]; then
+    return 0
+  fi
+  seconds_since "$gridstead_began"
+  marker "end $gridstead_step exit=$gridstead_code seconds=$gridstead_seconds" "$2"
+  return "$gridstead_code"
+}
+
+skip_marker() { # position, name
+  [[ $gridstead_hidden ]] || marker "skip step=$1${gridstead_round:+ round=$gridstead_round}" "$2"
+}
+
+end_marker() { # exit code of the job
+  local gridstead_seconds step=''
+  seconds_since "$job_began"
+  if (($1)); then step=${failed_steps[$1]:+ step=${failed_steps[$1]}}; fi
+  marker "job-end exit=$1 seconds=$gridstead_seconds$step"
+}
+
+marker "job-begin${SLURM_JOB_NODELIST:+ nodes=${SLURM_JOB_NODELIST:0:200}}"
 
 # --- Resources ---
 export NTASKS=4 CPUS_PER_TASK=1 MEM_PER_CPU=64 GPUS=0
@@ -185,6 +250,7 @@ start() { # options of srun, words
       has_slurmctld_restarted "$gridstead_started_at" || break
     fi
     [[ $gridstead_reported ]] || echo "gridstead: Slurm did not create this step; retrying" >&2
+    [[ $gridstead_reported ]] || marker "retry $gridstead_step"
     gridstead_reported=yes
     [[ $gridstead_ended ]] || sleep 2 || break
   done
@@ -192,14 +258,15 @@ start() { # options of srun, words
 }
 
 # Runs a step if its condition is true.
-run_if() { # step number for messages, condition, step
+run_if() { # step number for messages, condition, step, position, name
   local code=0
   "$2" || code=$?
   case $code in
   10) "$3" ;;
-  11) ;;
+  11) skip_marker "$4" "$5" ;;
   *)
     ((ended)) || echo "gridstead: could not evaluate the condition of step $1" >&2
+    failures=$((failures + 1)) failed_steps[code ? code : 2]=$4
     return "$((code ? code : 2))"
     ;;
   esac
@@ -360,87 +427,139 @@ wait_for_process() { # process
   done
 }
 
-# Waits for processes and returns the code of the first one that failed, in the order of the
-# arguments. A signal that arrives during the wait is sent to all of them and is the code.
-wait_for_all() { # processes
-  local code result=0
-  while (($#)); do
-    send_end_signal "$@"
-    code=0
-    wait "$1" 2>/dev/null || code=$? # bash prints messages about signals there
-    if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then
-      result=$((result ? result : code))
-      shift
-    fi
-  done
-  return "$((ended ? ended : result))"
+declare -A rounds_of=() # of each loop: the number of its rounds so far
+
+# Begins a round of a loop. After 99 rounds, only rounds whose number has at most two significant
+# digits are shown. So the number of markers grows with the logarithm of the number of rounds.
+next_round() { # number of the loop
+  gridstead_number=$((gridstead_number + 1))
+  gridstead_round=$gridstead_outer_round$gridstead_number
+  gridstead_hidden=$gridstead_outer_hidden
+  rounds_of[$1]=$((${rounds_of[$1]:-0} + 1))
+  if [[ ${rounds_of[$1]} == ??*[1-9]* ]]; then gridstead_hidden=yes; fi
+}
+
+# Waits until fewer than a number of rounds of a parallel loop run. A signal that arrives during the
+# wait is sent to all of them. The variables belong to the function of the loop: rounds contains the
+# processes of the running rounds by their positions in the loop, and result becomes the code of the
+# round that failed at the lowest position, failed.
+wait_for_rounds() { # number
+  local each code has_ended
+  while ((${#rounds[@]} >= $1)); do
+    has_ended=''
+    for each in "${!rounds[@]}"; do
+      if kill -0 "${rounds[each]}"; then continue; fi
+      has_ended=yes code=0
+      wait "${rounds[each]}" || code=$?
+      if ((code && (!result || each < failed))); then result=$code failed=$each; fi
+      if ((!ended)); then rm -f -- "$storage/.branch-${rounds[each]}-"*; fi
+      unset "rounds[each]"
+    done
+    # wait -n may miss a process that ended before another program, such as rm, ended. So all
+    # processes are checked again until no other program runs between the check and the wait.
+    if [[ $has_ended ]]; then continue; fi
+    send_end_signal "${rounds[@]}"
+    wait -n "${rounds[@]}" || : # returns when any of them ends, or at a signal
+  done 2>/dev/null # bash prints the source of processes that a signal ended
 }
 
 # --- Steps ---
 # Step 1: measure in parallel
 
 # Step 1.1: measure
-step_1_1() (
+step_1_1_work() (
   new_step
   job_environment "${error[@]}" item="$value_1"
   start --job-name=measure --export=ALL \
     --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "$(printf "%s" "$item" | wc -c) $item" >"$item.txt"'
 )
+step_1_1() {
+  in_step 1.1 measure '' step_1_1_work
+}
 
-step_1() {
-  local value_1 items_1=(north south west) iterations=()
+step_1_work() {
+  local gridstead_number=0 gridstead_outer_hidden=$gridstead_hidden
+  local gridstead_outer_round=${gridstead_round:+$gridstead_round,}
+  local gridstead_round gridstead_hidden
+  local value_1 items_1=(north south west) rounds=() count=0 failed='' result=0
   for value_1 in "${items_1[@]}"; do
+    wait_for_rounds 3 # until fewer rounds run
+    ((ended == 0)) || break
+    next_round 1
     run_branch in_order step_1_1
-    iterations+=("$!")
+    rounds[count++]=$!
   done
-  wait_for_all "${iterations[@]}"
+  wait_for_rounds 1
+  return "$((ended ? ended : result))"
+}
+step_1() {
+  in_step 1 'measure in parallel' ' rounds=3' step_1_work
 }
 
 # Step 2: print one after the other
 
 # Step 2.1
-step_2_1() (
+step_2_1_work() (
   new_step
   job_environment "${error[@]}" index="$value_2"
   start --job-name=step-2.1 --export=ALL \
     --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "$index. $(cat ./*.txt | sort -k 2 | sed -n "${index}p")"'
 )
+step_2_1() {
+  in_step 2.1 '' '' step_2_1_work
+}
 
-step_2() {
+step_2_work() {
+  local gridstead_number=0 gridstead_outer_hidden=$gridstead_hidden
+  local gridstead_outer_round=${gridstead_round:+$gridstead_round,}
+  local gridstead_round gridstead_hidden
   local value_2
   for ((value_2 = 1; value_2 < 4; value_2 += 1)); do
+    next_round 2
     in_order step_2_1 || return
   done
 }
+step_2() {
+  in_step 2 'print one after the other' ' rounds=3' step_2_work
+}
 
 # Step 3: may fail
-step_3_body() (
+step_3_body_work() (
   new_step
   job_environment "${error[@]}"
   start --job-name='may fail' --export=ALL \
     --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'cat east.txt'
 )
+step_3_body() {
+  in_step 3 'may fail' '' step_3_body_work
+}
 
 # Step 3 catch 1
-step_3_catch_1() (
+step_3_catch_1_work() (
   new_step
   job_environment "${error[@]}"
   start --job-name=step-3.catch.1 --export=ALL \
     --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "east was not measured (code $DEEPSQUARE_ERROR_CODE)"'
 )
+step_3_catch_1() {
+  in_step 3.catch.1 '' '' step_3_catch_1_work
+}
 
 # Step 3 finally 1
-step_3_finally_1() (
+step_3_finally_1_work() (
   new_step
   job_environment "${error[@]}"
   start --job-name=step-3.finally.1 --export=ALL \
     --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'rm -- *.txt'
 )
+step_3_finally_1() {
+  in_step 3.finally.1 '' '' step_3_finally_1_work
+}
 
 step_3() {
   local code=0
@@ -456,19 +575,22 @@ step_3() {
 }
 
 # Step 4: only if no file is left
-step_4_unguarded() (
+step_4_unguarded_work() (
   new_step
   job_environment "${error[@]}"
   start --job-name='only if no file is left' --export=ALL \
     --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "all tidy"'
 )
+step_4_unguarded() {
+  in_step 4 'only if no file is left' '' step_4_unguarded_work
+}
 step_4_if() (
   job_environment "${error[@]}"
   exec /bin/bash -c '[[ -z $(ls -- *.txt 2>/dev/null) ]] && exit 10; exit 11'
 )
 step_4() {
-  run_if 4 step_4_if step_4_unguarded
+  run_if 4 step_4_if step_4_unguarded 4 'only if no file is left'
 }
 
 # --- The job ---

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computes how many rounds of each parallel loop run at the same time.
+
+``checks.py`` has checked that the job has the resources for one round of each parallel loop at a
+time. The rest of the resources is shared among the loops in the order of the file. A loop gets what
+no step needs that runs at the same time, and what no earlier loop got. Each of its simultaneous
+rounds gets an equal share, also for parallel loops inside the round. So each step finds its
+resources free, and no step waits for a step that waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gridstead.workflow.checks import StepNeeds, step_needs
+from gridstead.workflow.handles import Launches
+from gridstead.workflow.paths import Path
+from gridstead.workflow.schema import ResolvedUse, Step, StepFor, Workflow
+from gridstead.workflow.totals import Totals, job_totals
+
+# Each simultaneous round has several processes on the first node of the job.
+MAX_AT_ONCE = 1024
+
+
+def rounds_at_once(workflow: Workflow, launches: Launches) -> dict[Path, int]:
+    """Return the number of simultaneous rounds of each parallel loop, by the path of its step.
+
+    Args:
+        workflow: A workflow that breaks no rule.
+        launches: The launches of the workflow.
+    """
+    sharer = _Sharer(step_needs(workflow, launches))
+    sharer.share_in_list(workflow.steps, ("steps",), job_totals(workflow.resources))
+    return sharer.at_once
+
+
+class _Sharer:
+    """Walks through a workflow and shares the resources of the job.
+
+    Attributes:
+        at_once: The result.
+        needs: The least needs. The needs of launches are replaced by those with their shares.
+        free: The resources that each list can use.
+    """
+
+    def __init__(self, needs: StepNeeds) -> None:
+        self.at_once: dict[Path, int] = {}
+        self.needs = needs
+        self.free: dict[Path, Totals] = {}
+
+    def share_in_list(self, steps: Iterable[Step], path: Path, free: Totals) -> Totals:
+        """Share free resources in a list, and return the most that the list needs at one time."""
+        self.free[path] = free
+        peak = Totals()
+        for number, step in enumerate(steps):
+            step_path = (*path, number)
+            needs = self._share_in_step(step, step_path, self._free_for(step, step_path))
+            if step.launch:
+                self._set_launch_needs(step_path, needs)
+            peak = peak.maximum(self.needs.launched[step_path] + needs)
+        return peak
+
+    def _free_for(self, step: Step, path: Path) -> Totals:
+        """Return what a step can use, so that all that run at the same time have their needs."""
+        free = self.free[path[:-1]] - self.needs.launched[path]
+        if step.launch:
+            own = self.needs.least[path]
+            for later in self.needs.later_steps[path]:
+                others = self.needs.launched[later] + self.needs.least[later] - own
+                free = free.minimum(self.free[later[:-1]] - others)
+        return free
+
+    def _set_launch_needs(self, path: Path, needs: Totals) -> None:
+        added_needs = needs - self.needs.least[path]
+        for later in self.needs.later_steps[path]:
+            self.needs.launched[later] += added_needs
+
+    def _share_in_step(self, step: Step, path: Path, free: Totals) -> Totals:
+        peak = self.needs.least[path]
+        for names, steps in _lists(step):
+            peak = peak.maximum(self.share_in_list(steps, (*path, *names), free))
+        if step.for_:
+            peak = peak.maximum(self._share_in_loop(step.for_, path, free))
+        return peak
+
+    def _share_in_loop(self, loop: StepFor, path: Path, free: Totals) -> Totals:
+        list_path = (*path, "for", "steps")
+        if not loop.parallel:
+            return self.share_in_list(loop.steps, list_path, free)
+        number = min(loop.count, free.count(self.needs.rounds[path]), MAX_AT_ONCE)
+        number = max(number, 1)  # a loop without rounds has no needs
+        self.at_once[path] = number
+        round_needs = self.share_in_list(loop.steps, list_path, free.share(number))
+        return round_needs.times(number) if loop.count else Totals()
+
+
+def _lists(step: Step) -> Iterator[tuple[Path, tuple[Step, ...]]]:
+    """Yield the path and the steps of each list of a step, except the steps of a loop."""
+    yield ("steps",), step.steps
+    yield ("catch",), step.catch
+    yield ("finally",), step.finally_
+    if step.launch:
+        yield ("launch", "steps"), step.launch.steps
+    if isinstance(step.use, ResolvedUse):
+        yield ("use", "module", "steps"), step.use.module.steps
