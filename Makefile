@@ -127,6 +127,7 @@ fuzz: setup ## Test the contracts with 100,000 runs, the ledger model and mutant
 hostile: setup ## Test the workflow language with random scripts and hostile text (an hour).
 	@GRIDSTEAD_HOSTILE=1 GRIDSTEAD_ALL_TESTS=1 pytest --quiet --override-ini timeout=7200 \
 		tests/unit/workflow/test_random.py tests/unit/workflow/test_injection.py
+	@python tests/bench/workflow_mutants.py
 	@python tests/bench/workflow_scaling.py
 
 artifacts: setup ## Build the contracts' artifacts into the Python package.

@@ -95,12 +95,13 @@ def _load(text: str) -> Document:
     reader = Reader(events)
     value = reader.value(next(events), ())
     next(events)  # the end of the document
+    warnings = (*reader.warnings, *_second_document(next(events)))
     return Document(
         value=value,
         lines=reader.lines,
         sources=reader.sources,
         problems=tuple(reader.problems),
-        warnings=tuple(_second_document(next(events))),
+        warnings=warnings,
     )
 
 

@@ -37,7 +37,8 @@ Anchors, aliases and merge keys (`<<`) are expanded, up to 256 KiB in total. Key
 `x-` and a second document in the file are ignored with a warning. In a text field, an unquoted
 scalar is its source text: `1.10` stays `1.10`, and `yes` stays `yes`. A field that is true or false
 also accepts `yes`, `no`, `on` and `off`. A number with a leading zero is octal, as in YAML 1.1:
-`0400` is 256. It causes a warning; `0o400` and `256` do not.
+`0400` is 256. It causes a warning; `0o400` and `256` do not. In `if: ! -e file` the `!` is a tag
+and not part of the text. It causes a warning; `'! -e file'` does not.
 
 Editors check and complete a file that starts with this line. `gridstead workflow init` writes the
 line and the file `workflow.schema.json`.

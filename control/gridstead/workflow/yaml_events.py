@@ -50,6 +50,7 @@ class Reader:
         lines: As in ``Document``.
         sources: As in ``Document``.
         problems: The duplicate keys.
+        warnings: The scalars with the tag ``!``.
         anchors: The latest anchor of each name.
         expanded: The size of all values that aliases and merge keys have added.
         alias: The path and line of the latest alias or merge key.
@@ -59,6 +60,7 @@ class Reader:
     lines: dict[Path, int] = field(default_factory=dict)
     sources: dict[Path, str] = field(default_factory=dict)
     problems: list[WorkflowProblem] = field(default_factory=list)
+    warnings: list[WorkflowProblem] = field(default_factory=list)
     anchors: dict[str, _Anchor] = field(default_factory=dict)
     expanded: int = 0
     alias: tuple[Path, int] = ((), 1)
@@ -100,6 +102,8 @@ class Reader:
 
     def _scalar(self, event: ScalarEvent, path: Path) -> Value:
         text: str = event.value
+        if event.tag == "!":
+            self.warnings.append(_lost_exclamation_mark(path, line_of(event)))
         if not _is_plain(event):
             return text
         value = plain_value(text)
@@ -200,6 +204,12 @@ class Reader:
                 key: self._copy(item, (*source, key), (*path, key)) for key, item in value.items()
             }
         return value
+
+
+def _lost_exclamation_mark(path: Path, line: int) -> WorkflowProblem:
+    reason = "starts with the tag !, which is not part of the value"
+    hint = "Put the whole value in quotation marks, such as if: '! -e file'."
+    return WorkflowProblem(path=format_path(path), reason=reason, hint=hint, line=line)
 
 
 def _is_plain(event: Event) -> bool:

@@ -74,13 +74,13 @@ def mutant_file(random, mapping):
     """Return a workflow or a mutant of it as YAML, with up to three faults in the text."""
     if random.random() < 0.5:
         mapping = mutant(random, mapping)
-    text = to_yaml(_encodable(mapping))
+    text = to_yaml(writable(mapping))
     for _ in range(random.randint(0, 3)):
-        text = _damage_text(random, text)
+        text = damage_text(random, text)
     return text
 
 
-def _damage_text(random, text):
+def damage_text(random, text):
     """Insert a fragment of YAML, remove characters, or repeat a line."""
     position = random.randrange(len(text) + 1)
     match random.randrange(4):
@@ -109,12 +109,12 @@ def _nested(value, levels, key):
     return value
 
 
-def _encodable(value):
+def writable(value):
     """Return the value without characters that cannot be encoded."""
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
+        return {writable(key): writable(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_encodable(item) for item in value]
+        return [writable(item) for item in value]
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     return value

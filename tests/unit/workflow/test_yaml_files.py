@@ -79,6 +79,19 @@ def test_a_number_with_a_leading_zero_is_octal_with_a_warning(source, value, rea
     assert warning.hint == hint
 
 
+def test_a_condition_whose_exclamation_mark_is_a_tag_causes_a_warning():
+    """Without the quotation marks, the condition means the opposite."""
+    text = RESOURCES + "steps:\n- if: ! -e done\n- if: '! -e done'\n"
+
+    checked = check_workflow(text, strict=True)
+
+    assert [step.if_ for step in checked.workflow.steps] == ["-e done", "! -e done"]
+    (warning,) = checked.warnings
+    reason = "starts with the tag !, which is not part of the value"
+    assert str(warning) == f"line 3: steps[0].if: {reason}"
+    assert warning.hint == "Put the whole value in quotation marks, such as if: '! -e file'."
+
+
 def test_keys_with_x_are_ignored_with_a_warning_that_names_their_line():
     text = (
         "x-env: &env [{key: A, value: 1.10}]\n"
