@@ -132,3 +132,11 @@ class SupervisorSettings(TickingService):
         NaturalInt,
         Field(description="Maximum difference between the site's clocks and the times of blocks."),
     ] = 60
+    hook_timeout_s: Annotated[
+        NaturalInt,
+        Field(
+            le=300,
+            description="Maximum run time of the pre-hooks of the nodes. A bill does not contain "
+            "the run time of the pre-hooks. 0 if the site has no pre-hooks.",
+        ),
+    ] = 0

@@ -28,6 +28,7 @@ from gridstead.domain.supervisor.evidence import (
     belongs,
     is_cancelled_by_us,
 )
+from gridstead.domain.supervisor.hooks import pre_hook_failed
 from gridstead.domain.supervisor.journal import EntryKind, JournalRecord
 from gridstead.domain.supervisor.settlement import (
     billed_seconds,
@@ -155,8 +156,13 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     call is simulated alone before it is sent.
 
     If the attempt ended before its script started, the end state is CANCELLED, FAILED or PANICKED.
+    If a pre-hook of the site failed, the end state is PANICKED, and nothing is billed.
     """
     if not _is_claim_confirmed(job, snapshot, rules):
+        return
+    if _pre_hook_failed(attempt, snapshot, rules):
+        reason = "a pre-hook of the provider failed"
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
         return
     state = END_STATES[attempt.state]
     if job.state is JobState.SCHEDULED:
@@ -180,8 +186,16 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     yield Put(key=key_of(call), call=call)
 
 
+def _pre_hook_failed(attempt: Attempt, snapshot: Snapshot, rules: Rules) -> bool:
+    """Return whether a failed pre-hook of the site ended an attempt before its script started."""
+    clock_skew_s = rules.wait_times.clock_skew_s
+    return rules.hook_timeout_s > 0 and pre_hook_failed(
+        attempt, snapshot.reports, clock_skew_s=clock_skew_s
+    )
+
+
 def _seconds_to_bill(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> int:
-    seconds = billed_seconds(job, attempt, snapshot.reports)
+    seconds = billed_seconds(job, attempt, snapshot.reports, hook_timeout_s=rules.hook_timeout_s)
     if rules.plain_slack_min is None:
         return seconds
     max_seconds = slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min)
