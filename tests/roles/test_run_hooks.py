@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import pytest
+from ansible.template import trust_as_template
 from tests.roles.catalogue import ROOT, roles
 
 from gridstead.domain.slurm.hint import parse_report
@@ -166,7 +167,9 @@ def test_a_site_without_hooks_has_neither_a_prolog_nor_a_changed_epilog(site):
     assert settings["PrologEpilogTimeout"] == "60"
     assert "hook" not in render(site, "gridstead-forget-job")
     for host in site.hosts_of(ROLE):
-        files = site.templar(ROLE, host).template("{{ __slurm_controller_files }}")
+        files = site.templar(ROLE, host).template(
+            trust_as_template("{{ __slurm_controller_files }}")
+        )
         assert "gridstead-run-pre-hooks" not in files
 
 
@@ -177,6 +180,24 @@ def test_slurm_waits_longer_for_the_prolog_than_hooks_may_take(site, timeout_s, 
     assert settings["Prolog"] == "gridstead-run-pre-hooks"
     assert settings["PrologEpilogTimeout"] == prolog_timeout
     assert settings["BatchStartTimeout"] == str(timeout_s + 30)
+
+
+@pytest.mark.parametrize(
+    ("variables", "timeout_s"),
+    [
+        ({}, None),
+        ({"slurm_post_hooks": [PRE_HOOK]}, None),
+        ({"slurm_pre_hooks": [PRE_HOOK]}, 30),
+        ({"slurm_pre_hooks": [PRE_HOOK], "slurm_hook_timeout_s": 7}, 7),
+    ],
+)
+def test_the_supervisor_knows_the_timeout_of_pre_hooks(site, variables, timeout_s):
+    role = next(role for role in roles() if role.name == "control_plane")
+    templar = site.templar(role, site.inventory.get_hosts("control_plane")[0].name, **variables)
+
+    settings = templar.template(trust_as_template("{{ control_plane_settings.supervisor }}"))
+
+    assert settings["hook_timeout_s"] == timeout_s
 
 
 def test_the_epilog_runs_post_hooks(site):

@@ -129,6 +129,10 @@ HOOKS: Mistakes = {
         lambda i: None,
         ("role slurm", "files/clean", "other/clean", "cannot have the same file name"),
     ),
+    "hook-script-missing": (
+        lambda i: None,
+        ("role slurm", "The scripts files/clean, other/clean of", "do not exist"),
+    ),
     "hook-timeout": (
         lambda i: None,
         ("role slurm", "slurm_hook_timeout_s is 0", "must be from 1 to 300"),
