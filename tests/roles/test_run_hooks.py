@@ -170,14 +170,14 @@ def test_a_site_without_hooks_has_neither_a_prolog_nor_a_changed_epilog(site):
         files = site.templar(ROLE, host).template(
             trust_as_template("{{ __slurm_controller_files }}")
         )
-        assert "gridstead-run-pre-hooks" not in files
+        assert "gridstead-prepare-job" not in files
 
 
 @pytest.mark.parametrize(("timeout_s", "prolog_timeout"), [(1, "60"), (30, "60"), (300, "330")])
 def test_slurm_waits_longer_for_the_prolog_than_hooks_may_take(site, timeout_s, prolog_timeout):
     settings = slurm_settings(site, slurm_pre_hooks=[PRE_HOOK], slurm_hook_timeout_s=timeout_s)
 
-    assert settings["Prolog"] == "gridstead-run-pre-hooks"
+    assert settings["Prolog"] == "gridstead-prepare-job"
     assert settings["PrologEpilogTimeout"] == prolog_timeout
     assert settings["BatchStartTimeout"] == str(timeout_s + 30)
 

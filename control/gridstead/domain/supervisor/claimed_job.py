@@ -82,7 +82,7 @@ def _plan_for_evidence(
                 yield cancel(duplicate, record.job_key, "it is a second attempt of the job")
             yield from _plan_live_job(record, job, attempt, snapshot, rules)
         case Ended(attempt=attempt):
-            yield from _report_end(job, attempt, snapshot, rules)
+            yield from _plan_ended_job(job, attempt, snapshot, rules)
         case Absent(is_confirmed=True):
             yield from _submit_or_give_up(record, job, snapshot, rules)
         case Absent():
@@ -156,13 +156,8 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     call is simulated alone before it is sent.
 
     If the attempt ended before its script started, the end state is CANCELLED, FAILED or PANICKED.
-    If a pre-hook of the site failed, the end state is PANICKED, and nothing is billed.
     """
     if not _is_claim_confirmed(job, snapshot, rules):
-        return
-    if _pre_hook_failed(attempt, snapshot, rules):
-        reason = "a pre-hook of the provider failed"
-        yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
         return
     state = END_STATES[attempt.state]
     if job.state is JobState.SCHEDULED:
@@ -186,20 +181,26 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     yield Put(key=key_of(call), call=call)
 
 
-def _pre_hook_failed(attempt: Attempt, snapshot: Snapshot, rules: Rules) -> bool:
-    """Return whether a failed pre-hook of the site ended an attempt before its script started."""
-    clock_skew_s = rules.wait_times.clock_skew_s
-    return rules.hook_timeout_s > 0 and pre_hook_failed(
-        attempt, snapshot.reports, clock_skew_s=clock_skew_s
-    )
-
-
 def _seconds_to_bill(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> int:
     seconds = billed_seconds(job, attempt, snapshot.reports, hook_timeout_s=rules.hook_timeout_s)
     if rules.plain_slack_min is None:
         return seconds
     max_seconds = slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min)
     return min(seconds, max_seconds)
+
+
+def _plan_ended_job(
+    job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Report the end of a job, or give the job up if a failed pre-hook of the site ended it."""
+    clock_skew_s = rules.wait_times.clock_skew_s
+    if rules.hook_timeout_s and pre_hook_failed(
+        attempt, snapshot.reports, clock_skew_s=clock_skew_s
+    ):
+        reason = "a pre-hook of the provider failed"
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
+    else:
+        yield from _report_end(job, attempt, snapshot, rules)
 
 
 def _note_absence(record: JournalRecord, snapshot: Snapshot) -> Iterator[Action]:
@@ -258,7 +259,7 @@ def _retry_rejected(
 def _give_up(
     job: Job, snapshot: Snapshot, rules: Rules, state: JobState, reason: str
 ) -> Iterator[Action]:
-    """End a job that never ran, or whose run has no record. Nothing is billed."""
+    """End a job whose script never ran, or whose run has no record. Nothing is billed."""
     if _is_claim_confirmed(job, snapshot, rules):
         call = Settle(
             job_key=job.job_key,
