@@ -159,18 +159,13 @@ def slurm_settings(site, **variables):
     return dict(re.findall(r"^(\w+)=(.*)$", render(site, "slurm.conf", **variables), re.MULTILINE))
 
 
-def test_a_site_without_hooks_has_neither_a_prolog_nor_a_changed_epilog(site):
+def test_a_site_without_hooks_has_no_trace_of_hooks(site):
     settings = slurm_settings(site)
 
-    assert "Prolog" not in settings
     assert "BatchStartTimeout" not in settings
     assert settings["PrologEpilogTimeout"] == "60"
+    assert "hook" not in render(site, "gridstead-prepare-job")
     assert "hook" not in render(site, "gridstead-forget-job")
-    for host in site.hosts_of(ROLE):
-        files = site.templar(ROLE, host).template(
-            trust_as_template("{{ __slurm_controller_files }}")
-        )
-        assert "gridstead-prepare-job" not in files
 
 
 @pytest.mark.parametrize(("timeout_s", "prolog_timeout"), [(1, "60"), (30, "60"), (300, "330")])
@@ -198,6 +193,12 @@ def test_the_supervisor_knows_the_timeout_of_pre_hooks(site, variables, timeout_
     settings = templar.template(trust_as_template("{{ control_plane_settings.supervisor }}"))
 
     assert settings["hook_timeout_s"] == timeout_s
+
+
+def test_the_prolog_runs_pre_hooks(site):
+    text = render(site, "gridstead-prepare-job", slurm_pre_hooks=[PRE_HOOK])
+
+    assert text.endswith("/usr/local/sbin/gridstead-run-hooks pre\nexit 0\n")
 
 
 def test_the_epilog_runs_post_hooks(site):
