@@ -136,7 +136,7 @@ class SupervisorSettings(TickingService):
         NaturalInt,
         Field(
             le=300,
-            description="Maximum run time of the pre-hooks of the nodes. A bill does not contain "
-            "the run time of the pre-hooks. 0 if the site has no pre-hooks.",
+            description="`slurm_hook_timeout_s` of the site: the maximum run time of pre-hooks. A "
+            "bill does not contain the run time of pre-hooks. 0 if the site has no pre-hooks.",
         ),
     ] = 0
