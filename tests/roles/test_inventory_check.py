@@ -30,7 +30,7 @@ from tests.roles.mistakes import files, grid, layout, network, nodes, roles, slu
         | files.SECRETS_ARE_A_FILE
         | grid.MISSING_GRID,
         nodes.DEVICES | roles.WALLET_UID_IN_USE | grid.CONTRACT_CHECKSUM | files.FILES_NOT_MOVED,
-        files.SECRETS_ARE_INVENTORY | grid.CHAIN_WITHOUT_GRID,
+        files.SECRETS_ARE_INVENTORY | grid.CHAIN_WITHOUT_GRID | slurm.HOOKS,
         files.FOLDERS_IN_INVENTORY | network.CVMFS_PORT_CONFLICT,
         network.APACHE_PORT_CONFLICT,
         layout.MISSING_WIRING,

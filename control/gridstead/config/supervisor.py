@@ -132,3 +132,11 @@ class SupervisorSettings(TickingService):
         NaturalInt,
         Field(description="Maximum difference between the site's clocks and the times of blocks."),
     ] = 60
+    hook_timeout_s: Annotated[
+        NaturalInt,
+        Field(
+            le=300,
+            description="`slurm_hook_timeout_s` of the site: the maximum run time of pre-hooks. A "
+            "bill does not contain the run time of pre-hooks. 0 if the site has no pre-hooks.",
+        ),
+    ] = 0

@@ -155,6 +155,7 @@ def _rules(settings: SupervisorSettings, chain: OpenChain, wallet: Wallet) -> Ru
         claim_limit=settings.claim_limit,
         max_attempts=settings.max_attempts,
         plain_slack_min=slack_min,
+        hook_timeout_s=settings.hook_timeout_s,
         wait_times=WaitTimes(clock_skew_s=settings.clock_skew_s),
     )
 

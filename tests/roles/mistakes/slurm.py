@@ -111,3 +111,31 @@ SLURM_SETTINGS: Mistakes = {
         ),
     ),
 }
+
+HOOKS: Mistakes = {
+    "hook-without-command": (
+        lambda i: i.set_variables(
+            slurm_pre_hooks=[{"what": "GPUs"}],
+            slurm_post_hooks=[
+                {"what": "clean", "script": "files/clean"},
+                {"what": "clean up", "script": "other/clean"},
+            ],
+            slurm_hook_timeout_s=0,
+            slurm_agent_address="",
+        ),
+        ("role slurm", "Each hook needs either argv (a command, not empty) or script (a file)"),
+    ),
+    "hook-scripts": (
+        lambda i: None,
+        ("role slurm", "files/clean", "other/clean", "cannot have the same file name"),
+    ),
+    "hook-script-missing": (
+        lambda i: None,
+        ("role slurm", "The scripts files/clean, other/clean of", "do not exist"),
+    ),
+    "hook-timeout": (
+        lambda i: None,
+        ("role slurm", "slurm_hook_timeout_s is 0", "must be from 1 to 300"),
+    ),
+    "hook-reports": (lambda i: None, ("role slurm", "slurm_agent_address is empty")),
+}

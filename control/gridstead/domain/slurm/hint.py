@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parses and checks the hints about Slurm jobs that the plugins send.
 
-The SPANK plugin on a node and the job completion plugin of slurmctld send hints. The only effect of
-a hint is that a service checks a job sooner or lowers its bill. So an invalid hint can be dropped.
+The SPANK plugin and the prolog on a node, and the job completion plugin of slurmctld, send hints.
+The only effect of a hint is that a service checks a job sooner or lowers its bill. So an invalid
+hint can be dropped.
 
 Rule 1: only root on a node may send a report. The report must come from the address of a node, in a
 MUNGE credential with a short validity.
@@ -26,7 +27,7 @@ _BATCH_STEP_NAMES = frozenset({"batch", "4294967291"})  # the number is SLURM_BA
 _RECORD_VERSION = 1
 # For example: gridstead1 end 17 200001 batch node1 0 1700000000
 _REPORT = re.compile(
-    r"gridstead1 (start|end) (\d{1,10}) (\d{1,10}) ([a-z0-9]{1,16}) "
+    r"gridstead1 (start|end|pre_hook_failed) (\d{1,10}) (\d{1,10}) ([a-z0-9]{1,16}) "
     r"[\w.-]{1,255} \d{1,12} (\d{1,12})"
 )
 
@@ -36,7 +37,7 @@ class Hint:
     """A hint about a Slurm job.
 
     Attributes:
-        event: ``start``, ``end`` or ``record``, as in ``NodeReport``.
+        event: ``start``, ``end``, ``pre_hook_failed`` or ``record``, as in ``NodeReport``.
         slurm_job_id: The Slurm job id.
         uid: The user id of the job.
         occurred_at: The time of the event, Unix seconds.

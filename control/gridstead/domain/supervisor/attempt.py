@@ -170,8 +170,8 @@ class NodeReport:
 
     Attributes:
         sequence: The sequence number that the agent assigned to the report.
-        event: ``start`` or ``end`` of the batch step, or ``record`` for a line of the job
-            completion spool.
+        event: ``start`` or ``end`` of the batch step, ``pre_hook_failed`` before the batch step, or
+            ``record`` for a line of the job completion spool.
         slurm_job_id: Slurm's id of the attempt.
         uid: The Linux user id of the attempt.
         occurred_at: The time of the event by the clock of the node, Unix seconds.

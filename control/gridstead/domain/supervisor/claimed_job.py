@@ -29,6 +29,7 @@ from gridstead.domain.supervisor.evidence import (
     belongs,
     is_cancelled_by_us,
 )
+from gridstead.domain.supervisor.hooks import pre_hook_failed
 from gridstead.domain.supervisor.journal import EntryKind, JournalRecord
 from gridstead.domain.supervisor.settlement import (
     billed_seconds,
@@ -82,7 +83,7 @@ def _plan_for_evidence(
                 yield cancel(duplicate, record.job_key, "it is a second attempt of the job")
             yield from _plan_live_job(record, job, attempt, snapshot, rules)
         case Ended(attempt=attempt):
-            yield from _report_end(job, attempt, snapshot, rules)
+            yield from _plan_ended_job(job, attempt, snapshot, rules)
         case Absent(is_confirmed=True):
             yield from _submit_or_give_up(record, job, snapshot, rules)
         case Absent():
@@ -171,11 +172,25 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
 
 
 def _seconds_to_bill(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> int:
-    seconds = billed_seconds(job, attempt, snapshot.reports)
+    seconds = billed_seconds(job, attempt, snapshot.reports, hook_timeout_s=rules.hook_timeout_s)
     if rules.plain_slack_min is None:
         return seconds
     max_seconds = slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min)
     return min(seconds, max_seconds)
+
+
+def _plan_ended_job(
+    job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Report the end of a job, or give the job up if a failed pre-hook of the site ended it."""
+    clock_skew_s = rules.wait_times.clock_skew_s
+    if rules.hook_timeout_s and pre_hook_failed(
+        attempt, snapshot.reports, clock_skew_s=clock_skew_s
+    ):
+        reason = "a pre-hook of the provider failed"
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
+    else:
+        yield from _report_end(job, attempt, snapshot, rules)
 
 
 def _note_absence(record: JournalRecord, snapshot: Snapshot) -> Iterator[Action]:
@@ -234,7 +249,7 @@ def _retry_rejected(
 def _give_up(
     job: Job, snapshot: Snapshot, rules: Rules, state: JobState, reason: str
 ) -> Iterator[Action]:
-    """End a job that never ran, or whose run has no record. Nothing is billed."""
+    """End a job whose script never ran, or whose run has no record. Nothing is billed."""
     if _is_claim_confirmed(job, snapshot, rules):
         call = Settle(
             job_key=job.job_key,

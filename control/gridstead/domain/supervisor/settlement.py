@@ -10,6 +10,7 @@ from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.attempt import Attempt, NodeReport
 from gridstead.domain.supervisor.evidence import node_seconds
+from gridstead.domain.supervisor.hooks import pre_hook_seconds
 
 
 def time_limit_min(job: Job, *, max_min: int) -> int:
@@ -18,20 +19,31 @@ def time_limit_min(job: Job, *, max_min: int) -> int:
     return max_min if paid_min is None else min(paid_min, max_min)
 
 
-def billed_seconds(job: Job, attempt: Attempt, reports: tuple[NodeReport, ...]) -> int:
+def billed_seconds(
+    job: Job, attempt: Attempt, reports: tuple[NodeReport, ...], *, hook_timeout_s: int = 0
+) -> int:
     """Return the seconds to bill, as specified in docs/explanation/billing.md.
 
     The result is the minimum of three values: the elapsed time in Slurm, the time that the escrow
-    pays for, and the run time in the reports of the nodes. The reports may be missing.
+    pays for, and the run time in the reports of the nodes. The reports may be missing. The elapsed
+    time and the run time do not contain the run time of the site's pre-hooks.
+
+    Args:
+        job: The job.
+        attempt: The attempt that ran the job.
+        reports: The reports of all nodes.
+        hook_timeout_s: The maximum run time of the pre-hooks, seconds. 0 if there are none.
+
+    Guarantee: the result is at most ``hook_timeout_s`` less than the result without pre-hooks.
     """
-    candidates = [attempt.elapsed_s]
-    paid_s = paid_seconds_floor(job.escrow, job.price_per_min)
-    if paid_s is not None:
-        candidates.append(paid_s)
+    ran_s = attempt.elapsed_s
     node_s = node_seconds(attempt, reports)
     if node_s is not None:
-        candidates.append(node_s)
-    return min(candidates)
+        ran_s = min(ran_s, node_s)
+    hooks_s = pre_hook_seconds(attempt, reports, timeout_s=hook_timeout_s)
+    seconds = max(0, ran_s - hooks_s)
+    paid_s = paid_seconds_floor(job.escrow, job.price_per_min)
+    return seconds if paid_s is None else min(seconds, paid_s)
 
 
 def billed_minutes(state: JobState, seconds: int) -> int:

@@ -33,6 +33,7 @@ class Rules:
             the start. None for Gridstead's contracts. Set only for the contracts of DeepSquare 1.2
             ("plain" contracts), from which Gridstead's contracts are derived. If it is set, a claim
             takes only one entry of a queue.
+        hook_timeout_s: The maximum run time of the site's pre-hooks, seconds. 0 if there are none.
         wait_times: How long the supervisor waits before it draws a conclusion.
     """
 
@@ -44,6 +45,7 @@ class Rules:
     max_attempts: int = 3
     max_time_limit_min: int = 7 * 24 * 60
     plain_slack_min: int | None = None
+    hook_timeout_s: int = 0
     wait_times: WaitTimes = field(default_factory=WaitTimes)
 
 

@@ -83,7 +83,7 @@ def test_report_of_a_step_other_than_the_batch_step_is_not_a_hint(step):
 
 # 4294967291 is the number of the batch step in Slurm (SLURM_BATCH_SCRIPT).
 @pytest.mark.parametrize("step", ["batch", "4294967291"])
-@pytest.mark.parametrize("event", ["start", "end"])
+@pytest.mark.parametrize("event", ["start", "end", "pre_hook_failed"])
 def test_report_of_the_batch_step_is_a_hint(event, step):
     text = END_REPORT.replace(" end ", f" {event} ").replace("batch", step)
 
