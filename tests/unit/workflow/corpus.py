@@ -8,7 +8,6 @@ The first comment of a file has lines ``# key: value``:
 - ``programs``: programs of the job that the node simulates; ``a=3`` fails with exit code 3
 - ``without``: programs that the node does not have
 - ``warns``: the line, the path and the start of the reason of a warning; one line per warning
-- ``waits``: why the file does not work yet
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ class Expectation:
     programs: dict[str, int]
     without: tuple[str, ...]
     warns: tuple[str, ...]
-    waits: str
 
 
 def expectation(file: Path) -> Expectation:
@@ -53,7 +51,6 @@ def expectation(file: Path) -> Expectation:
         programs=_exit_codes(values.get("programs", [])),
         without=tuple(_words(values.get("without", []))),
         warns=tuple(values.get("warns", [])),
-        waits=" ".join(values.get("waits", [])),
     )
 
 

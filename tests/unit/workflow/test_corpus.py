@@ -18,12 +18,8 @@ from tests.unit.workflow.node import wait_for
 from tests.unit.workflow.random_workflows import DIVISOR
 from tests.unit.workflow.shell_checks import bash_errors
 
-from gridstead.errors import InvalidWorkflow
 from gridstead.workflow.parse import from_graphql, parse_workflow
 from gridstead.workflow.render import render
-
-WAITING_FILES = [file for file in FILES if expectation(file).waits]
-WORKING_FILES = [file for file in FILES if file not in WAITING_FILES]
 
 CHOICES = {
     ("StepRun", "shell"): ("/bin/sh", "/bin/bash", "/bin/ash", "ENTRYPOINT"),
@@ -48,7 +44,7 @@ def test_the_corpus_has_at_least_120_files_of_15_to_80_lines():
 
 def test_every_field_of_the_language_is_in_two_files_or_more():
     counts = Counter(dict.fromkeys(fields(), 0))
-    for file in WORKING_FILES:
+    for file in FILES:
         counts.update({key for key, _ in used_values(check(file).workflow)})
 
     assert [field for field, count in counts.items() if count < 2] == []
@@ -57,14 +53,14 @@ def test_every_field_of_the_language_is_in_two_files_or_more():
 @pytest.mark.parametrize("key", CHOICES, ids=".".join)
 def test_every_choice_of_a_field_is_in_two_files_or_more(key):
     counts = Counter(dict.fromkeys(CHOICES[key], 0))
-    for file in WORKING_FILES:
+    for file in FILES:
         values = used_values(check(file).workflow)
         counts.update({value for used_key, value in values if used_key == key})
 
     assert [value for value, count in counts.items() if count < 2] == []
 
 
-@pytest.mark.parametrize("file", WORKING_FILES, ids=name_of_file)
+@pytest.mark.parametrize("file", FILES, ids=name_of_file)
 def test_a_file_is_accepted_with_the_warnings_that_it_names(file):
     warnings = [str(warning) for warning in check(file).warnings]
 
@@ -74,7 +70,7 @@ def test_a_file_is_accepted_with_the_warnings_that_it_names(file):
         assert warning.startswith(start)
 
 
-@pytest.mark.parametrize("file", WORKING_FILES, ids=name_of_file)
+@pytest.mark.parametrize("file", FILES, ids=name_of_file)
 def test_a_file_is_unchanged_after_it_is_sent_to_a_server(file):
     workflow = parse_workflow(file.read_text())
 
@@ -83,7 +79,7 @@ def test_a_file_is_unchanged_after_it_is_sent_to_a_server(file):
 
 def test_the_scripts_of_the_files_have_no_syntax_errors(tmp_path):
     scripts = []
-    for file in WORKING_FILES:
+    for file in FILES:
         script = tmp_path / f"{file.stem}.sh"
         script.write_text(render(check(file).workflow))
         scripts.append(script)
@@ -105,20 +101,6 @@ def run_file(file, root):
         node.kill_jobs()
 
 
-@pytest.mark.parametrize("file", WORKING_FILES[::DIVISOR], ids=name_of_file)
+@pytest.mark.parametrize("file", FILES[::DIVISOR], ids=name_of_file)
 def test_a_file_runs_the_steps_and_ends_as_it_says(file, tmp_path):
     run_file(file, tmp_path)
-
-
-def test_the_files_that_wait_do_not_work_yet(tmp_path):
-    working_files = []
-    for file in WAITING_FILES:
-        root = tmp_path / file.stem
-        root.mkdir()
-        try:
-            run_file(file, root)
-        except (InvalidWorkflow, AssertionError):
-            continue
-        working_files.append(file.name)
-
-    assert working_files == [], "remove the lines `waits` of these files"
