@@ -45,8 +45,8 @@ options:
       - Commands that must succeed. The output must match every pattern of C(expect) and no pattern
         of C(refuse).
       - C(argv) is the command, and C(what) describes the check. The command is repeated until the
-        check succeeds, for at most C(wait_s) seconds, or until 60 s after the last start of a unit
-        in O(units) if that is later. A slow host needs this time after a start.
+        check succeeds, for at most C(wait_s) seconds, or until 60 s after the last start of a
+        running unit in O(units) if that is later. A slow host needs this time after a start.
       - C(who) is the person who must act if the check fails, C(operator) for the operator of the
         provider or C(grid) for the operator of the grid. C(hint) is what this person can do.
 """
@@ -116,14 +116,14 @@ def is_starting(state: dict[str, str]) -> bool:
 
 
 def settled_at(names: list[str]) -> float:
-    """Return the time until which failures may result from the last start of the units.
+    """Return the time until which failures may result from the last start of a running unit.
 
-    The time is in seconds of the monotonic clock. It is 0 if no unit has ever been started.
+    The time is in seconds of the monotonic clock. It is 0 if no unit runs.
     """
-    started_us = [
-        int(state.get("ActiveEnterTimestampMonotonic") or 0) for state in properties(names)
-    ]
-    last_us = max(started_us, default=0)
+    last_us = 0
+    for state in properties(names):
+        if state.get("ActiveState") in RUNNING_STATES:
+            last_us = max(last_us, int(state.get("ActiveEnterTimestampMonotonic") or 0))
     return last_us / 1e6 + START_TIMEOUT_S if last_us else 0.0
 
 

@@ -85,16 +85,20 @@ def test_a_unit_whose_start_is_queued_is_checked_again(monkeypatch):
 
 
 def test_a_slow_host_is_waited_for_until_60_s_after_the_last_start_of_its_units(monkeypatch):
-    states = [{"ActiveEnterTimestampMonotonic": "90000000"}, {"ActiveEnterTimestampMonotonic": "0"}]
+    states = [
+        RUNNING | {"ActiveEnterTimestampMonotonic": "90000000"},
+        RUNNING | {"ActiveEnterTimestampMonotonic": "80000000"},
+    ]
     monkeypatch.setattr(inspection, "properties", lambda _names: states)
 
     assert inspection.settled_at(["a.service", "b.service"]) == 150.0
 
 
-def test_units_that_never_started_are_not_waited_for(monkeypatch):
-    monkeypatch.setattr(inspection, "properties", lambda _names: [{"LoadState": "not-found"}])
+def test_commands_are_not_repeated_for_units_that_do_not_run(monkeypatch):
+    failed = {"ActiveState": "failed", "ActiveEnterTimestampMonotonic": "90000000"}
+    monkeypatch.setattr(inspection, "properties", lambda _names: [failed, {"LoadState": "x"}])
 
-    assert inspection.settled_at(["a.service"]) == 0.0
+    assert inspection.settled_at(["a.service", "b.service"]) == 0.0
     assert inspection.settled_at([]) == 0.0
 
 
