@@ -63,7 +63,7 @@ def build_root(guest: Guest, packages: tuple[str, ...]) -> None:
     """Create the root folder with debootstrap and install packages in it."""
     files = guest.names.run / "files"
     files.mkdir()
-    (files / "machine.list").write_text("\n".join(guest.inputs.sources) + "\n")
+    (files / "0000lab.list").write_text("\n".join(guest.inputs.sources) + "\n")
     (files / "99machine").write_text(_apt_settings(guest))
     mirror = mirror_of(guest.inputs.sources)
     _run(guest, [str(HERE / "root.sh"), str(guest.root), mirror, str(files), *packages], "root")
@@ -83,12 +83,12 @@ def mirror_of(apt_sources: tuple[str, ...]) -> str:
     raise LabError(message)
 
 
-def add_packages_of_site(guest: Guest, layers: tuple[image.Layer, ...]) -> None:
-    """Copy the downloaded packages, and the control plane's environment, into the root folder.
+def prepare_site(guest: Guest, layers: tuple[image.Layer, ...]) -> None:
+    """Install the packages of the roles, and the control plane's environment, in the root folder.
 
     Args:
         guest: The guest.
-        layers: The layers of a plain image of the lab.
+        layers: The layers of a plain image of the lab, which contain the downloaded packages.
     """
     parts = {
         "archive": ("var/cache/apt/archives",),
@@ -99,6 +99,9 @@ def add_packages_of_site(guest: Guest, layers: tuple[image.Layer, ...]) -> None:
             target = guest.root / part
             target.mkdir(parents=True, exist_ok=True)
             commands.run(["cp", "--archive", f"{layer.folder / part}/.", str(target)])
+    shutil.copy(building.OTHER_SUITES_SCRIPT, guest.names.run / "files")
+    argv = [str(HERE / "prepare_site.sh"), str(guest.root), str(guest.names.run / "files")]
+    _run(guest, [*argv, *guest.inputs.packages], "site")
 
 
 def add_settings(guest: Guest) -> None:

@@ -15,7 +15,11 @@ EXAMPLE_HOST = re.compile(r"grid1: \{ansible_host: [^}]*\}")
 HOST = "grid1"
 SERVICES_MB = 4000  # memory for the services, as inventory/single recommends
 SMALLEST_NODE_MB = 1000
-WHEELHOUSE = "/var/cache/gridstead/wheels"
+# The variables of a guest whose disk already contains the packages and the wheels.
+PREPARED = {
+    "control_plane_wheelhouse": "/var/cache/gridstead/wheels",
+    "container_runtime_mirror": "",
+}
 
 
 def write(names: Names, address: str, values: Mapping[str, object]) -> Path:

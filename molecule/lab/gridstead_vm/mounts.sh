@@ -13,3 +13,13 @@ mount_system() {
     rm -f "$1/etc/resolv.conf"
     cp /etc/resolv.conf "$1/etc/resolv.conf"
 }
+
+# Packages do not start their services in a root folder.
+forbid_starts() {
+    printf '#!/bin/sh\nexit 101\n' >"$1/usr/sbin/policy-rc.d"
+    chmod 0755 "$1/usr/sbin/policy-rc.d"
+}
+
+allow_starts() {
+    rm -f "$1/usr/sbin/policy-rc.d"
+}

@@ -27,12 +27,12 @@ Keep = Callable[[LabError], None]  # is called after an error, before the guest 
 class Vm:
     """A guest that runs, with this machine's address in its network and QEMU's process.
 
-    If ``has_wheels`` is true, the wheels of the control plane are on its disk.
+    If ``is_prepared`` is true, the slow steps of the run were done before the boot.
     """
 
     guest: disk.Guest
     gateway: str
-    has_wheels: bool
+    is_prepared: bool
     process: "subprocess.Popen[bytes]"
 
 
@@ -46,8 +46,8 @@ def run_site(names: Names, size: qemu.Size, progress: Progress, keep: Keep | Non
         values = inventory.site_values(
             names, vm.gateway, size, disk.mirror_of(vm.guest.inputs.sources)
         )
-        if vm.has_wheels:
-            values["control_plane_wheelhouse"] = inventory.WHEELHOUSE
+        if vm.is_prepared:
+            values |= inventory.PREPARED
         hosts = inventory.write(names, vm.guest.address, values)
         with progress.step("site.yml"):
             _run_here(names, "tools/site", "--inventory", str(hosts))
@@ -113,7 +113,7 @@ def _start(names: Names, size: qemu.Size, progress: Progress, *, is_demo: bool) 
         qemu.set_address(names, process, virtual.boot, gateway)
         guest.wait_for_ssh(virtual, process)
     guest.save_state(virtual, subnet, size, host_key)
-    return Vm(guest=virtual, gateway=gateway, has_wheels=options is not qemu.KVM, process=process)
+    return Vm(guest=virtual, gateway=gateway, is_prepared=options is not qemu.KVM, process=process)
 
 
 def _build(
@@ -143,7 +143,7 @@ def _prepare(virtual: disk.Guest, progress: Progress, *, is_demo: bool) -> None:
         disk.prepare_demo(virtual)
         return
     layers = image.ensure(virtual.inputs, virtual.names, progress.say, plain=True)
-    disk.add_packages_of_site(virtual, layers)
+    disk.prepare_site(virtual, layers)
 
 
 def _run_here(names: Names, *argv: str) -> None:
