@@ -17,6 +17,7 @@ from pathlib import Path
 
 from gridstead_lab import names
 from gridstead_lab.errors import LabError
+from gridstead_lab.locks import hold_mutex
 from gridstead_vm import inventory, qemu, runs
 from gridstead_vm.progress import Progress
 
@@ -40,11 +41,10 @@ def main(argv: list[str]) -> int:
         _check_machine()
         lab_names = names.names(CHECKOUT, NAME)
         _restart_with_mark(lab_names)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        keep = _wait_for_interrupt if options.keep else None
-        for run in RUNS if options.run == "all" else [options.run]:
-            size = qemu.Size(cpus=options.cpus, memory_mb=options.memory_mb or DEFAULT_MB[run])
-            RUNS[run](lab_names, size, progress, keep)
+        for number in runs.ENDING_SIGNALS:
+            signal.signal(number, signal.default_int_handler)
+        with hold_mutex(f"{lab_names.prefix}.vm", lambda: progress.say("waiting for another run")):
+            _run(options, lab_names, progress)
     except LabError as err:
         print(f"vm: {err}", file=sys.stderr)
         if err.hint:
@@ -58,6 +58,13 @@ def main(argv: list[str]) -> int:
             _print(line)
     progress.say("done")
     return 0
+
+
+def _run(options: argparse.Namespace, lab_names: names.Names, progress: Progress) -> None:
+    keep = _wait_for_interrupt if options.keep else None
+    for run in RUNS if options.run == "all" else [options.run]:
+        size = qemu.Size(cpus=options.cpus, memory_mb=options.memory_mb or DEFAULT_MB[run])
+        RUNS[run](lab_names, size, progress, keep)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,7 +4,6 @@
 Builds run in their own mount and pid namespaces. Their mounts and processes end with this process.
 """
 
-import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -184,4 +183,3 @@ def _write(path: Path, text: str, mode: int = 0o644) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(mode)
-    os.chown(path, 0, 0)

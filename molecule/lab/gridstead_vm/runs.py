@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ TRANSLATION_NOTE = (
 )
 
 
+ENDING_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 Keep = Callable[[LabError], None]  # is called after an error, before the guest is removed
 
 
@@ -82,7 +84,7 @@ def _running(
     names: Names, size: qemu.Size, progress: Progress, keep: Keep | None, *, is_demo: bool
 ) -> Iterator[Vm]:
     """Build and start the guest for the block. Afterwards, remove everything of the guest."""
-    lifecycle.down(names, progress.say)
+    _remove(names, progress)
     try:
         yield _start(names, size, progress, is_demo=is_demo)
     except LabError as err:
@@ -90,7 +92,17 @@ def _running(
             keep(err)
         raise
     finally:
+        _remove(names, progress)
+
+
+def _remove(names: Names, progress: Progress) -> None:
+    """Remove everything of the guest. Signals do not interrupt the removal."""
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING_SIGNALS}
+    try:
         lifecycle.down(names, progress.say)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _start(names: Names, size: qemu.Size, progress: Progress, *, is_demo: bool) -> Vm:
