@@ -17,7 +17,7 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/slurm/requirements
 # was killed. Without python3 the value is empty, until `make setup` has installed python3.
 up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $(LAB) prefix))
 
-.PHONY: lock help setup demo test check lint up down status shell python3
+.PHONY: lock help setup demo test check lint up down status shell python3 vm vm-site vm-demo
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions bench-start
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
@@ -70,6 +70,14 @@ down status shell: python3
 python3:
 	@command -v python3 >/dev/null || { echo "error: python3 is not installed" >&2; \
 		echo "  hint: Run apt-get install python3, or make setup as root." >&2; exit 69; }
+
+vm: vm-site vm-demo ## Try a site and `make demo` on a stock Debian 13 in a virtual machine.
+
+vm-site: setup ## Set up a site on the virtual machine, and run paid jobs around a reboot.
+	@molecule/lab/vm.py site $(ARGS)
+
+vm-demo: setup ## Run the commands of README.md in the virtual machine.
+	@molecule/lab/vm.py demo $(ARGS)
 
 down: ## Remove the lab and everything that it created.
 	@$(LAB) down

@@ -29,7 +29,9 @@ options:
     type: list
     elements: str
     default: []
-    description: Units that must run now and after a boot.
+    description:
+      - Units that must run now and after a boot. The module waits up to 60 s for units that are
+        starting, or whose start is queued, for example after a boot.
   files:
     type: list
     elements: dict
@@ -43,7 +45,8 @@ options:
       - Commands that must succeed. The output must match every pattern of C(expect) and no pattern
         of C(refuse).
       - C(argv) is the command, and C(what) describes the check. The command is repeated until the
-        check succeeds, for at most C(wait_s) seconds.
+        check succeeds, for at most C(wait_s) seconds, or until 60 s after the last start of a
+        running unit in O(units) if that is later. A slow host needs this time after a start.
       - C(who) is the person who must act if the check fails, C(operator) for the operator of the
         provider or C(grid) for the operator of the grid. C(hint) is what this person can do.
 """
@@ -65,9 +68,11 @@ DISABLED_STATES = {"disabled", "masked"}
 RUNNING_STATES = {"active", "reloading", "refreshing"}
 COMMAND_TIMEOUT_S = 30
 PAUSE_S = 0.5
-START_TIMEOUT_S = 10
+START_TIMEOUT_S = 60
 OUTPUT_MAX_CHARS = 500
-UNIT_PROPERTIES = ("LoadState", "ActiveState", "SubState", "UnitFileState")
+UNIT_PROPERTIES = (
+    "LoadState", "ActiveState", "SubState", "UnitFileState", "Job", "ActiveEnterTimestampMonotonic",
+)  # fmt: skip
 
 
 class Check(NamedTuple):
@@ -91,19 +96,35 @@ class Check(NamedTuple):
 def units(names: list[str]) -> list[Check]:
     """Return a check of each unit, in the same order.
 
-    Waits up to 10 s for units that are starting.
+    Waits up to 60 s for units that are starting, or whose start is queued.
     """
     end = time.monotonic() + START_TIMEOUT_S
     while True:
         states = properties(names)
-        is_starting = any(state.get("ActiveState") == "activating" for state in states)
-        if not is_starting or time.monotonic() >= end:
+        if not any(map(is_starting, states)) or time.monotonic() >= end:
             break
         time.sleep(PAUSE_S)
     checks = []
     for name, state in zip(names, states, strict=True):
         checks.append(unit(name, state))
     return checks
+
+
+def is_starting(state: dict[str, str]) -> bool:
+    """Return whether a unit is starting, or waits in systemd's queue, from its properties."""
+    return state.get("ActiveState") == "activating" or state.get("Job", "0") not in {"", "0"}
+
+
+def settled_at(names: list[str]) -> float:
+    """Return the time until which failures may result from the last start of a running unit.
+
+    The time is in seconds of the monotonic clock. It is 0 if no unit runs.
+    """
+    last_us = 0
+    for state in properties(names):
+        if state.get("ActiveState") in RUNNING_STATES:
+            last_us = max(last_us, int(state.get("ActiveEnterTimestampMonotonic") or 0))
+    return last_us / 1e6 + START_TIMEOUT_S if last_us else 0.0
 
 
 def properties(names: list[str]) -> list[dict[str, str]]:
@@ -182,13 +203,14 @@ def name_of(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
         return str(number)
 
 
-def command(expected: dict[str, Any]) -> Check:
+def command(expected: dict[str, Any], earliest_end: float = 0.0) -> Check:
     """Return a check of a command's output.
 
-    Repeats the command until the check succeeds, for at most ``wait_s`` seconds.
+    Repeats the command until the check succeeds, for at most ``wait_s`` seconds, or until
+    ``earliest_end`` on the monotonic clock if that is later.
     """
     what = expected["what"]
-    end = time.monotonic() + (expected.get("wait_s") or 0)
+    end = max(time.monotonic() + (expected.get("wait_s") or 0), earliest_end)
     while True:
         fault = output_fault(expected)
         if not fault:
@@ -277,7 +299,9 @@ def main() -> None:
     params = module.params
     checks = units(params["units"])
     checks += map(file, params["files"])
-    checks += map(command, params["commands"])
+    earliest_end = settled_at(params["units"])
+    for expected in params["commands"]:
+        checks.append(command(expected, earliest_end))
     looks = list(map(Check._asdict, checks))
     message = failure_message(checks)
     if message:

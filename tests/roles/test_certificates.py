@@ -151,6 +151,21 @@ def test_sssd_restarts_if_an_earlier_run_installed_a_ca_certificate(host):
     assert host.run(certificates_play("sssd_clients"), [""], **variables) == [["restart sssd"], []]
 
 
+def test_a_new_sssd_conf_restarts_sssd_once(host):
+    """A handler restarted SSSD a second time at the end of the play."""
+    tasks = []
+    for name in ("configure", "restart"):
+        tasks += read_yaml(ROOT / f"roles/sssd/tasks/{name}.yml")
+    handlers = ROOT / "roles/sssd/handlers/main.yml"
+    play = {"tasks": tasks, "handlers": read_yaml(handlers) if handlers.exists() else []}
+    tasks[0]["ansible.builtin.template"] = {
+        "src": str(host.folder / "ca.crt"), "dest": str(host.folder / "sssd.conf"),
+    }  # fmt: skip
+    tasks[1]["gridstead.site.daemon"]["reads"] = [str(host.folder / "sssd.conf")]
+
+    assert host.run(play, [""]) == [["restart sssd"], []]
+
+
 def test_the_gateway_reloads_new_certificates_but_restarts_for_new_cas(host):
     unchanged = {"changed": False}
     variables = {

@@ -3,6 +3,7 @@
 
 import getpass
 import os
+import time
 
 import pytest
 from ansible_collections.gridstead.site.plugins.modules import inspection
@@ -69,6 +70,36 @@ def test_a_starting_unit_is_checked_again(monkeypatch):
     monkeypatch.setattr(inspection, "properties", lambda _names: next(results))
 
     assert all(check.ok for check in inspection.units(["a.service", "b.service"]))
+
+
+def test_a_unit_whose_start_is_queued_is_checked_again(monkeypatch):
+    """After a boot, units wait in systemd's queue until those before them have started."""
+    monkeypatch.setattr(inspection, "PAUSE_S", 0)
+    queued = RUNNING | {"ActiveState": "inactive", "Job": "412"}
+    results = iter([[queued], [RUNNING | {"Job": "0"}]])
+    monkeypatch.setattr(inspection, "properties", lambda _names: next(results))
+
+    (check,) = inspection.units(["a.service"])
+
+    assert check.ok
+
+
+def test_a_slow_host_is_waited_for_until_60_s_after_the_last_start_of_its_units(monkeypatch):
+    states = [
+        RUNNING | {"ActiveEnterTimestampMonotonic": "90000000"},
+        RUNNING | {"ActiveEnterTimestampMonotonic": "80000000"},
+    ]
+    monkeypatch.setattr(inspection, "properties", lambda _names: states)
+
+    assert inspection.settled_at(["a.service", "b.service"]) == 150.0
+
+
+def test_commands_are_not_repeated_for_units_that_do_not_run(monkeypatch):
+    failed = {"ActiveState": "failed", "ActiveEnterTimestampMonotonic": "90000000"}
+    monkeypatch.setattr(inspection, "properties", lambda _names: [failed, {"LoadState": "x"}])
+
+    assert inspection.settled_at(["a.service", "b.service"]) == 0.0
+    assert inspection.settled_at([]) == 0.0
 
 
 def test_a_unit_that_never_finishes_its_start_is_reported(monkeypatch):
@@ -162,6 +193,16 @@ def test_a_command_is_repeated_until_it_succeeds(tmp_path, monkeypatch):
     fail_once = f"test -e {tmp_path}/file || {{ touch {tmp_path}/file; exit 1; }}"
 
     assert inspection.command(command("sh", "-c", fail_once, wait_s=10)).ok
+
+
+def test_a_command_is_repeated_until_the_units_have_settled(tmp_path, monkeypatch):
+    """The command has no time of its own, but a unit has just been started."""
+    monkeypatch.setattr(inspection, "PAUSE_S", 0)
+    script = f"test -e {tmp_path}/ready || {{ touch {tmp_path}/ready; false; }}"
+
+    check = inspection.command(command("sh", "-c", script), time.monotonic() + 60)
+
+    assert check.ok
 
 
 def test_a_command_runs_with_empty_input_and_the_c_locale():

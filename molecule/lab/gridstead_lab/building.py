@@ -9,6 +9,7 @@ So a killed build leaves no mounts and no processes. Its folder remains until th
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def _build_base(build_folder: Path, inputs: Inputs, log: Path) -> None:
         options.append(f"--customize-hook=cp {file} $1/etc/apt/apt.conf.d/{name}")
     # All users must be able to read the root folder of the image.
     (build_folder / "upper").chmod(0o755)
-    _run_isolated(
+    run_isolated(
         ["mmdebstrap", "--mode=root", "--variant=apt", f"--include={','.join(BASE_PACKAGES)}",
          "--skip=cleanup/apt/lists", *options, sources.SUITE, str(build_folder / "upper"),
          str(build_folder / "files/lab.list")],
@@ -120,7 +121,7 @@ def _build_in_root(
             lines.append(f"mkdir -p {root}{Path(setting).parent}; touch {root}{setting}")
             lines.append(f"mount --bind {setting} {root}{setting}")
     lines.append(f'exec chroot {root} /bin/sh /mnt/{script} "$@"')
-    _run_isolated(["sh", "-c", "\n".join(lines), script, *arguments], log)
+    run_isolated(["sh", "-c", "\n".join(lines), script, *arguments], log)
 
 
 def _keep_only(folder: Path, names: AbstractSet[str]) -> None:
@@ -133,19 +134,34 @@ def _keep_only(folder: Path, names: AbstractSet[str]) -> None:
             entry.unlink()
 
 
-def _run_isolated(argv: list[str], log: Path) -> None:
-    """Run a program in its own mount and pid namespace. The program ends when this process ends."""
+def run_isolated(
+    argv: list[str], log: Path, more_variables: Mapping[str, str] | None = None
+) -> None:
+    """Run a program in its own mount and pid namespace. The program ends when this process ends.
+
+    Args:
+        argv: The program and its arguments.
+        log: File for the output.
+        more_variables: Environment variables besides those that every build inherits.
+
+    Raises:
+        LabError: If the exit code of the program is not 0.
+    """
     inherited_variables = {
         name: value
         for name, value in os.environ.items()
         if name.lower().startswith(INHERITED_PREFIXES)
     }
-    env = inherited_variables | {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": "/root",
-        "LC_ALL": "C.UTF-8",
-        "DEBIAN_FRONTEND": "noninteractive",
-    }
+    env = (
+        inherited_variables
+        | dict(more_variables or {})
+        | {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": "/root",
+            "LC_ALL": "C.UTF-8",
+            "DEBIAN_FRONTEND": "noninteractive",
+        }
+    )
     with log.open("w") as out:
         result = subprocess.run(
             ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private",

@@ -106,7 +106,7 @@ def _build(names: Names, topology: Topology, report: Report) -> None:
     report(f"making {len(topology.hosts)} hosts")
     names.run.mkdir(parents=True)
     limits.raise_limit()
-    names.owner.write_text(_owner_text(names))
+    names.owner.write_text(owner_text(names))
     public_key = state.make_folder(names)
     subnet = _create_network(names, topology)
     placed_hosts = _place_hosts(names, topology, subnet)
@@ -148,7 +148,8 @@ def _create_hosts(
     wait_for_ssh(names, addresses)
 
 
-def _owner_text(names: Names) -> str:
+def owner_text(names: Names) -> str:
+    """Return the text of the file that records which lab uses a prefix."""
     return f"lab {names.lab} of {names.checkout}"
 
 
@@ -158,7 +159,7 @@ def _refuse_foreign_lab(names: Names) -> None:
         owner = names.owner.read_text()
     except FileNotFoundError:
         return
-    if owner not in {"", _owner_text(names)}:
+    if owner not in {"", owner_text(names)}:
         message = f"prefix {names.prefix} belongs to {owner}"
         raise LabError(message, "Choose another name with --lab.")
 
@@ -269,10 +270,11 @@ def wait_for_ssh(names: Names, addresses: dict[str, str]) -> None:
 
 def _hosts_without_ssh(addresses: dict[str, str]) -> dict[str, str]:
     """Return the hosts that do not answer on their ssh port, with their addresses."""
-    return {name: address for name, address in addresses.items() if not _answers_ssh(address)}
+    return {name: address for name, address in addresses.items() if not answers_ssh(address)}
 
 
-def _answers_ssh(address: str) -> bool:
+def answers_ssh(address: str) -> bool:
+    """Return whether an ssh server answers at an address."""
     try:
         with socket.create_connection((address, state.PORT), timeout=1) as connection:
             return connection.recv(4).startswith(b"SSH")

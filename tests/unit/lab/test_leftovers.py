@@ -76,7 +76,7 @@ def silent_host(monkeypatch, tmp_path):
     """Return the console file of a host that never answers on its ssh port."""
     monkeypatch.setattr(names, "STORE", tmp_path)
     monkeypatch.setattr(lifecycle, "BOOT_TIMEOUT_S", -1)
-    monkeypatch.setattr(lifecycle, "_answers_ssh", lambda _: False)
+    monkeypatch.setattr(lifecycle, "answers_ssh", lambda _: False)
     LAB.host("db").mkdir(parents=True)
     return LAB.host("db") / "console.log"
 

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two runs on a stock Debian 13: a site from outside, and the README's commands inside."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gridstead_lab import image, inputs, lifecycle, network, state
+from gridstead_lab.errors import LabError
+from gridstead_lab.names import Names
+from gridstead_vm import disk, guest, inventory, qemu, settings
+from gridstead_vm.progress import Progress
+
+TRANSLATION_NOTE = (
+    "KVM cannot run the stock kernel on this machine; QEMU emulates the processor, which takes"
+    " 5 to 20 times as long"
+)
+
+
+ENDING_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+Keep = Callable[[LabError], None]  # is called after an error, before the guest is removed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vm:
+    """A guest that runs, with this machine's address in its network and QEMU's process.
+
+    If ``is_prepared`` is true, the slow steps of the run were done before the boot.
+    """
+
+    guest: disk.Guest
+    gateway: str
+    is_prepared: bool
+    process: "subprocess.Popen[bytes]"
+
+
+def run_site(names: Names, size: qemu.Size, progress: Progress, keep: Keep | None) -> None:
+    """Set up inventory/single on the guest over ssh, and run paid jobs before and after a reboot.
+
+    Raises:
+        LabError: If a step fails.
+    """
+    with _running(names, size, progress, keep, is_demo=False) as vm:
+        values = inventory.site_values(
+            names, vm.gateway, size, disk.mirror_of(vm.guest.inputs.sources)
+        )
+        if vm.is_prepared:
+            values |= inventory.PREPARED
+        hosts = inventory.write(names, vm.guest.address, values)
+        with progress.step("site.yml"):
+            _run_here(names, "tools/site", "--inventory", str(hosts))
+        _verify_and_pay(names, str(hosts), progress, "")
+        with progress.step("reboot"):
+            guest.reboot(vm.guest, vm.process)
+        _verify_and_pay(names, str(hosts), progress, " after the reboot")
+
+
+def run_demo(names: Names, size: qemu.Size, progress: Progress, keep: Keep | None) -> None:
+    """Run the commands of README.md in the guest, except `make test`.
+
+    Raises:
+        LabError: If a command fails.
+    """
+    with _running(names, size, progress, keep, is_demo=True) as vm:
+        for command in ("make demo", "make down"):
+            with progress.step(f"{command}, in the guest"):
+                line = f"cd {disk.CHECKOUT} && {command}"
+                guest.run(names, vm.guest.name, line)
+
+
+def _verify_and_pay(names: Names, hosts: str, progress: Progress, when: str) -> None:
+    with progress.step(f"verify.yml{when}"):
+        _run_here(names, "ansible-playbook", "--inventory", hosts, "playbooks/verify.yml")
+    with progress.step(f"paid job{when}"):
+        _run_here(names, sys.executable, "tools/demo.py")
+
+
+@contextlib.contextmanager
+def _running(
+    names: Names, size: qemu.Size, progress: Progress, keep: Keep | None, *, is_demo: bool
+) -> Iterator[Vm]:
+    """Build and start the guest for the block. Afterwards, remove everything of the guest."""
+    _remove(names, progress)
+    try:
+        yield _start(names, size, progress, is_demo=is_demo)
+    except LabError as err:
+        if keep is not None:
+            keep(err)
+        raise
+    finally:
+        _remove(names, progress)
+
+
+def _remove(names: Names, progress: Progress) -> None:
+    """Remove everything of the guest. Signals do not interrupt the removal."""
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING_SIGNALS}
+    try:
+        lifecycle.down(names, progress.say)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _start(names: Names, size: qemu.Size, progress: Progress, *, is_demo: bool) -> Vm:
+    names.run.mkdir(parents=True)
+    names.owner.write_text(lifecycle.owner_text(names))
+    names.sockets.mkdir(mode=0o700)
+    public_key = state.make_folder(names)
+    subnet = network.choose_subnet(names.prefix, network.in_use())
+    gateway = network.address(subnet, network.GATEWAY)
+    virtual = disk.Guest(
+        names=names,
+        name=inventory.HOST,
+        address=network.address(subnet, guest.GUEST_OCTET),
+        inputs=inputs.read_inputs(names.checkout),
+        environment=settings.environment(os.environ),
+    )
+    options, host_key = _build(virtual, public_key, progress, is_demo=is_demo)
+    with progress.step("boot"):
+        process = qemu.start(names, virtual.boot, options, size)
+        qemu.set_address(names, process, virtual.boot, gateway)
+        guest.wait_for_ssh(virtual, process)
+    guest.save_state(virtual, subnet, size, host_key)
+    return Vm(guest=virtual, gateway=gateway, is_prepared=options is not qemu.KVM, process=process)
+
+
+def _build(
+    virtual: disk.Guest, public_key: str, progress: Progress, *, is_demo: bool
+) -> tuple[tuple[str, ...], str]:
+    """Make the disk. Return QEMU's options for the processor, and the guest's public host key."""
+    packages = disk.PACKAGES + (disk.DEMO_PACKAGES if is_demo else ())
+    with progress.step("debootstrap and stock kernel"):
+        disk.build_root(virtual, packages)
+        disk.copy_kernel(virtual)
+        disk.add_settings(virtual)
+    options = qemu.accelerator(virtual.boot)
+    progress.say("QEMU uses KVM" if options is qemu.KVM else TRANSLATION_NOTE)
+    if is_demo:
+        disk.add_checkout(virtual)
+    if options is not qemu.KVM:
+        with progress.step("slow parts, without emulation"):
+            _prepare(virtual, progress, is_demo=is_demo)
+    with progress.step("disk"):
+        host_key = disk.add_identity(virtual, public_key)
+        disk.make_disk(virtual)
+    return options, host_key
+
+
+def _prepare(virtual: disk.Guest, progress: Progress, *, is_demo: bool) -> None:
+    if is_demo:
+        disk.prepare_demo(virtual)
+        return
+    layers = image.ensure(virtual.inputs, virtual.names, progress.say, plain=True)
+    disk.prepare_site(virtual, layers)
+
+
+def _run_here(names: Names, *argv: str) -> None:
+    """Run a program of this checkout for the guest.
+
+    Raises:
+        LabError: If the exit code is not 0.
+    """
+    variables = os.environ | {"GRIDSTEAD_LAB_NAME": names.lab}
+    result = subprocess.run(argv, cwd=names.checkout, env=variables, check=False)
+    if result.returncode != 0:
+        message = f"{' '.join(argv)} exited {result.returncode}"
+        raise LabError(message)

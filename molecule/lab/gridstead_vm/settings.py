@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of this machine's apt, pip and npm, for the guest. None of them is stored here.
+
+The guest reaches the package registries through QEMU's user network. In this network a program on
+this machine's loopback address has address 10.0.2.2.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+HOST_ADDRESS = "10.0.2.2"
+LOOPBACK_URL = re.compile(
+    r"(://(?:[^@/\s]*@)?)(?:127(?:\.\d+){3}|localhost|\[::1\])(?=[:/\s\"']|$)"
+)
+PREFIXES = ("pip_", "uv_", "npm_config_")
+NAMES = {
+    "all_proxy", "curl_ca_bundle", "http_proxy", "https_proxy", "no_proxy", "node_extra_ca_certs",
+    "requests_ca_bundle", "ssl_cert_dir", "ssl_cert_file",
+}  # fmt: skip
+# Options of pip that describe how to reach an index. Other options name files of this machine.
+PIP_OPTIONS = {
+    "cert", "extra-index-url", "index-url", "no-index", "proxy", "retries", "timeout",
+    "trusted-host",
+}  # fmt: skip
+PIP_LINE = re.compile(r"(?:global|install|download|user|site)\.([\w-]+)='(.*)'")
+PROXY = re.compile(r'Acquire::(https?)::Proxy "(\S+)";', re.IGNORECASE)
+CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
+
+
+def for_guest(text: str) -> str:
+    """Return the text with the guest's address of this machine in URLs on its loopback address."""
+    return LOOPBACK_URL.sub(rf"\g<1>{HOST_ADDRESS}", text)
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that configure pip, uv, npm, proxies and CA files.
+
+    Leaves out variables whose value names a file of this machine, except the CA bundle, which the
+    guest has at the same path. Leaves out values of several lines.
+    """
+    result = {}
+    for name, value in variables.items():
+        is_setting = name.lower() in NAMES or name.lower().startswith(PREFIXES)
+        names_other_file = value.startswith(("/", "file:")) and not value.startswith("/etc/ssl/")
+        if is_setting and not names_other_file and "\n" not in value:
+            result[name] = value
+    return result
+
+
+def environment_file(variables: Mapping[str, str]) -> str:
+    """Return the text of /etc/environment of the guest."""
+    return "".join(f"{name}={for_guest(value)}\n" for name, value in sorted(variables.items()))
+
+
+def pip_configuration(listing: str) -> str:
+    """Return the text of pip.conf of the guest.
+
+    Args:
+        listing: The output of ``pip config list`` on this machine.
+    """
+    lines = ["[global]"]
+    for line in listing.splitlines():
+        match = PIP_LINE.fullmatch(line.strip())
+        if match is None or match[1] not in PIP_OPTIONS:
+            continue
+        urls = [word for word in match[2].replace("\\n", " ").split() if "file:" not in word]
+        if urls:
+            lines.append(f"{match[1]} = {' '.join(urls)}")
+    return "\n".join(lines) + "\n"
+
+
+def proxies(apt_configuration: str) -> dict[str, str]:
+    """Return the proxies of apt as environment variables, for programs such as debootstrap."""
+    result = {}
+    for scheme, url in PROXY.findall(apt_configuration):
+        if url.upper() != "DIRECT":
+            result[f"{scheme.lower()}_proxy"] = url
+    return result
+
+
+def npm_files(user: str, machine: str) -> list[tuple[Path, Path]]:
+    """Return the settings files of npm that exist, as pairs (file here, file of the guest).
+
+    Args:
+        user: The path of the user's file, as ``npm config get userconfig`` prints it.
+        machine: The path of the machine's file, as ``npm config get globalconfig`` prints it.
+    """
+    pairs = [(Path(user), Path("/root/.npmrc")), (Path(machine), Path("/etc/npmrc"))]
+    return [pair for pair in pairs if pair[0].is_file() and os.access(pair[0], os.R_OK)]
