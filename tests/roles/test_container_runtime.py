@@ -58,3 +58,15 @@ def test_verification_checks_enroot_only_if_the_site_installs_it(packages, is_ch
     programs = templar.template(trust_as_template(argv))
 
     assert ("enroot" in programs) is is_checked
+
+
+def test_only_root_can_create_the_directory_of_a_customer_and_it_does_not_age(site):
+    """If another customer created it first, a job would use what this customer has put there."""
+    template = ROLE.path / "templates/etc/tmpfiles.d/gridstead-disk.conf.j2"
+    text = site.render(ROLE, template, site.hosts_of(ROLE)[0], container_runtime_disk_days=3)
+
+    assert text.splitlines()[-3:] == [
+        "d /opt/cache/disk 0755 root root -",
+        "d /opt/cache/disk/tmp 0755 root root ~3d",
+        "d /opt/cache/disk/world-tmp 1777 root root 3d",
+    ]
