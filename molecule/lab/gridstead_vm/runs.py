@@ -15,21 +15,23 @@ from gridstead_lab.names import Names
 from gridstead_vm import disk, guest, inventory, qemu, settings
 from gridstead_vm.progress import Progress
 
-TRANSLATION_NOTE = (
+EMULATION_NOTE = (
     "KVM cannot run the stock kernel on this machine; QEMU emulates the processor, which takes"
     " 5 to 20 times as long"
 )
-
-
 ENDING_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-Keep = Callable[[LabError], None]  # is called after an error, before the guest is removed
+Keep = Callable[[LabError], None]  # called after an error, before the guest is removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vm:
-    """A guest that runs, with this machine's address in its network and QEMU's process.
+    """A running guest.
 
-    If ``is_prepared`` is true, the slow steps of the run were done before the boot.
+    Attributes:
+        guest: The guest.
+        gateway: The address of this machine in the network of the guest.
+        is_prepared: Whether the slow steps of the run were done before the boot.
+        process: The process of QEMU.
     """
 
     guest: disk.Guest
@@ -138,7 +140,7 @@ def _build(
         disk.copy_kernel(virtual)
         disk.add_settings(virtual)
     options = qemu.accelerator(virtual.boot)
-    progress.say("QEMU uses KVM" if options is qemu.KVM else TRANSLATION_NOTE)
+    progress.say("QEMU uses KVM" if options is qemu.KVM else EMULATION_NOTE)
     if is_demo:
         disk.add_checkout(virtual)
     if options is not qemu.KVM:
