@@ -68,7 +68,8 @@ END_NOTES = f"""
 - `{NEVER_STARTED}`: Slurm ended the job before its script started.
 - `{NO_SCRIPT}`, `{REFUSED_BY_SLURM}`,
   `its credits do not pay for one minute`, `the id of its script is malformed`,
-  `lost by Slurm 3 times` and `cancelled before it started`: nothing is billed.
+  `lost by Slurm 3 times`, `a pre-hook of the provider failed` and `cancelled before it started`:
+  nothing is billed.
 - `expired`: the provider did not act before a timeout, and the contract ended the job.
 - A job has no text if its customer cancelled it before the chain recorded its start.
 

@@ -43,7 +43,9 @@ def main(argv: list[str]) -> int:
         _restart_with_mark(lab_names)
         for number in runs.ENDING_SIGNALS:
             signal.signal(number, signal.default_int_handler)
-        with hold_mutex(f"{lab_names.prefix}.vm", lambda: progress.say("waiting for another run")):
+        with hold_mutex(
+            f"{lab_names.prefix}.vm", lambda: progress.report("waiting for another run")
+        ):
             _run(options, lab_names, progress)
     except LabError as err:
         print(f"vm: {err}", file=sys.stderr)
@@ -56,7 +58,7 @@ def main(argv: list[str]) -> int:
     finally:
         for line in progress.summary():
             _print(line)
-    progress.say("done")
+    progress.report("done")
     return 0
 
 

@@ -42,11 +42,11 @@ def accept_or_ask(
         raise MisplacedKeys(*keys, warnings=tuple(others))
     if must_ask or not as_json:
         print_warnings(checked.warnings)
-    if must_ask and not _is_accepted():
+    if must_ask and not _ask():
         raise MisplacedKeys(*keys, warnings=tuple(others) if as_json else ())
 
 
-def _is_accepted() -> bool:
+def _ask() -> bool:
     """Ask the user, and return whether the answer is yes. Ctrl-C ends the process.
 
     Nothing is printed on stdout, which can be a file for the result.

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings about keys that have no effect.
 
-A misplaced key is a field of another mapping of the language. An unknown key is none. A key that
-starts with ``x-`` is ignored on purpose, since files use such keys for values that aliases repeat.
-In a file, all of these keys are warnings: the clients of DeepSquare drop them before they send the
-workflow. In a request, they are errors, as in DeepSquare's GraphQL service.
+A misplaced key is a field of another mapping of the language. An unknown key is not a field of any
+mapping. A key that starts with ``x-`` is ignored on purpose: files use such keys for values that
+aliases repeat. In a file, all of these keys are warnings, because the clients of DeepSquare drop
+them before they send the workflow. In a request they are errors, as in DeepSquare's GraphQL
+service.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from gridstead.workflow.paths import Path, format_path
 from gridstead.workflow.schema import Workflow
 
 UNKNOWN_RULE = "known"  # the name of the rule that an unknown key breaks
-# Fields that concern only what users see of a job. Without them, the same commands run in the same
-# way.
+# Fields that change only what users see of a job, not how its commands run.
 _FIELDS_FOR_USERS = ("continuousOutputSync", "disableLogMarkers", "enableLogging", "name")
-# How similar a key must be to a field of its mapping, and to a field of another mapping.
+# The minimum similarity of a key to a field of its mapping, and to a field of another mapping, of
+# difflib: 1 means equal.
 _MIN_SIMILARITY, _MIN_SIMILARITY_ELSEWHERE = 0.6, 0.8
 _MAX_COMPARED = 64  # characters of a key
 
@@ -36,7 +37,7 @@ def is_extension(path: Path) -> bool:
 
 
 def changes_run(field: object) -> bool:
-    """Return whether the job runs in another way if this field of the language is ignored."""
+    """Return whether the job runs differently if this field is ignored."""
     return field not in _FIELDS_FOR_USERS
 
 
@@ -95,15 +96,15 @@ def _unknown(
 ) -> WorkflowProblem:
     """Return the finding about an unknown key.
 
-    The hint names the field that is most similar: a field of the mapping, otherwise a field of
-    another mapping. The key is then a spelling mistake, so it changes what runs as the field would.
-    Without a similar field, the hint lists all fields of the mapping.
+    The hint names the most similar field of the mapping, otherwise of another mapping. Such a key
+    is a misspelled field, and changes what runs if the field does. Without a similar field, the
+    hint lists all fields of the mapping.
 
     Args:
         path: The path of the key in the document.
         prefix: The path of the workflow or the module in the document.
         names: The fields of the mapping that has the key.
-        others: The fields of other mappings that the key can be.
+        others: The fields of other mappings with which the key is compared.
         document: The document.
     """
     name = str(path[-1])

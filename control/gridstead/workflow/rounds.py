@@ -2,10 +2,11 @@
 """Computes how many rounds of each parallel loop run at the same time.
 
 ``checks.py`` has checked that the job has the resources for one round of each parallel loop at a
-time. The rest of the resources is shared among the loops in the order of the file. A loop gets what
-no step needs that runs at the same time, and what no earlier loop got. Each of its simultaneous
-rounds gets an equal share, also for parallel loops inside the round. So each step finds its
-resources free, and no step waits for a step that waits for it.
+time. This module shares the other resources among the loops, in the order of the file. A loop gets
+all resources that are left after the needs of the steps that run at the same time, and after the
+shares of earlier loops. The simultaneous rounds of the loop get equal shares of these resources,
+which loops inside a round share again. So the resources of each step are free when it starts, and
+there are no deadlocks.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import ResolvedUse, Step, StepFor, Workflow
 from gridstead.workflow.totals import Totals, job_totals
 
-# Each simultaneous round has several processes on the first node of the job.
+# The limit exists because each round has several processes on the first node of the job.
 MAX_AT_ONCE = 1024
 
 
@@ -39,8 +40,9 @@ class _Sharer:
 
     Attributes:
         at_once: The result.
-        needs: The least needs. The needs of launches are replaced by those with their shares.
-        free: The resources that each list can use.
+        needs: The needs with one round of each loop at a time. In ``launched``, the needs of a
+            launch are increased when loops in the launch get more.
+        free: The resources that each list can use, by the path of the list.
     """
 
     def __init__(self, needs: StepNeeds) -> None:
@@ -49,7 +51,7 @@ class _Sharer:
         self.free: dict[Path, Totals] = {}
 
     def share_in_list(self, steps: Iterable[Step], path: Path, free: Totals) -> Totals:
-        """Share free resources in a list, and return the most that the list needs at one time."""
+        """Share ``free`` among the loops of a list. Return the most the list needs at one time."""
         self.free[path] = free
         peak = Totals()
         for number, step in enumerate(steps):
@@ -61,7 +63,7 @@ class _Sharer:
         return peak
 
     def _free_for(self, step: Step, path: Path) -> Totals:
-        """Return what a step can use, so that all that run at the same time have their needs."""
+        """Return what a step can use, after the needs of steps that run at the same time."""
         free = self.free[path[:-1]] - self.needs.launched[path]
         if step.launch:
             own = self.needs.least[path]

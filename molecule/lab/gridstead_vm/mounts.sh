@@ -2,8 +2,8 @@
 # shellcheck shell=sh
 # Sourced by programs that run commands in the root folder of the guest before its first boot.
 
-# Mounts what programs need in a root folder. The folder becomes a mount point, because the build of
-# the lab's image changes the propagation of its own root.
+# Mounts what programs need in a root folder. The folder itself becomes a mount point, because the
+# build of the lab's image changes the mount propagation of its root, which must be a mount point.
 mount_system() {
     mount --bind "$1" "$1"
     mount -t proc proc "$1/proc"

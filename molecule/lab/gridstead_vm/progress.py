@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that say what `make vm` is doing, and the times of its steps."""
+"""Lines about the progress of `make vm`, and the times of its steps."""
 
 import contextlib
 import threading
@@ -25,22 +25,22 @@ class Progress:
         self._start_s = clock()
         self.seconds: dict[str, float] = {}  # duration of each finished step, in their order
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Print a line with the time since the start."""
         self._write(f"[{duration(self._clock() - self._start_s)}] {text}")
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Report a step while the block runs, and store its duration if it succeeds."""
+        """Print lines about a step while the block runs. Store its duration if it succeeds."""
         start_s = self._clock()
-        self.say(name)
+        self.report(name)
         has_ended = threading.Event()
 
-        def report() -> None:
+        def report_duration() -> None:
             while not has_ended.wait(self._interval_s):
-                self.say(f"{name}: running for {duration(self._clock() - start_s)}")
+                self.report(f"{name}: running for {duration(self._clock() - start_s)}")
 
-        reporter = threading.Thread(target=report, daemon=True)
+        reporter = threading.Thread(target=report_duration, daemon=True)
         reporter.start()
         try:
             yield

@@ -15,21 +15,23 @@ from gridstead_lab.names import Names
 from gridstead_vm import disk, guest, inventory, qemu, settings
 from gridstead_vm.progress import Progress
 
-TRANSLATION_NOTE = (
+EMULATION_NOTE = (
     "KVM cannot run the stock kernel on this machine; QEMU emulates the processor, which takes"
     " 5 to 20 times as long"
 )
-
-
 ENDING_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-Keep = Callable[[LabError], None]  # is called after an error, before the guest is removed
+Keep = Callable[[LabError], None]  # called after an error, before the guest is removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vm:
-    """A guest that runs, with this machine's address in its network and QEMU's process.
+    """A running guest.
 
-    If ``is_prepared`` is true, the slow steps of the run were done before the boot.
+    Attributes:
+        guest: The guest.
+        gateway: The address of this machine in the network of the guest.
+        is_prepared: Whether the slow steps of the run were done before the boot.
+        process: The process of QEMU.
     """
 
     guest: disk.Guest
@@ -99,7 +101,7 @@ def _remove(names: Names, progress: Progress) -> None:
     """Remove everything of the guest. Signals do not interrupt the removal."""
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING_SIGNALS}
     try:
-        lifecycle.down(names, progress.say)
+        lifecycle.down(names, progress.report)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -112,50 +114,52 @@ def _start(names: Names, size: qemu.Size, progress: Progress, *, is_demo: bool) 
     public_key = state.make_folder(names)
     subnet = network.choose_subnet(names.prefix, network.in_use())
     gateway = network.address(subnet, network.GATEWAY)
-    virtual = disk.Guest(
+    new_guest = disk.Guest(
         names=names,
         name=inventory.HOST,
         address=network.address(subnet, guest.GUEST_OCTET),
         inputs=inputs.read_inputs(names.checkout),
         environment=settings.environment(os.environ),
     )
-    options, host_key = _build(virtual, public_key, progress, is_demo=is_demo)
+    options, host_key = _build(new_guest, public_key, progress, is_demo=is_demo)
     with progress.step("boot"):
-        process = qemu.start(names, virtual.boot, options, size)
-        qemu.set_address(names, process, virtual.boot, gateway)
-        guest.wait_for_ssh(virtual, process)
-    guest.save_state(virtual, subnet, size, host_key)
-    return Vm(guest=virtual, gateway=gateway, is_prepared=options is not qemu.KVM, process=process)
+        process = qemu.start(names, new_guest.boot, options, size)
+        qemu.set_address(names, process, new_guest.boot, gateway)
+        guest.wait_for_ssh(new_guest, process)
+    guest.save_state(new_guest, subnet, size, host_key)
+    return Vm(
+        guest=new_guest, gateway=gateway, is_prepared=options is not qemu.KVM, process=process
+    )
 
 
 def _build(
-    virtual: disk.Guest, public_key: str, progress: Progress, *, is_demo: bool
+    new_guest: disk.Guest, public_key: str, progress: Progress, *, is_demo: bool
 ) -> tuple[tuple[str, ...], str]:
     """Make the disk. Return QEMU's options for the processor, and the guest's public host key."""
     packages = disk.PACKAGES + (disk.DEMO_PACKAGES if is_demo else ())
     with progress.step("debootstrap and stock kernel"):
-        disk.build_root(virtual, packages)
-        disk.copy_kernel(virtual)
-        disk.add_settings(virtual)
-    options = qemu.accelerator(virtual.boot)
-    progress.say("QEMU uses KVM" if options is qemu.KVM else TRANSLATION_NOTE)
+        disk.build_root(new_guest, packages)
+        disk.copy_kernel(new_guest)
+        disk.add_settings(new_guest)
+    options = qemu.accelerator(new_guest.boot)
+    progress.report("QEMU uses KVM" if options is qemu.KVM else EMULATION_NOTE)
     if is_demo:
-        disk.add_checkout(virtual)
+        disk.add_checkout(new_guest)
     if options is not qemu.KVM:
         with progress.step("slow parts, without emulation"):
-            _prepare(virtual, progress, is_demo=is_demo)
+            _prepare(new_guest, progress, is_demo=is_demo)
     with progress.step("disk"):
-        host_key = disk.add_identity(virtual, public_key)
-        disk.make_disk(virtual)
+        host_key = disk.add_identity(new_guest, public_key)
+        disk.make_disk(new_guest)
     return options, host_key
 
 
-def _prepare(virtual: disk.Guest, progress: Progress, *, is_demo: bool) -> None:
+def _prepare(new_guest: disk.Guest, progress: Progress, *, is_demo: bool) -> None:
     if is_demo:
-        disk.prepare_demo(virtual)
+        disk.prepare_demo(new_guest)
         return
-    layers = image.ensure(virtual.inputs, virtual.names, progress.say, plain=True)
-    disk.prepare_site(virtual, layers)
+    layers = image.ensure(new_guest.inputs, new_guest.names, progress.report, plain=True)
+    disk.prepare_site(new_guest, layers)
 
 
 def _run_here(names: Names, *argv: str) -> None:

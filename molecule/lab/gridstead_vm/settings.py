@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of this machine's apt, pip and npm, for the guest. None of them is stored here.
+"""Settings of apt, pip and npm for the guest, read from this machine at run time.
 
 The guest reaches the package registries through QEMU's user network. In this network a program on
 this machine's loopback address has address 10.0.2.2.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text on the chain that tells a customer why a job did not succeed, ``lastError``.
+"""The error text of a job on the chain, ``lastError``: why the job did not succeed.
 
 Everyone can read the text, and each byte costs gas. So a text is short, and contains no names of
 hosts, users or files. Longer texts, such as an error of Slurm, are only in the supervisor's log.
@@ -14,7 +14,7 @@ NO_SCRIPT = "no script at the Job Definition service"
 REFUSED_BY_SLURM = "refused by Slurm"
 NEVER_STARTED = "could not start"
 
-# The text for each end state of Slurm. {exit} and {memory} are replaced.
+# The text for each end state of Slurm. end_text() replaces {exit} and {memory}.
 END_TEXTS: dict[str, str] = {
     "COMPLETED": "",
     "FAILED": "{exit}",
@@ -29,8 +29,8 @@ END_TEXTS: dict[str, str] = {
     "LAUNCH_FAILED": "node could not launch the job",
     "RECONFIG_FAIL": "node could not be reconfigured",
 }
-# An attempt has these states only after its script has started. If such an attempt has no start,
-# Slurm could not start it.
+# End states of a script that ran. If an attempt in such a state has no start time, Slurm could not
+# start it.
 _STATES_OF_A_SCRIPT = frozenset({"COMPLETED", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"})
 
 # The signals of Linux. The numbers above 31 are real-time signals, which have no names.

@@ -2,9 +2,9 @@
 r"""Functions of templates for regular expressions, with the syntax and results of Go.
 
 Go's package ``regexp`` and the library RE2 have the same syntax, and search in linear time. This
-module adds the rules in which they differ: the end of a search for all matches, the replacement
-text (``$1``, ``${name}``), ``\C``, which Go refuses, and ``\B``, which RE2 also finds between the
-bytes of a character. All positions are positions in UTF-8.
+module implements Go's rules where RE2 differs: empty matches, the replacement text (``$1``,
+``${name}``), ``\C``, which Go refuses, and ``\B``, which RE2 also finds between the bytes of a
+character. All positions are positions in UTF-8.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class _Expression:
             if _is_in_character(data, start):  # an empty match of \B
                 position = _next_character(data, start)
                 continue
-            is_repeated = start == end == previous_end
+            is_empty_after_match = start == end == previous_end
             position = end if start < end else _next_character(data, end)
             previous_end = end
-            if not is_repeated:
+            if not is_empty_after_match:
                 yield match
 
     def _work(self, size: int) -> int:
@@ -92,7 +92,7 @@ def _next_character(data: bytes, position: int) -> int:
 
 
 def _is_in_character(data: bytes, position: int) -> bool:
-    """Return whether the position is inside a character in UTF-8, not at its begin."""
+    """Return whether the position is inside a character in UTF-8, after its first byte."""
     return position < len(data) and data[position] & 0xC0 == 0x80
 
 
@@ -174,17 +174,17 @@ def _split(count: Count, regex: Value, text: Value, limit: Value) -> list[str]:
     if regex and not data:
         return [""]
     parts: list[str] = []
-    begin = end = 0
+    start = end = 0
     for match in _first(expression.matches(data), limit):
         if len(parts) == limit - 1:
             break
         end = match.start()
-        # An empty match at the begin of the text separates nothing.
+        # An empty match at the start of the text separates nothing.
         if match.end() != 0:
-            parts.append(data[begin:end].decode())
-        begin = match.end()
+            parts.append(data[start:end].decode())
+        start = match.end()
     if end != len(data):
-        parts.append(data[begin:].decode())
+        parts.append(data[start:].decode())
     return parts
 
 
@@ -227,8 +227,9 @@ def _group(match: Any, index: int) -> str:  # noqa: ANN401 - RE2 has no types
 def _parse_replacement(text: str, group_count: int, indexes: dict[str, int]) -> list[str | int]:
     """Return the parts of a replacement text: texts, and numbers of groups.
 
-    ``$name`` and ``${name}`` are groups, by number or name. A name is as long as possible. A group
-    that does not exist is empty. ``$$`` is ``$``, and so is a ``$`` without a name.
+    ``$name`` and ``${name}`` select a group by its number or name. The name in ``$name`` is as long
+    as possible. A group that does not exist is empty. ``$$`` is ``$``, and so is a ``$`` without a
+    name.
     """
     parts: list[str | int] = []
     position = 0

@@ -78,10 +78,11 @@ class StepFor(Model):
     Its steps run once for each item or number. One run of its steps is a round. The variable `item`
     contains the item, and the variable `index` the number.
 
-    Rounds of a parallel loop fit into the job if it has the CPU threads, the memory and the GPUs
-    that each of these rounds needs at most at one time, without those of launched steps that still
-    run. A loop that is earlier in the file gets resources first. For nested parallel loops, the
-    outer loop is the earlier one, and each of its rounds gets an equal share.
+    Each round of a parallel loop needs the CPU threads, the memory and the GPUs that its steps use
+    at most at one time. Rounds fit into the job if it has these resources for all of them, and also
+    the resources of launched steps that still run. A loop that is earlier in the file gets
+    resources first. For nested parallel loops, the outer loop is the earlier one, and each of its
+    rounds gets an equal share.
     """
 
     model_config = ConfigDict(
