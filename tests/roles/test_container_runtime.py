@@ -58,3 +58,43 @@ def test_verification_checks_enroot_only_if_the_site_installs_it(packages, is_ch
     programs = templar.template(trust_as_template(argv))
 
     assert ("enroot" in programs) is is_checked
+
+
+def test_only_root_can_create_the_directory_of_a_customer_and_it_does_not_age(site):
+    """If another customer created it first, a job would use what this customer has put there."""
+    template = ROLE.path / "templates/etc/tmpfiles.d/gridstead-disk.conf.j2"
+    text = site.render(ROLE, template, site.hosts_of(ROLE)[0], container_runtime_disk_days=3)
+
+    assert text.splitlines()[-3:] == [
+        "d /opt/cache/disk 0755 root root -",
+        "d /opt/cache/disk/tmp 0755 root root ~3d",
+        "d /opt/cache/disk/world-tmp 1777 root root 3d",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("directory", "is_valid"),
+    [
+        ("/opt/cache/disk", True),
+        ("/scratch/gridstead", True),
+        ("/opt/cache-2/disk", True),
+        ("/scratch", False),
+        ("/scratch/..", False),
+        ("/scratch/./x", False),
+        ("scratch/gridstead", False),
+        ("/opt/cache", False),  # its directory world-tmp is shared storage, which would age
+        ("/opt/cache/shared", False),
+        ("/opt/cache/disk/jobs", False),  # would be below the link to itself
+    ],
+)
+def test_the_disk_directory_is_no_other_directory_of_the_host(site, directory, is_valid):
+    templar = site.templar(ROLE, site.hosts_of(ROLE)[0], container_runtime_disk_directory=directory)
+    (check,) = (
+        task["ansible.builtin.assert"]
+        for task in read_yaml(ROLE.path / "tasks/validate.yml")
+        if task["name"] == "Check container_runtime_disk_directory"
+    )
+
+    conditions = [trust_as_template(text) for text in check["that"]]
+
+    assert all(map(templar.evaluate_conditional, conditions)) == is_valid

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the prolog gridstead-prepare-job, which creates the customer's directory on a node."""
 
+import contextlib
 import os
+import select
+import signal
 import subprocess
 
 import pytest
@@ -16,16 +19,18 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as a prol
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return the directory of customers' directories, to which all users can write."""
+    """Return the directory of customers' directories."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    folder.chmod(0o1777)
     return folder
 
 
 @pytest.fixture
 def run_prolog(site, folder, tmp_path):
-    """Return a function that runs the prolog for a job of a user. It checks the exit code."""
+    """Return a function that runs the prolog for a job of a user. It checks the exit code.
+
+    Then it ends the process group of the prolog, as Slurm does.
+    """
     host = site.hosts_of(ROLE)[0]
     text = site.render(ROLE, TEMPLATE, host, slurm_disk_directories=str(folder))
     program = tmp_path / "prolog"
@@ -33,7 +38,10 @@ def run_prolog(site, folder, tmp_path):
 
     def run(uid=UID):
         environment = {"PATH": os.environ["PATH"], "SLURM_JOB_UID": str(uid)}
-        subprocess.run(["sh", str(program)], env=environment, check=True, timeout=30)
+        process = subprocess.Popen(["sh", program], env=environment, start_new_session=True)
+        assert process.wait(30) == 0
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
     return run
 
@@ -78,6 +86,54 @@ def test_a_path_of_another_user_is_replaced_and_what_it_names_is_not_changed(
 
     assert access(place) == (UID, GID, "0o40700")
     assert access(secret) == before
+
+
+def test_two_prologs_of_a_customer_at_once_keep_the_first_directory(
+    run_prolog, folder, tmp_path, monkeypatch
+):
+    """The stand-in of chown is the other prolog: it must find no directory that it would remove."""
+    place = folder / f"user-{UID}"
+    program = tmp_path / "chown-bin/chown"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\nPATH=${{PATH#*:}}; mkdir {place} && touch {place}/kept\n"
+        f'chown {UID}:{GID} {place}; chown "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+    run_prolog()
+
+    assert (place / "kept").exists()
+    assert [path.name for path in folder.iterdir()] == [place.name]
+
+
+def test_a_removal_continues_when_slurm_ends_the_processes_of_the_prolog(
+    run_prolog, folder, tmp_path, monkeypatch
+):
+    """The stand-in of setsid is slow, so a prolog that does not wait for setsid ends first."""
+    ended = tmp_path / "ended"
+    os.mkfifo(ended)
+    stand_ins = {
+        "setsid": 'sleep 0.5; PATH=${PATH#*:}; exec setsid "$@"',
+        "rm": f'PATH=${{PATH#*:}}; rm "$@"; echo . >{ended}',
+    }
+    for name, text in stand_ins.items():
+        program = tmp_path / f"{name}-bin" / name
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/setsid-bin:{tmp_path}/rm-bin:{os.environ['PATH']}")
+    (folder / f"user-{UID}").mkdir()
+    os.chown(folder / f"user-{UID}", OTHER_UID, GID)
+    pipe = os.open(ended, os.O_RDWR)
+
+    run_prolog()
+
+    readable, _, _ = select.select([pipe], [], [], 10)
+    os.close(pipe)
+    assert readable
+    assert [path.name for path in folder.iterdir()] == [f"user-{UID}"]
 
 
 @pytest.mark.parametrize("uid", [0, 1000, 200000, 1000000])

@@ -7,6 +7,7 @@ commands that it runs. A UDP socket is the cluster agent.
 
 import fcntl
 import json
+import os
 import re
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import sys
 import pytest
 from ansible.template import trust_as_template
 from tests.roles.catalogue import ROOT, roles
+from tests.yaml_files import read_yaml
 
 from gridstead.domain.slurm.hint import parse_report
 
@@ -205,3 +207,55 @@ def test_the_epilog_runs_post_hooks(site):
     text = render(site, "gridstead-forget-job", slurm_post_hooks=[PRE_HOOK])
 
     assert text.endswith("/usr/local/sbin/gridstead-run-hooks post\nexit 0\n")
+
+
+def accepts(site, **variables):
+    """Return whether all assertions of tasks/validate.yml about hooks accept the variables."""
+    variables = {"slurm_agent_address": "192.0.2.1", "slurm_config": {}} | variables
+    templar = site.templar(ROLE, site.hosts_of(ROLE)[0], **variables)
+    tasks = read_yaml(ROLE.path / "tasks/validate.yml")
+    conditions = []
+    for task in tasks:
+        if "hook" in str(task):
+            that = task["ansible.builtin.assert"]["that"]
+            conditions += [that] if isinstance(that, str) else that
+    return all(templar.evaluate_conditional(trust_as_template(text)) for text in conditions)
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        {},
+        {"argv": None},
+        {"argv": []},
+        {"argv": [""]},
+        {"argv": "true"},
+        {"argv": ["true"], "script": str(FILE)},
+        {"script": None},
+        {"script": ""},
+        {"script": "/missing"},
+        {"script": str(FILE.parent)},
+        {"script": os.path.relpath(FILE)},
+    ],
+)
+def test_a_hook_that_would_cancel_every_job_is_refused(site, hook):
+    assert accepts(site, slurm_pre_hooks=[PRE_HOOK, {"what": "script", "script": str(FILE)}])
+    assert not accepts(site, slurm_pre_hooks=[{"what": "x"} | hook])
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"slurm_agent_address": "agent.site.example"},
+        {"slurm_agent_port": 0},
+        {"slurm_agent_port": 65_536},
+        {"slurm_config": {"PrologEpilogTimeout": 20}},
+        {"slurm_config": {"Prolog": "/etc/own-prolog"}},
+    ],
+)
+def test_settings_with_which_hooks_do_not_run_or_do_not_report_are_refused(site, variables):
+    assert not accepts(site, slurm_pre_hooks=[PRE_HOOK], **variables)
+
+
+def test_a_site_without_hooks_may_have_its_own_prolog(site):
+    assert accepts(site, slurm_config={"Prolog": "/etc/own-prolog"})

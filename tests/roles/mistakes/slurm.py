@@ -123,19 +123,15 @@ HOOKS: Mistakes = {
             slurm_hook_timeout_s=0,
             slurm_agent_address="",
         ),
-        ("role slurm", "Each hook needs either argv (a command, not empty) or script (a file)"),
+        ("role slurm", "Each hook needs either argv (a list of words, not empty) or script"),
     ),
     "hook-scripts": (
         lambda i: None,
-        ("role slurm", "files/clean", "other/clean", "cannot have the same file name"),
-    ),
-    "hook-script-missing": (
-        lambda i: None,
-        ("role slurm", "The scripts files/clean, other/clean of", "do not exist"),
+        ("role slurm", "files/clean", "other/clean", "must be the absolute path of a file"),
     ),
     "hook-timeout": (
         lambda i: None,
         ("role slurm", "slurm_hook_timeout_s is 0", "must be from 1 to 300"),
     ),
-    "hook-reports": (lambda i: None, ("role slurm", "slurm_agent_address is empty")),
+    "hook-reports": (lambda i: None, ("role slurm", 'slurm_agent_address is ""')),
 }

@@ -16,11 +16,17 @@ from collections.abc import Iterable
 from gridstead.domain.supervisor.attempt import Attempt, NodeReport
 
 PRE_HOOK_FAILED = "pre_hook_failed"
+CANCELLATION_S = 30  # the prolog tries to cancel a job for at most 10 s
 _START = "start"
+_BATCH_STEP = frozenset({_START, "end"})
 
 
 def pre_hook_failed(attempt: Attempt, reports: Iterable[NodeReport], *, clock_skew_s: int) -> bool:
     """Return whether a failed pre-hook ended an attempt before its batch step started.
+
+    An attempt that ended long after the failure was not cancelled by the prolog. So even if the
+    prolog cannot cancel the attempt and all reports of the batch step are lost, the customer cannot
+    use the failure for a long run without a bill.
 
     Args:
         attempt: An attempt that has ended.
@@ -31,11 +37,15 @@ def pre_hook_failed(attempt: Attempt, reports: Iterable[NodeReport], *, clock_sk
         return False
     earliest_at = attempt.started_at - clock_skew_s
     latest_at = attempt.ended_at + clock_skew_s
-    events = set()
+    has_failed = False
     for report in reports:
-        if _is_about(report, attempt) and earliest_at <= report.occurred_at <= latest_at:
-            events.add(report.event)
-    return PRE_HOOK_FAILED in events and _START not in events
+        if not (_is_about(report, attempt) and earliest_at <= report.occurred_at <= latest_at):
+            continue
+        if report.event in _BATCH_STEP:
+            return False
+        is_cause = report.occurred_at >= attempt.ended_at - clock_skew_s - CANCELLATION_S
+        has_failed = has_failed or (report.event == PRE_HOOK_FAILED and is_cause)
+    return has_failed
 
 
 def pre_hook_seconds(attempt: Attempt, reports: Iterable[NodeReport], *, timeout_s: int) -> int:

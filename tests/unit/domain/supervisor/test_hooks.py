@@ -140,6 +140,7 @@ def test_failed_pre_hook_ends_the_job_as_panicked_and_unbilled(state):
     [
         ("CANCELLED", [report("start", T0 + 20), report(PRE_HOOK_FAILED, T0 + 15)]),
         ("CANCELLED", [report("start", T0 + 20), report(PRE_HOOK_FAILED, T0 + 32)]),
+        ("CANCELLED", [report("end", T0 + 32), report(PRE_HOOK_FAILED, T0 + 15)]),
         ("COMPLETED", [report(PRE_HOOK_FAILED, T0 + 15)]),
         ("FAILED", [report(PRE_HOOK_FAILED, T0 + 15)]),
         ("CANCELLED", [report(PRE_HOOK_FAILED, T0 + 15, slurm_job_id=43)]),
@@ -155,6 +156,19 @@ def test_failed_pre_hook_counts_only_before_the_script_of_the_same_run(slurm_sta
     (end,) = calls_for_end(our_job, attempt(our_job, slurm_state, uid=UID), *reports)
 
     assert end.state is not JobState.PANICKED
+
+
+@pytest.mark.parametrize(("run_s", "is_billed"), [(90, False), (91, True), (36_000, True)])
+def test_failed_pre_hook_counts_only_shortly_before_the_end(run_s, is_billed):
+    """The prolog could not cancel the attempt, and all reports of its script were lost."""
+    our_job = job(JobState.RUNNING)
+    failed_at = T0 + 10
+    ended = attempt(our_job, "CANCELLED", uid=UID, ended_at=failed_at + run_s)
+
+    (end,) = calls_for_end(our_job, ended, report(PRE_HOOK_FAILED, failed_at))
+
+    assert (end.state is not JobState.PANICKED) == is_billed
+    assert (end.seconds > 0) == is_billed
 
 
 def test_failed_pre_hook_is_ignored_if_the_site_has_no_hooks():
