@@ -130,6 +130,12 @@ class TestEnd:
             ({**steps("exit 5")[0], "finally": steps("exit 6")}, 5, "1"),
             ({**steps("true")[0], "finally": steps("exit 6")}, 6, "1.finally.1"),
             ({"steps": steps({**steps("exit 5")[0], "catch": steps("true")}, "exit 5")}, 5, "1.2"),
+            (
+                {**steps("exit 5")[0], "finally": [{**steps("exit 5")[0], "catch": steps("true")}]},
+                5,
+                "1",
+            ),
+            ({**steps("exit 5")[0], "finally": steps("exit 5")}, 5, "1"),
             ({"if": "1 -eq", "run": {"command": "true"}}, 2, "1"),
             (loop("true", "exit 5", items=["a"]), 5, "1.2"),
             # The failed step is in another process, so the marker names the loop.
@@ -147,6 +153,25 @@ class TestEnd:
 
         assert node.run(job)[0] == 7
         assert node.markers == ["[gridstead] job-begin", "[gridstead] job-end exit=7"]
+
+    @pytest.mark.parametrize(
+        "later",
+        [
+            pytest.param({"launch": {"handleName": "a", "steps": steps("exit 7")}}, id="launch"),
+            pytest.param(None, id="output"),
+        ],
+    )
+    def test_the_last_marker_does_not_name_a_step_whose_failure_was_caught(self, node, later):
+        caught = {**steps("exit 7")[0], "catch": steps("true")}
+        if later:
+            job = workflow(caught, later, {"dependsOn": ["a"], **steps("true")[0]})
+        else:
+            node.add_program("curl", "#!/bin/sh\nexit 7\n")
+            target = {"http": {"url": "https://a.example/"}}
+            job = workflow(caught, "echo x >output/x", output=target)
+
+        assert node.run(job)[0] == 7
+        assert node.markers[-1] == "[gridstead] job-end exit=7"
 
 
 class TestLoops:
@@ -190,10 +215,11 @@ class TestLoops:
         assert markers[-2] == "end step=1.1 round=5000 exit=0"
         assert len(markers) == 2 + 2 * (99 + 90 + 41)
 
-    def test_inner_loops_count_the_rounds_of_the_whole_job(self, node):
+    @pytest.mark.parametrize("parallel", [False, True])
+    def test_inner_loops_count_the_rounds_of_the_whole_job(self, node, parallel):
         """With 40 rounds of the outer loop, an inner loop of 40 rounds has 1,600 rounds."""
         inner = loop("true", range={"begin": 1, "end": 40})
-        job = workflow(loop(inner, range={"begin": 1, "end": 40}))
+        job = workflow(loop(inner, range={"begin": 1, "end": 40}, parallel=parallel))
         text = render(job, paths=node.script_paths)
         function = r"step_1_1_1_work\(\) \(.*?\n\)\n"
         fast = re.sub(function, "step_1_1_1_work() { :; }\n", text, flags=re.DOTALL)

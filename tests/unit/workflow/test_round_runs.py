@@ -145,6 +145,43 @@ class TestCancellation:
         assert sorted(last) == ["last 0", "last 1"]
         assert node.leftover_files == []
 
+    def test_a_round_that_bash_has_forgotten_does_not_block_a_cancelled_job(self, node):
+        """If a signal interrupts a wait, bash may forget a process that has just ended."""
+        job = workflow(loop(2, 'touch "at.$index"; sleep 20'), tasks=2)
+        forgetful = """
+            wait() {
+              if ((ended)) && [[ $1 != -n ]]; then sleep 20; else builtin wait "$@"; fi
+            }
+        """
+        text = render(job, paths=node.script_paths)
+        running_job = node.start(job, text=text.replace("# --- The job ---\n", forgetful))
+        wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/at.*"))) == 2)
+
+        os.killpg(running_job.pid, signal.SIGTERM)
+        running_job.communicate(timeout=10)
+
+        assert running_job.returncode == 143
+
+    def test_a_launch_that_bash_has_forgotten_does_not_block_a_cancelled_job(self, node):
+        job = workflow({"launch": {"steps": steps("touch at.0; sleep 20")}}, "touch at.1; sleep 20")
+        forgetful = """
+            wait() { if [[ -e /proc/$1 ]]; then builtin wait "$@"; else sleep 20; fi; }
+            eval "fast_$(declare -f send_end_signal)"
+            send_end_signal() {
+              fast_send_end_signal "$@"
+              ((ended)) || return 0
+              while [[ -e /proc/$1 ]]; do sleep 0.02; done
+            }
+        """
+        text = render(job, paths=node.script_paths)
+        running_job = node.start(job, text=text.replace("# --- The job ---\n", forgetful))
+        wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/at.*"))) == 2)
+
+        os.killpg(running_job.pid, signal.SIGTERM)
+        running_job.communicate(timeout=10)
+
+        assert running_job.returncode == 143
+
     def test_the_end_of_a_launch_ends_its_loop(self, node):
         launch = {"launch": {"steps": [loop(1000, 'touch "at.$index"; sleep 20')]}}
         wait = "while [ ! -e at.0 ]; do sleep 0.02; done"

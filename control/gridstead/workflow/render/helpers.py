@@ -25,7 +25,7 @@ MARKER_PARTS = {
     "retry": '    [[ $gridstead_reported ]] || marker "retry $gridstead_step"\n',
     "skip": ' skip_marker "$4" "$5"',
     "run_if_arguments": ", position, name",
-    "failed": "    failures=$((failures + 1)) failed_steps[code ? code : 2]=$4\n",
+    "failed": "    failed_step=${failed_step:-$((code ? code : 2)):$4}\n",
 }
 
 # The templates of shell functions, in the order of the script.

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from gridstead.workflow.render.context import RenderContext
 from gridstead.workflow.render.shell_text import quote
-from gridstead.workflow.schema import Step, Workflow
+from gridstead.workflow.schema import Step, StepFor, Workflow
 
 MAX_NAME = 64
 # Shorter secrets are not searched in names, because almost every name contains them.
@@ -26,7 +26,7 @@ _NOT_HIDDEN = frozenset({"username"})
 _ROUND_VARIABLES = """\
   local gridstead_number=0 gridstead_outer_hidden=$gridstead_hidden
   local gridstead_outer_round=${gridstead_round:+$gridstead_round,}
-  local gridstead_round gridstead_hidden
+  local gridstead_round gridstead_hidden gridstead_total=$(((gridstead_total - 1) * COUNT))
 """
 
 
@@ -37,10 +37,7 @@ def has_markers(workflow: Workflow) -> bool:
 
 def marker_call(step: Step, function: str, context: RenderContext) -> str:
     """Return the command that runs a function of a step between two markers."""
-    rounds = ""
-    if step.for_:
-        loop = step.for_
-        rounds = f" rounds={len(loop.range.numbers() if loop.range else loop.items or ())}"
+    rounds = f" rounds={step.for_.count}" if step.for_ else ""
     return f"in_step {context.position} {_name(step, context)} {quote(rounds)} {function}"
 
 
@@ -55,14 +52,21 @@ def is_silent(step: Step) -> bool:
     return does_nothing and not step.name
 
 
-def round_parts(context: RenderContext) -> dict[str, str]:
+def round_parts(loop: StepFor, context: RenderContext) -> dict[str, str]:
     """Return the parts of a loop that count its rounds."""
     if not context.has_markers:
         return {"rounds": "", "next_round": ""}
     return {
-        "rounds": _ROUND_VARIABLES,
-        "next_round": f"    next_round {context.number}\n",
+        "rounds": _ROUND_VARIABLES.replace("COUNT", str(loop.count)),
+        "next_round": "    next_round\n",
     }
+
+
+def catch_parts(context: RenderContext) -> dict[str, str]:
+    """Return the parts of a step with handlers that forget the failed step if it is caught."""
+    if not context.has_markers:
+        return {"earlier": "", "forget": ""}
+    return {"earlier": " earlier_step=$failed_step", "forget": " failed_step=$earlier_step"}
 
 
 def _name(step: Step, context: RenderContext) -> str:

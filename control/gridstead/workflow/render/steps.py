@@ -16,6 +16,7 @@ from gridstead.workflow.handles import dependencies, find_launches, is_plain_gro
 from gridstead.workflow.render.container import containers, image_numbers, login_numbers
 from gridstead.workflow.render.context import RenderContext, all_steps, number_of
 from gridstead.workflow.render.markers import (
+    catch_parts,
     is_silent,
     marker_call,
     round_parts,
@@ -161,17 +162,23 @@ def _handled(step: Step, function: str, context: RenderContext) -> str:
     body = f"step_{context.number}_body"
     text = _body(step, body, context)
     handler_context = _launch_context(context, step) if step.launch else context
+    markers = catch_parts(context)
     catch_part = finally_part = ""
     if step.catch:
         catch = _list(step.catch, handler_context, "catch")
         text += catch.functions
-        catch_part = fill("catch.sh", call=catch.call)
+        catch_part = fill("catch.sh", call=catch.call, forget=markers["forget"])
     if step.finally_:
         finally_steps = _list(step.finally_, handler_context, "finally")
         text += finally_steps.functions
         finally_part = fill("finally.sh", call=finally_steps.call)
     handled_part = fill(
-        "handled.sh", function=function, body=body, catch=catch_part, finally_=finally_part
+        "handled.sh",
+        function=function,
+        earlier=markers["earlier"] if step.catch else "",
+        body=body,
+        catch=catch_part,
+        finally_=finally_part,
     )
     return f"{text}\n{handled_part}"
 
@@ -248,7 +255,7 @@ def _loop(loop: StepFor, function: str, context: RenderContext) -> str:
         head=head,
         call=body.call,
         at_once=context.rounds_at_once.get(context.path, 1),
-        **round_parts(context),
+        **round_parts(loop, context),
     )
     return f"{body.functions}\n{text}"
 

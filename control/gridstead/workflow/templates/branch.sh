@@ -92,11 +92,13 @@ send_end_signal() { # processes
 }
 
 # Waits for the end of a child process and returns its code. A signal that arrives during the wait
-# is sent to the process too.
+# is sent to the process too. If a signal interrupts wait, bash may forget another process that has
+# just ended, and a wait for that process would last until all processes have ended.
 wait_for_process() { # process
   local code
   while true; do
     send_end_signal "$1"
+    if ((ended)) && ! kill -0 "$1" 2>/dev/null; then return "$ended"; fi
     code=0
     wait "$1" 2>/dev/null || code=$? # bash prints messages about signals there
     if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$code"; fi

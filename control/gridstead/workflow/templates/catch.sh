@@ -1,4 +1,4 @@
   if ((code && !ended)); then
-    code=0
+    code=0%%{forget}
     %%{call} || code=$?
   fi

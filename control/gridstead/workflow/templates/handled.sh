@@ -1,5 +1,5 @@
 %%{function}() {
-  local code=0
+  local code=0%%{earlier}
   %%{body} || code=$?
   check_for_end
   error=(DEEPSQUARE_ERROR_CODE="$code")

@@ -10,9 +10,13 @@ wait_for_rounds() { # number
     for each in "${!rounds[@]}"; do
       if kill -0 "${rounds[each]}"; then continue; fi
       has_ended=yes code=0
-      wait "${rounds[each]}" || code=$?
-      if ((code && (!result || each < failed))); then result=$code failed=$each; fi
-      if ((!ended)); then rm -f -- "$storage/.branch-${rounds[each]}-"*; fi
+      # A signal that interrupts wait may make bash forget a process that has just ended. A wait for
+      # this process would last until all processes have ended, so the script does not wait again.
+      if ((!ended)); then
+        wait "${rounds[each]}" || code=$?
+        if ((code && (!result || each < failed))); then result=$code failed=$each; fi
+        rm -f -- "$storage/.branch-${rounds[each]}-"*
+      fi
       unset "rounds[each]"
     done
     # wait -n may miss a process that ended before another program, such as rm, ended. So all

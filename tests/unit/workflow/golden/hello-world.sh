@@ -88,10 +88,11 @@ exec 2>"$private/stderr" 3>&-
 # --- Markers: lines in the job's log that say what the job does ---
 # They have their own pipe, because the last line of a step may have no end.
 gridstead_round='' gridstead_hidden='' # of the loops around a step: the rounds; is one not shown?
+gridstead_total=1 # the number of the round of the nearest loop, counted in the whole job
 gridstead_node=''
 if [[ ${SLURM_JOB_NUM_NODES-} == 1 ]]; then gridstead_node=${SLURMD_NODENAME-}; fi
 job_began=${EPOCHREALTIME//[!0-9]/} # microseconds
-failures=0 failed_steps=() # failed_steps[code]: the last step that failed with this code
+failed_step='' # <code>:<position> of the first failed step, unless its failure was caught
 
 # Writes a marker. It is shorter than what bash writes at once, so markers of branches do not mix.
 marker() { # words, name
@@ -112,14 +113,13 @@ seconds_since() { # time
 # Runs a step between two markers and returns its code. A failure is shown in every round.
 in_step() { # position, name, further words, function
   local gridstead_step="step=$1${gridstead_round:+ round=$gridstead_round}" gridstead_seconds
-  local gridstead_began=${EPOCHREALTIME//[!0-9]/} gridstead_code=0 gridstead_failures=$failures
+  local gridstead_began=${EPOCHREALTIME//[!0-9]/} gridstead_code=0
   if [[ ! $gridstead_hidden ]]; then
     marker "begin $gridstead_step${gridstead_node:+ node=$gridstead_node}$3" "$2"
   fi
   "$4" || gridstead_code=$?
   if ((gridstead_code)); then
-    if ((failures == gridstead_failures)); then failed_steps[gridstead_code]=$1; fi
-    failures=$((failures + 1))
+    failed_step=${failed_step:-$gridstead_code:$1} # an inner step may have failed before
   elif [[ $gridstead_hidden ]]; then
     return 0
   fi
@@ -135,7 +135,7 @@ skip_marker() { # position, name
 end_marker() { # exit code of the job
   local gridstead_seconds step=''
   seconds_since "$job_began"
-  if (($1)); then step=${failed_steps[$1]:+ step=${failed_steps[$1]}}; fi
+  if [[ $failed_step == "$1":* ]]; then step=" step=${failed_step#*:}"; fi
   marker "job-end exit=$1 seconds=$gridstead_seconds$step"
 }
 

@@ -88,10 +88,11 @@ exec 2>"$private/stderr" 3>&-
 # --- Markers: lines in the job's log that say what the job does ---
 # They have their own pipe, because the last line of a step may have no end.
 gridstead_round='' gridstead_hidden='' # of the loops around a step: the rounds; is one not shown?
+gridstead_total=1 # the number of the round of the nearest loop, counted in the whole job
 gridstead_node=''
 if [[ ${SLURM_JOB_NUM_NODES-} == 1 ]]; then gridstead_node=${SLURMD_NODENAME-}; fi
 job_began=${EPOCHREALTIME//[!0-9]/} # microseconds
-failures=0 failed_steps=() # failed_steps[code]: the last step that failed with this code
+failed_step='' # <code>:<position> of the first failed step, unless its failure was caught
 
 # Writes a marker. It is shorter than what bash writes at once, so markers of branches do not mix.
 marker() { # words, name
@@ -112,14 +113,13 @@ seconds_since() { # time
 # Runs a step between two markers and returns its code. A failure is shown in every round.
 in_step() { # position, name, further words, function
   local gridstead_step="step=$1${gridstead_round:+ round=$gridstead_round}" gridstead_seconds
-  local gridstead_began=${EPOCHREALTIME//[!0-9]/} gridstead_code=0 gridstead_failures=$failures
+  local gridstead_began=${EPOCHREALTIME//[!0-9]/} gridstead_code=0
   if [[ ! $gridstead_hidden ]]; then
     marker "begin $gridstead_step${gridstead_node:+ node=$gridstead_node}$3" "$2"
   fi
   "$4" || gridstead_code=$?
   if ((gridstead_code)); then
-    if ((failures == gridstead_failures)); then failed_steps[gridstead_code]=$1; fi
-    failures=$((failures + 1))
+    failed_step=${failed_step:-$gridstead_code:$1} # an inner step may have failed before
   elif [[ $gridstead_hidden ]]; then
     return 0
   fi
@@ -135,7 +135,7 @@ skip_marker() { # position, name
 end_marker() { # exit code of the job
   local gridstead_seconds step=''
   seconds_since "$job_began"
-  if (($1)); then step=${failed_steps[$1]:+ step=${failed_steps[$1]}}; fi
+  if [[ $failed_step == "$1":* ]]; then step=" step=${failed_step#*:}"; fi
   marker "job-end exit=$1 seconds=$gridstead_seconds$step"
 }
 
@@ -270,7 +270,7 @@ run_if() { # step number for messages, condition, step, position, name
   11) skip_marker "$4" "$5" ;;
   *)
     ((ended)) || echo "gridstead: could not evaluate the condition of step $1" >&2
-    failures=$((failures + 1)) failed_steps[code ? code : 2]=$4
+    failed_step=${failed_step:-$((code ? code : 2)):$4}
     return "$((code ? code : 2))"
     ;;
   esac
@@ -420,27 +420,28 @@ send_end_signal() { # processes
 }
 
 # Waits for the end of a child process and returns its code. A signal that arrives during the wait
-# is sent to the process too.
+# is sent to the process too. If a signal interrupts wait, bash may forget another process that has
+# just ended, and a wait for that process would last until all processes have ended.
 wait_for_process() { # process
   local code
   while true; do
     send_end_signal "$1"
+    if ((ended)) && ! kill -0 "$1" 2>/dev/null; then return "$ended"; fi
     code=0
     wait "$1" 2>/dev/null || code=$? # bash prints messages about signals there
     if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$code"; fi
   done
 }
 
-declare -A rounds_of=() # of each loop: the number of its rounds so far
-
-# Begins a round of a loop. After 99 rounds, only rounds whose number has at most two significant
-# digits are shown. So the number of markers grows with the logarithm of the number of rounds.
-next_round() { # number of the loop
+# Begins a round of a loop. After 99 rounds in the whole job, only rounds whose number has at most
+# two significant digits are shown. So the number of markers grows with the logarithm of the number
+# of rounds.
+next_round() {
   gridstead_number=$((gridstead_number + 1))
   gridstead_round=$gridstead_outer_round$gridstead_number
   gridstead_hidden=$gridstead_outer_hidden
-  rounds_of[$1]=$((${rounds_of[$1]:-0} + 1))
-  if [[ ${rounds_of[$1]} == ??*[1-9]* ]]; then gridstead_hidden=yes; fi
+  gridstead_total=$((gridstead_total + 1))
+  if [[ $gridstead_total == ??*[1-9]* ]]; then gridstead_hidden=yes; fi
 }
 
 # Waits until fewer than a number of rounds of a parallel loop run. A signal that arrives during the
@@ -454,9 +455,13 @@ wait_for_rounds() { # number
     for each in "${!rounds[@]}"; do
       if kill -0 "${rounds[each]}"; then continue; fi
       has_ended=yes code=0
-      wait "${rounds[each]}" || code=$?
-      if ((code && (!result || each < failed))); then result=$code failed=$each; fi
-      if ((!ended)); then rm -f -- "$storage/.branch-${rounds[each]}-"*; fi
+      # A signal that interrupts wait may make bash forget a process that has just ended. A wait for
+      # this process would last until all processes have ended, so the script does not wait again.
+      if ((!ended)); then
+        wait "${rounds[each]}" || code=$?
+        if ((code && (!result || each < failed))); then result=$code failed=$each; fi
+        rm -f -- "$storage/.branch-${rounds[each]}-"*
+      fi
       unset "rounds[each]"
     done
     # wait -n may miss a process that ended before another program, such as rm, ended. So all
@@ -485,12 +490,12 @@ step_1_1() {
 step_1_work() {
   local gridstead_number=0 gridstead_outer_hidden=$gridstead_hidden
   local gridstead_outer_round=${gridstead_round:+$gridstead_round,}
-  local gridstead_round gridstead_hidden
+  local gridstead_round gridstead_hidden gridstead_total=$(((gridstead_total - 1) * 3))
   local value_1 items_1=(north south west) rounds=() count=0 failed='' result=0
   for value_1 in "${items_1[@]}"; do
     wait_for_rounds 3 # until fewer rounds run
     ((ended == 0)) || break
-    next_round 1
+    next_round
     run_branch in_order step_1_1
     rounds[count++]=$!
   done
@@ -518,10 +523,10 @@ step_2_1() {
 step_2_work() {
   local gridstead_number=0 gridstead_outer_hidden=$gridstead_hidden
   local gridstead_outer_round=${gridstead_round:+$gridstead_round,}
-  local gridstead_round gridstead_hidden
+  local gridstead_round gridstead_hidden gridstead_total=$(((gridstead_total - 1) * 3))
   local value_2
   for ((value_2 = 1; value_2 < 4; value_2 += 1)); do
-    next_round 2
+    next_round
     in_order step_2_1 || return
   done
 }
@@ -566,12 +571,12 @@ step_3_finally_1() {
 }
 
 step_3() {
-  local code=0
+  local code=0 earlier_step=$failed_step
   step_3_body || code=$?
   check_for_end
   error=(DEEPSQUARE_ERROR_CODE="$code")
   if ((code && !ended)); then
-    code=0
+    code=0 failed_step=$earlier_step
     in_order step_3_catch_1 || code=$?
   fi
   run_last in_order step_3_finally_1 || code=$((code ? code : $?))
