@@ -23,7 +23,7 @@ def rows():
     """Return the cells of each row of the tables, without the headings."""
     lines = (HOWTO / PAGE).read_text().splitlines()
     tables = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines if line.startswith("|")]
-    return [[cell.strip() for cell in cells] for cells in tables if "what to do" not in cells[-1]]
+    return [list(map(str.strip, cells)) for cells in tables if "what to do" not in cells[-1]]
 
 
 @pytest.mark.parametrize("line", command_lines(PAGE))
