@@ -16,6 +16,8 @@ from tests.roles.conftest import trust_templates
 from tests.roles.inventories import NOW
 from tests.yaml_files import read_yaml
 
+pytestmark = pytest.mark.slow
+
 PKI = Role("pki")
 CA_FILE = "/etc/gridstead/grid-ca.crt"
 

@@ -20,6 +20,8 @@ from tests.roles.catalogue import ROOT, Role
 from tests.roles.content import named, texts_below
 from tests.yaml_files import read_yaml
 
+pytestmark = pytest.mark.slow
+
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
 DAY = dt.timedelta(days=1)
 PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8

@@ -9,6 +9,8 @@ from cryptography.hazmat.primitives import serialization
 from tests.roles.catalogue import ROOT
 from tests.roles.content import names_in, texts_below
 
+pytestmark = pytest.mark.slow
+
 # This playbook replaces a CA and writes the trusted CAs to a file after each step. The second
 # imports of next_authority and change_authority must change nothing.
 PLAY = """\

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.roles.conftest import LoadedInventory
 
 ROLE = Role("traefik")
 BINARY = ROOT / ".venv/traefik/bin/traefik"
+MAX_STARTS = 3
 ROUTE = {"name": "a", "hosts": ["a.test"], "servers": ["https://localhost:1"]}
 LDAPS = {
     "traefik_ldaps_names": ["ldap.test"],
@@ -86,12 +88,31 @@ class Gateway:
 
 @contextmanager
 def run_traefik(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> Iterator[Gateway]:
-    """Run Traefik on free ports instead of the usual ports, until the end of the ``with`` block."""
+    """Run Traefik on free ports instead of the usual ports, until the end of the ``with`` block.
+
+    Another process can take a port before Traefik listens on it. Then Traefik starts again.
+    """
+    (folder / "dynamic").mkdir(exist_ok=True)
+    (folder / "dynamic/gridstead.yml").write_text(json.dumps(dynamic))
+    for _ in range(MAX_STARTS):
+        gateway = start_traefik(folder, static)
+        try:
+            wait_until(partial(has_ended_or_serves, gateway, dynamic), gateway.read_log)
+            if gateway.process.poll() is None:
+                yield gateway
+                return
+        finally:
+            gateway.process.kill()
+            gateway.process.wait()
+        assert "address already in use" in gateway.read_log(), gateway.read_log()
+    raise AssertionError(gateway.read_log())
+
+
+def start_traefik(folder: Path, static: dict[str, Any]) -> Gateway:
+    """Start Traefik on free ports, and do not wait."""
     with closing(configuration.free_addresses()) as addresses:
         trial_static = checks.make_trial(static, str(folder), addresses)
     trial_static["accessLog"] = {**static["accessLog"], "filePath": str(folder / "access.log")}
-    (folder / "dynamic").mkdir(exist_ok=True)
-    (folder / "dynamic/gridstead.yml").write_text(json.dumps(dynamic))
     (folder / "traefik.yml").write_text(json.dumps(trial_static))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -100,17 +121,14 @@ def run_traefik(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -
     ports = {}
     for name, entry_point in trial_static["entryPoints"].items():
         ports[name] = int(entry_point["address"].rpartition(":")[2])
-    gateway = Gateway(folder, ports, process)
+    return Gateway(folder, ports, process)
 
-    def serves_all_routes() -> bool:
-        return checks.missing_routes(gateway.query_api("rawdata") or {}, dynamic) == []
 
-    try:
-        wait_until(serves_all_routes, gateway.read_log)
-        yield gateway
-    finally:
-        process.kill()
-        process.wait()
+def has_ended_or_serves(gateway: Gateway, dynamic: dict[str, Any]) -> bool:
+    """Return whether Traefik has ended or serves all routes."""
+    if gateway.process.poll() is not None:
+        return True
+    return checks.missing_routes(gateway.query_api("rawdata") or {}, dynamic) == []
 
 
 def wait_until(
