@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated container runtimes. They record their arguments and run the command on the host.
+"""Simulated container runtimes, and steps that use them.
 
-``APPTAINER`` and ``ENROOT`` are Python programs. ``install`` adds the first line and defines the
-variable ``home``.
+The runtimes record their arguments and run the command on the host. ``APPTAINER`` and ``ENROOT``
+are Python programs. ``install`` adds the first line and defines the variable ``home``.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+
+from tests.unit.workflow.node import JOB_NAME
+
+DEBIAN = {"image": "debian:12"}
 
 APPTAINER = r"""
 import json, os, sys
@@ -125,3 +130,23 @@ def calls(node, name, subcommand):
         return []
     records = [json.loads(line) for line in file.read_text().splitlines()]
     return [record for record in records if subcommand in record["words"][:2]]
+
+
+def step(command="echo hello", *, container=DEBIAN, **fields):
+    """Return a step in a container."""
+    return {"run": {"command": command, "container": container, **fields}}
+
+
+def job_directory(node):
+    """Return the directory that the script creates for the job."""
+    return f"{node.root}/cache/shared/{os.getuid()}/{JOB_NAME}.42"
+
+
+def start_calls(node, runtime):
+    """Return the recorded calls that started a container."""
+    return calls(node, runtime, "start" if runtime == "enroot" else "exec")
+
+
+def fetch_calls(node, runtime):
+    """Return the recorded calls that fetched an image."""
+    return calls(node, runtime, "import" if runtime == "enroot" else "pull")
