@@ -190,13 +190,14 @@ def test_accounting_query_is_refused_if_a_name_is_not_that_of_a_grid_job(connect
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize(
-    "fields", [{}, {"failed_step": 3}, {"is_step_out_of_memory": True}], ids=str
-)
-def test_an_attempt_has_what_is_known_about_a_failed_step(connection, monkeypatch, fields):
+@pytest.mark.parametrize("is_out_of_memory", [False, True])
+def test_an_attempt_tells_whether_a_step_exceeded_its_memory(
+    connection, monkeypatch, is_out_of_memory
+):
     client = connection.supervisor()
     slurm_job_id = client.submit(SUBMISSION)
-    attempt = replace(connection.scheduler.attempt(slurm_job_id), **fields)
+    attempt = connection.scheduler.attempt(slurm_job_id)
+    attempt = replace(attempt, is_step_out_of_memory=is_out_of_memory)
     sample = LiveSample(taken_at=1, attempts=(attempt,))
     monkeypatch.setattr(connection.scheduler, "list_jobs", lambda: sample)
 

@@ -187,6 +187,5 @@ def _attempt(attempt: pb.Attempt) -> Attempt:
         suspended_s=attempt.suspended_s,
         exit_code=attempt.exit_code,
         time_limit_min=attempt.time_limit_min or None,
-        failed_step=attempt.failed_step or None,
         is_step_out_of_memory=attempt.step_out_of_memory,
     )

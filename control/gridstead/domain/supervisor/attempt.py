@@ -74,8 +74,6 @@ class Attempt:
         exit_code: The wait status (code << 8 | signal).
         time_limit_min: The time limit, minutes. None if the limit is unknown or does not exist.
         uid: The Linux user id. None if the id is unknown.
-        failed_step: The number of the workflow's step with which the script failed, counted from 1.
-            None if the number is unknown. Untrusted, because the script reports it.
         is_step_out_of_memory: Whether Slurm killed a step because it exceeded its memory. The job
             itself then usually fails with an exit code.
     """
@@ -92,7 +90,6 @@ class Attempt:
     exit_code: int = 0
     time_limit_min: int | None = None
     uid: int | None = None
-    failed_step: int | None = None
     is_step_out_of_memory: bool = False
 
     @property

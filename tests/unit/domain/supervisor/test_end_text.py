@@ -86,13 +86,6 @@ def test_memory_limit_is_named_if_slurm_killed_a_step_of_a_failed_job():
     assert text == "killed: memory limit 8 GiB"
 
 
-def test_failing_step_is_named_only_if_it_is_known():
-    assert text_of(exit_code=2 << 8, failed_step=3) == "exit 2 in step 3"
-    assert text_of(exit_code=137 << 8, failed_step=1) == "exit 137 (SIGKILL) in step 1"
-    assert text_of(exit_code=9, failed_step=3) == "killed: signal 9 (SIGKILL) in step 3"
-    assert text_of("TIMEOUT", failed_step=3) == "time limit"
-
-
 @pytest.mark.parametrize(
     ("requested", "text"),
     [
@@ -116,7 +109,7 @@ def test_every_text_is_short_ascii(state):
     large = resources(tasks=10**6, cpus=10**6, memory_mb=10**9 + 1)
     exit_codes = [number << 8 for number in range(256)] + list(range(128))
     for exit_code in exit_codes:
-        text = text_of(state, requested=large, exit_code=exit_code, failed_step=2**32 - 1)
+        text = text_of(state, requested=large, exit_code=exit_code)
         assert text.isascii()
         assert len(text) <= MAX_ERROR_BYTES
 
@@ -127,7 +120,7 @@ def test_every_signal_below_the_real_time_signals_has_a_name():
 
 def test_settlement_has_the_text_of_the_end():
     our_job = job(JobState.RUNNING)
-    failed_attempt = attempt(our_job, "FAILED", exit_code=2 << 8, failed_step=3)
+    failed_attempt = attempt(our_job, "FAILED", exit_code=2 << 8)
 
     actions = planned_actions(
         [our_job],
@@ -136,7 +129,7 @@ def test_settlement_has_the_text_of_the_end():
     )
 
     (call,) = calls_of(actions)
-    assert call.error == "exit 2 in step 3"
+    assert call.error == "exit 2"
 
 
 def test_reason_of_the_job_definition_service_is_not_on_the_chain():
