@@ -23,10 +23,10 @@ from typing import Any
 
 import httpx
 
-from gridstead.adapters.slurm import read, text
-from gridstead.adapters.slurm.command import Runner, read_output
+from gridstead.adapters.slurm import commands, queries
 from gridstead.adapters.slurm.job import job_environment
 from gridstead.adapters.slurm.release import RestRelease, rest_release
+from gridstead.adapters.slurm.runner import Runner, read_output
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
 from gridstead.domain.supervisor.submission import Submission
@@ -95,7 +95,7 @@ class LocalSlurm:
         """
         with self._lock:
             if self._release is None:
-                version = text.parse_version(read_output(self._runner, text.version()))
+                version = commands.parse_version(read_output(self._runner, commands.version()))
                 self._release = rest_release(version)
             return self._release
 
@@ -134,19 +134,19 @@ class LocalSlurm:
 
     def find(self, slurm_job_id: int) -> Attempt | None:
         """Return the job with this id. Returns None if slurmctld does not list the job."""
-        return read.find(self._runner, slurm_job_id)
+        return queries.find(self._runner, slurm_job_id)
 
     def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
-        return read.list_jobs(self._runner, self._clock)
+        return queries.list_jobs(self._runner, self._clock)
 
     def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of the Slurm jobs with these names."""
-        return read.list_records(self._runner, self._clock, names, since=since)
+        return queries.list_records(self._runner, self._clock, names, since=since)
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster."""
-        return text.parse_nodes(read_output(self._runner, text.nodes()))
+        return commands.parse_nodes(read_output(self._runner, commands.nodes()))
 
     def close(self) -> None:
         """Close the connection."""
@@ -242,8 +242,8 @@ class LocalSlurm:
         with self._lock:
             now = self._clock.now()
             if renew or now >= self._renew_at:
-                command = text.token(SLURM_USER, life_s=TOKEN_LIFE_S)
-                self._token = text.parse_token(read_output(self._runner, command))
+                command = commands.token(SLURM_USER, life_s=TOKEN_LIFE_S)
+                self._token = commands.parse_token(read_output(self._runner, command))
                 self._renew_at = now + TOKEN_LIFE_S - _TOKEN_RENEWAL_MARGIN_S
             return self._token
 

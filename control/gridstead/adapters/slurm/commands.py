@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gridstead.adapters.slurm.command import Command
+from gridstead.adapters.slurm.runner import Command
 from gridstead.domain.jobs.ids import parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
@@ -67,7 +67,7 @@ def squeue() -> Command:
     return _command("squeue", "--all", "--noheader", "--states=all", f"--Format={fields}")
 
 
-def squeue_one(slurm_job_id: int) -> Command:
+def squeue_job(slurm_job_id: int) -> Command:
     """Render the command that lists one job.
 
     If slurmctld does not have the job, the listing is empty or the command fails.
