@@ -71,7 +71,7 @@ def test_output_without_a_version_is_an_error():
 
 
 def test_ranges_of_rejection_codes_include_their_bounds():
-    rejections = release.rest_release("24.11.5").rejections
+    rejections = release.rest_release("24.11.5").rejection_errors
 
     assert {2000, 2999, 9000, 9999} <= rejections
     assert rejections.isdisjoint({1999, 3000, 8999, 10000})

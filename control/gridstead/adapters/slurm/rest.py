@@ -117,7 +117,7 @@ class LocalSlurm:
             "DELETE",
             f"/job/{slurm_job_id}",
             f"could not cancel {slurm_job_id}",
-            ignored=self.release().already_ended,
+            ignored_errors=self.release().already_ended_errors,
         )
 
     def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
@@ -129,7 +129,7 @@ class LocalSlurm:
             f"/job/{slurm_job_id}",
             message,
             body=body,
-            ignored=self.release().already_ended,
+            ignored_errors=self.release().already_ended_errors,
         )
 
     def find(self, slurm_job_id: int) -> Attempt | None:
@@ -186,11 +186,11 @@ class LocalSlurm:
         message: str,
         *,
         body: Mapping[str, object] | None = None,
-        ignored: frozenset[int] = frozenset(),
+        ignored_errors: frozenset[int] = frozenset(),
     ) -> dict[str, Any]:
         """Send a request and return slurmrestd's answer.
 
-        Returns an empty dictionary if the answer contains only errors in ``ignored``.
+        Returns an empty dictionary if the answer contains only ``ignored_errors``.
 
         Raises:
             GridsteadError: If the request failed. The error has the message ``message``.
@@ -215,7 +215,7 @@ class LocalSlurm:
             self._forget_release()
         if errors:
             error_numbers = {int(error.get("error_number", 0)) for error in errors}
-            if error_numbers.issubset(ignored):
+            if error_numbers.issubset(ignored_errors):
                 return {}
             raise _failure(message, error_numbers, answer, release)
         if response.is_error:
@@ -265,10 +265,10 @@ def _failure(
     detail = "slurmrestd: " + "; ".join(texts)[:500]
     if answer.get("job_id"):  # Slurm may have queued the job in spite of the error.
         return SchedulerUnavailable(message, detail=detail)
-    if error_numbers == {release.unknown_association}:
+    if error_numbers == {release.unknown_association_error}:
         return AssociationUnknown(message, detail=detail)
-    is_rejection = bool(error_numbers & release.rejections)
-    is_temporary = bool(error_numbers & release.temporary)
+    is_rejection = bool(error_numbers & release.rejection_errors)
+    is_temporary = bool(error_numbers & release.temporary_errors)
     if is_rejection and not is_temporary:
         return SubmitRejected(message, detail=detail)
     return SchedulerUnavailable(message, detail=detail)
