@@ -35,7 +35,7 @@ from gridstead.rpc.tls import AllowedNames, TlsFiles, bind, grpc_server
 _THREADS = 12
 _MAX_DATAGRAM_BYTES = 4096
 _SOCKET_TIMEOUT_S = 0.5
-_GRACE_S = 3
+_STOP_GRACE_S = 3
 _RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 
 _STATUS_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
@@ -98,7 +98,7 @@ class AgentServer:
 
     def stop(self) -> None:
         """Stop the server. Calls in progress have some seconds to finish."""
-        self._server.stop(_GRACE_S).wait()
+        self._server.stop(_STOP_GRACE_S).wait()
 
 
 class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
