@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from gridstead_cvmfs.domain.objects import ObjectName
-from gridstead_cvmfs.domain.tree import Piece, TreeEntry
+from gridstead_cvmfs.domain.tree import FileChunk, TreeEntry
 
 
 class Content(Protocol):
@@ -44,8 +44,8 @@ class TreeCatalog(Protocol):
         """Return the entries of a directory, except hidden entries."""
         ...
 
-    def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
-        """Return the pieces of a file, in order. Empty if the file is empty."""
+    def chunks(self, path: str, entry: TreeEntry) -> tuple[FileChunk, ...]:
+        """Return the chunks of a file, in order. Empty if the file is empty."""
         ...
 
     def nested(self) -> Mapping[str, ObjectName]:

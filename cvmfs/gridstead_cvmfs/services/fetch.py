@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from gridstead_cvmfs.domain.objects import ObjectName
-from gridstead_cvmfs.domain.tree import Piece
+from gridstead_cvmfs.domain.tree import FileChunk
 from gridstead_cvmfs.errors import RepositoryUntrusted
 from gridstead_cvmfs.ports import Content, ContentCache, Upstream
 
@@ -31,19 +31,19 @@ class Fetcher:
         self._max_catalog_bytes = max_catalog_bytes
         self._locks = tuple(threading.Lock() for _ in range(LOCK_COUNT))
 
-    def content(self, piece: Piece) -> Content:
-        """Return the content of a piece of a file.
+    def content(self, chunk: FileChunk) -> Content:
+        """Return the content of a chunk of a file.
 
         Raises:
             RepositoryUntrusted: If the content does not match the name of its object or the size
                 in the catalog.
         """
-        content = self._open_or_fetch(piece.name, packed=piece.packed, limit=piece.size)
-        if content.size != piece.size:
+        content = self._open_or_fetch(chunk.name, packed=chunk.packed, limit=chunk.size)
+        if content.size != chunk.size:
             content.close()
-            detail = f"{content.size} bytes, not {piece.size}"
+            detail = f"{content.size} bytes, not {chunk.size}"
             raise RepositoryUntrusted(
-                f"size of object {piece.name} does not match its catalog", detail=detail
+                f"size of object {chunk.name} does not match its catalog", detail=detail
             )
         return content
 
