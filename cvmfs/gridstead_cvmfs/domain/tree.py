@@ -64,13 +64,13 @@ class FileChunk:
         name: The name of the object.
         offset: The position of the chunk in the file. Unit: bytes.
         size: The decompressed size. Unit: bytes.
-        packed: Whether the stored bytes are compressed.
+        is_compressed: Whether the stored bytes are compressed.
     """
 
     name: ObjectName
     offset: int
     size: int
-    packed: bool
+    is_compressed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +254,7 @@ def make_chunk(
             detail=f"number {compression}",
         )
     name = from_digest(digest, entry.flags >> _ALGORITHM_SHIFT & _ALGORITHM_MASK, kind)
-    return FileChunk(name=name, offset=offset, size=size, packed=compression == _ZLIB)
+    return FileChunk(name=name, offset=offset, size=size, is_compressed=compression == _ZLIB)
 
 
 def _md5(text: str) -> bytes:

@@ -71,14 +71,14 @@ class ContentCache(Protocol):
         ...
 
     def put(
-        self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int
+        self, name: ObjectName, pieces: Iterable[bytes], *, is_compressed: bool, limit: int
     ) -> Content:
         """Add an object to the cache and return its content.
 
         Args:
             name: The name of the object.
             pieces: The stored bytes of the object.
-            packed: Whether the stored bytes are compressed.
+            is_compressed: Whether the stored bytes are compressed.
             limit: The maximum decompressed size. Unit: bytes.
 
         Raises:

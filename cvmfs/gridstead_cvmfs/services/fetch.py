@@ -38,7 +38,9 @@ class Fetcher:
             RepositoryUntrusted: If the content does not match the name of its object or the size
                 in the catalog.
         """
-        content = self._open_or_fetch(chunk.name, packed=chunk.packed, limit=chunk.size)
+        content = self._open_or_fetch(
+            chunk.name, is_compressed=chunk.is_compressed, limit=chunk.size
+        )
         if content.size != chunk.size:
             content.close()
             detail = f"{content.size} bytes, not {chunk.size}"
@@ -49,15 +51,16 @@ class Fetcher:
 
     def catalog(self, name: ObjectName) -> None:
         """Fetch a catalog into the cache if the cache does not contain it."""
-        self._open_or_fetch(name, packed=True, limit=self._max_catalog_bytes).close()
+        self._open_or_fetch(name, is_compressed=True, limit=self._max_catalog_bytes).close()
 
-    def _open_or_fetch(self, name: ObjectName, *, packed: bool, limit: int) -> Content:
+    def _open_or_fetch(self, name: ObjectName, *, is_compressed: bool, limit: int) -> Content:
         cache = self._cache
         # All threads that need an object use the lock with this index.
         with self._locks[hash(name) % LOCK_COUNT]:
             content = cache.open(name)
             if content is not None:
                 return content
-            return self._upstream.fetch(
-                name, lambda pieces: cache.put(name, pieces, packed=packed, limit=limit)
+            return self._upstream.fetch_object(
+                name,
+                lambda pieces: cache.put(name, pieces, is_compressed=is_compressed, limit=limit),
             )

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from gridstead_cvmfs.domain.objects import Algorithm, ObjectKind, ObjectName
+from gridstead_cvmfs.domain.objects import HashAlgorithm, ObjectKind, ObjectName
 from gridstead_cvmfs.domain.tree import (
     CHUNKED,
     EXTERNAL,
@@ -30,7 +30,7 @@ ROW = Row(
     name="x", mode=0o100644, size=5, mtime=9, uid=1, gid=2,
     hardlinks=1, flags=4, hash=DIGEST, symlink=None
 )  # fmt: skip
-NAME = ObjectName("00" * 20, Algorithm.SHA1, ObjectKind.FILE)
+NAME = ObjectName("00" * 20, HashAlgorithm.SHA1, ObjectKind.FILE)
 
 
 def entry(**fields):
@@ -80,12 +80,12 @@ def test_files_of_one_link_group_in_one_directory_have_the_same_inode():
     assert min(first.inode, in_other_directory.inode) > 1
 
 
-@pytest.mark.parametrize(("compression", "packed"), [(0, True), (1, False)])
-def test_the_content_of_a_small_file_is_one_object(compression, packed):
+@pytest.mark.parametrize(("compression", "is_compressed"), [(0, True), (1, False)])
+def test_the_content_of_a_small_file_is_one_object(compression, is_compressed):
     (chunk,) = single_chunk(entry(flags=4 | compression << 11))
 
-    assert chunk == FileChunk(name=NAME, offset=0, size=5, packed=packed)
-    assert single_chunk(entry(flags=4 | 2 << 8))[0].name.algorithm is Algorithm.SHAKE128
+    assert chunk == FileChunk(name=NAME, offset=0, size=5, is_compressed=is_compressed)
+    assert single_chunk(entry(flags=4 | 2 << 8))[0].name.algorithm is HashAlgorithm.SHAKE128
 
 
 def test_an_empty_file_has_no_content():
