@@ -254,10 +254,10 @@ def wait_for_ssh(names: Names, addresses: dict[str, str]) -> None:
     Raises:
         LabError: If a host does not answer within BOOT_TIMEOUT_S.
     """
-    end = time.monotonic() + BOOT_TIMEOUT_S
+    deadline = time.monotonic() + BOOT_TIMEOUT_S
     unanswered_hosts = _hosts_without_ssh(addresses)
     while unanswered_hosts:
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             message = f"no ssh answer after {BOOT_TIMEOUT_S:.0f} s from:"
             for name in unanswered_hosts:
                 message += f"\n  {name}, last line of its console: "

@@ -164,8 +164,8 @@ def _ending_with_this_process(argv: list[str]) -> list[str]:
 
 
 def _boots(probe: "subprocess.Popen[bytes]", log: Path) -> bool:
-    end = time.monotonic() + PROBE_TIMEOUT_S
-    while probe.poll() is None and time.monotonic() < end:
+    deadline = time.monotonic() + PROBE_TIMEOUT_S
+    while probe.poll() is None and time.monotonic() < deadline:
         if log.exists() and BOOTED in log.read_text(errors="replace"):
             return True
         time.sleep(PROBE_INTERVAL_S)
