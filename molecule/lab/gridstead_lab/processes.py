@@ -80,7 +80,7 @@ def nspawns(names: Names) -> dict[str, int]:
     """Return the pid of the systemd-nspawn of each running host, by the name of the host."""
     running_hosts = {}
     for pid in pids():
-        root = nspawn_root(pid, names.run / "hosts")
+        root = nspawn_root(pid, names.run_folder / "hosts")
         if root is not None:
             running_hosts[root.parent.name] = pid
     return running_hosts

@@ -17,7 +17,7 @@ BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 POLL_INTERVAL_S = 1.0
 
 
-def save_state(guest: Guest, subnet: str, size: qemu.Size, host_key: str) -> None:
+def save_state(guest: Guest, subnet: str, size: qemu.GuestSize, host_key: str) -> None:
     """Write the files of the guest's folder, as those of a lab with one host."""
     state.write_ssh_files(guest.names, {guest.name: (guest.address, host_key)})
     host = {
@@ -84,7 +84,7 @@ def _boot_id(names: Names, host: str) -> str:
 
 
 def _ssh(names: Names, host: str, command: str) -> list[str]:
-    return ["ssh", "-n", "-F", str(names.state / "ssh_config"), host, "--", command]
+    return ["ssh", "-n", "-F", str(names.state_folder / "ssh_config"), host, "--", command]
 
 
 def _wait(condition: Callable[[], bool], guest: Guest, process: "subprocess.Popen[bytes]") -> None:
