@@ -200,7 +200,7 @@ def test_a_job_that_exits_with_3_fails_with_exit_code_3(grid, lab, customer, sub
 
     job = grid.check_money(customer, submitted_jobs["exits 3"])
     assert job["exit_code"] == 3
-    assert job["last_error"] == "exit 3"
+    assert job["last_error"].startswith("exit 3 in step ")
     lab.check_no_leftovers(job["number"])
     assert is_in_home(lab, customer, "bad.finally")
     assert store.get("bad/word") == b"hello"

@@ -318,4 +318,5 @@ def _to_attempt(attempt: Attempt) -> pb.Attempt:
         exit_code=attempt.exit_code,
         time_limit_min=attempt.time_limit_min or 0,
         step_out_of_memory=attempt.is_step_out_of_memory,
+        failed_step=attempt.failed_step or 0,
     )

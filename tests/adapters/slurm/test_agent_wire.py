@@ -190,14 +190,16 @@ def test_accounting_query_is_refused_if_a_name_is_not_that_of_a_grid_job(connect
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("is_out_of_memory", [False, True])
-def test_an_attempt_tells_whether_a_step_exceeded_its_memory(
-    connection, monkeypatch, is_out_of_memory
+@pytest.mark.parametrize(
+    "failure", [{}, {"is_step_out_of_memory": True}, {"failed_step": 2}], ids=str
+)
+def test_an_attempt_tells_which_step_failed_and_whether_one_exceeded_its_memory(
+    connection, monkeypatch, failure
 ):
     client = connection.supervisor()
     slurm_job_id = client.submit(SUBMISSION)
     attempt = connection.scheduler.attempt(slurm_job_id)
-    attempt = replace(attempt, is_step_out_of_memory=is_out_of_memory)
+    attempt = replace(attempt, **failure)
     sample = LiveSample(taken_at=1, attempts=(attempt,))
     monkeypatch.setattr(connection.scheduler, "list_jobs", lambda: sample)
 

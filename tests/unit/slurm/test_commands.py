@@ -133,6 +133,20 @@ def test_sacct_and_squeue_agree_on_ended_jobs(read_recorded):
         assert expected == attempt
 
 
+@pytest.mark.parametrize(
+    ("listing", "failed_steps"),
+    [
+        ("7|2:0\n7.batch|2:0\n7.0|0:0\n7.1|2:0\n7.2|0:0\n", {7: 2}),
+        ("7|2:0\n7.1|2:0\n7.10|2:0\n7.9|2:0\n", {7: 11}),  # the last one counts
+        ("7|2:0\n7.batch|2:0\n7.0|1:0\n", {}),  # the script exited with another code
+        ("7|2:0\n7.0|2:0\n8|1:0\n8.0|2:0\n8.1|1:0\n", {7: 1, 8: 2}),
+        ("", {}),
+    ],
+)
+def test_failed_step_is_the_last_step_with_the_exit_code_of_the_job(listing, failed_steps):
+    assert commands.parse_failed_steps(listing) == failed_steps
+
+
 def test_sacct_json_has_the_correct_exit_code_where_the_text_is_wrong(read_recorded):
     attempt = by_job_number(commands.parse_sacct(read_recorded("sacct")))[3]
     exits = commands.parse_sacct_json(read_recorded("sacct-json"))
@@ -193,6 +207,8 @@ def test_token_is_parsed(read_recorded):
         (commands.parse_sacct, "1|a|COMPLETED|0:0|Unknown|1|1|0||n\n"),
         (commands.parse_sacct_json, "{}"),
         (commands.parse_sacct_json, "no"),
+        (commands.parse_failed_steps, "1.0"),
+        (commands.parse_failed_steps, "1.0|2"),
         (commands.parse_dbd_queue, "Agent queue size: 3\n"),
         (commands.parse_nodes, "NodeName=a CPUTot=4\n"),
         (commands.parse_token, "nonsense"),

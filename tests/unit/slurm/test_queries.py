@@ -27,7 +27,11 @@ class ScriptedRunner:
 
     def run(self, command):
         self.commands.append(command.argv)
-        program = "sacct_json" if "--json" in command.argv else command.argv[0]
+        program = command.argv[0]
+        if "--json" in command.argv:
+            program = "sacct_json"
+        elif "--format=JobIDRaw,ExitCode" in command.argv:
+            program = "sacct_steps"
         answer = self.answers[program]
         if isinstance(answer, list):
             answer = answer.pop(0)
@@ -44,12 +48,18 @@ class ScriptedRunner:
 def make_runner(read_recorded):
     """Return a function that creates a runner with the answers of its arguments.
 
-    Unless an argument replaces them, the answers of sdiag and sacct are the recorded ones.
+    Unless an argument replaces them, the answers of sdiag and sacct are the recorded ones, and no
+    job has steps.
     """
 
     def make(**answers):
         return ScriptedRunner(
-            {"sdiag": read_recorded("sdiag"), "sacct": read_recorded("sacct"), **answers}
+            {
+                "sdiag": read_recorded("sdiag"),
+                "sacct": read_recorded("sacct"),
+                "sacct_steps": "",
+                **answers,
+            }
         )
 
     return make
@@ -72,7 +82,7 @@ def test_queue_to_slurmdbd_is_checked_before_the_database_is_read(make_runner, r
     runner = make_runner(sacct_json=read_recorded("sacct-json"))
 
     assert query_slurmdbd(runner).is_complete
-    assert runner.programs == ["sdiag", "sacct", "sacct"]
+    assert runner.programs == ["sdiag", "sacct", "sacct", "sacct"]
 
 
 def test_sample_is_incomplete_if_the_queue_to_slurmdbd_is_not_empty(make_runner, read_recorded):
@@ -130,6 +140,17 @@ def test_step_that_exceeded_its_memory_is_read_from_the_json_output(make_runner,
             job_ids.add(attempt.slurm_job_id)
             assert attempt.exit_code == 3 << 8
     assert job_ids == {job["job_id"]}
+
+
+def test_step_with_which_a_job_failed_is_read(make_runner, read_recorded):
+    steps_listing = "2|3:0\n2.batch|3:0\n2.extern|0:0\n2.0|0:0\n2.1|3:0\n"
+    runner = make_runner(sacct_json=read_recorded("sacct-json"), sacct_steps=steps_listing)
+
+    failed_steps = {
+        attempt.slurm_job_id: attempt.failed_step for attempt in query_slurmdbd(runner).attempts
+    }
+    assert failed_steps[2] == 2
+    assert failed_steps[1] is None
 
 
 def test_exit_codes_are_read_if_the_output_has_no_derived_exit_code(make_runner, read_recorded):

@@ -190,4 +190,5 @@ def _to_attempt(attempt: pb.Attempt) -> Attempt:
         exit_code=attempt.exit_code,
         time_limit_min=attempt.time_limit_min or None,
         is_step_out_of_memory=attempt.step_out_of_memory,
+        failed_step=attempt.failed_step or None,
     )

@@ -55,6 +55,7 @@ _UNLIMITED = frozenset({"UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit"})
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")  # 1-02:03:04 or 03:04
 _VERSION = re.compile(r"\S+ (\d+\.\d+\.\S+)")  # The first word is slurm or slurm-wlm.
 _EXIT_CODE = re.compile(r"(\d{1,3}):(\d{1,3})")  # code:signal
+_STEP_ID = re.compile(r"(\d+)\.(\d+)")  # 12.0 is the first step of job 12
 _DBD_QUEUE = re.compile(r"^\s*DBD Agent queue size: (\d+)$", re.MULTILINE)
 # One line of `scontrol --oneliner show nodes`, and its field CfgTRES: cpu=8,mem=16000M,gres/gpu=2.
 _NODE_LINE = re.compile(
@@ -148,6 +149,42 @@ def parse_sacct_json(text: str) -> dict[tuple[int, int], JobExit]:
     except (ValueError, KeyError, TypeError) as err:
         raise UnexpectedOutput("sacct --json", text) from err
     return exits
+
+
+def sacct_steps(slurm_job_ids: Iterable[int], *, since: int) -> Command:
+    """Render the query for the exit codes of jobs and their steps."""
+    ids = ",".join(str(slurm_job_id) for slurm_job_id in slurm_job_ids)
+    return _command(
+        "sacct", "--allusers", "--noheader", "--parsable2", f"--jobs={ids}",
+        f"--starttime=uts{since}", "--endtime=now+1day", "--format=JobIDRaw,ExitCode",
+    )  # fmt: skip
+
+
+def parse_failed_steps(text: str) -> dict[int, int]:
+    """Return the number of the step with which each job failed, by Slurm job id.
+
+    It is the job's last step with the exit code of the job. Steps are counted from 1, in the order
+    in which Slurm created them. A job without such a step is left out: for example, its script
+    exited with another code.
+    """
+    job_codes: dict[int, str] = {}
+    last_steps: dict[tuple[int, str], int] = {}
+    for line in text.splitlines():
+        record_id, _, exit_code = line.partition("|")
+        if _EXIT_CODE.fullmatch(exit_code) is None:
+            raise UnexpectedOutput("sacct", line)
+        step = _STEP_ID.fullmatch(record_id)
+        if step is not None:
+            key = (int(step[1]), exit_code)
+            last_steps[key] = max(last_steps.get(key, 0), int(step[2]) + 1)
+        elif record_id.isdecimal():
+            job_codes[int(record_id)] = exit_code
+    failed_steps: dict[int, int] = {}
+    for key, number in last_steps.items():
+        slurm_job_id, exit_code = key
+        if job_codes.get(slurm_job_id) == exit_code:
+            failed_steps[slurm_job_id] = number
+    return failed_steps
 
 
 def sdiag() -> Command:

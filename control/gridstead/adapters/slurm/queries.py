@@ -86,7 +86,7 @@ def _is_queue_empty(runner: Runner) -> bool:
 
 
 def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iterator[Attempt]:
-    """Yield the rows with their correct exit codes, and whether a step exceeded its memory.
+    """Yield the rows with their correct exit codes, and what is known of their failed steps.
 
     sacct's text output subtracts 128 from large exit codes. So the exit codes of failed jobs are
     read again from sacct's JSON output.
@@ -97,9 +97,12 @@ def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iter
         if row.state == "FAILED" and not has_signal:
             failed_ids.add(row.slurm_job_id)
     exits: dict[tuple[int, int], commands.JobExit] = {}
+    failed_steps: dict[int, int] = {}
     for chunk in _chunks(sorted(failed_ids), commands.NAMES_PER_COMMAND):
         listing = read_output(runner, commands.sacct_json(chunk, since=since))
         exits |= commands.parse_sacct_json(listing)
+        steps_listing = read_output(runner, commands.sacct_steps(chunk, since=since))
+        failed_steps |= commands.parse_failed_steps(steps_listing)
     for row in rows:
         job_exit = exits.get((row.slurm_job_id, row.submitted_at))
         if job_exit is None:
@@ -108,6 +111,7 @@ def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iter
         yield replace(
             row,
             exit_code=job_exit.wait_status,
+            failed_step=failed_steps.get(row.slurm_job_id),
             is_step_out_of_memory=job_exit.is_step_out_of_memory,
         )
 

@@ -76,6 +76,8 @@ class Attempt:
         uid: The Linux user id. None if the id is unknown.
         is_step_out_of_memory: Whether Slurm killed a step because it exceeded its memory. The job
             itself then usually fails with an exit code.
+        failed_step: The number of the step with which the job failed. Steps are counted from 1, in
+            the order in which Slurm created them. None if no step has the exit code of the job.
     """
 
     slurm_job_id: int
@@ -91,6 +93,7 @@ class Attempt:
     time_limit_min: int | None = None
     uid: int | None = None
     is_step_out_of_memory: bool = False
+    failed_step: int | None = None
 
     @property
     def is_alive(self) -> bool:

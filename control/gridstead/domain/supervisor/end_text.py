@@ -92,10 +92,12 @@ def end_text(attempt: Attempt, resources: Resources) -> str:
 def _exit_text(attempt: Attempt) -> str:
     code, signal = attempt.exit_code >> 8, attempt.exit_code & 0x7F
     if signal:
-        return f"killed: signal {signal}{_signal_name(signal)}"
-    if code:
-        return f"exit {code}{_signal_name(code - _SHELL_SIGNAL_BASE)}"
-    return "failed"
+        text = f"killed: signal {signal}{_signal_name(signal)}"
+    elif code:
+        text = f"exit {code}{_signal_name(code - _SHELL_SIGNAL_BASE)}"
+    else:
+        text = "failed"
+    return text if attempt.failed_step is None else f"{text} in step {attempt.failed_step}"
 
 
 def _signal_name(signal: int) -> str:
