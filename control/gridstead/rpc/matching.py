@@ -18,7 +18,7 @@ from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import ConfigError
 from gridstead.rpc.tls import TlsFiles
 
-View = Callable[[], Mapping[JobId, str]]
+QueueView = Callable[[], Mapping[JobId, str]]
 SOCKET_TIMEOUT_S = 10
 
 
@@ -33,13 +33,13 @@ class QueueViewServer:
     """
 
     def __init__(
-        self, address: str, tls: TlsFiles, *, matched_and_running: View, pending: View
+        self, address: str, tls: TlsFiles, *, matched_and_running: QueueView, pending: QueueView
     ) -> None:
         host, _, port = address.rpartition(":")
         views = {"/": matched_and_running, "/pending": pending}
 
         class QueueHandler(_Handler):
-            def view(self, path: str) -> View | None:
+            def view(self, path: str) -> QueueView | None:
                 return views.get(path)
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -74,7 +74,7 @@ class QueueViewServer:
 class _Handler(BaseHTTPRequestHandler):
     timeout = SOCKET_TIMEOUT_S
 
-    def view(self, path: str) -> View | None:
+    def view(self, path: str) -> QueueView | None:
         """Return the view of a path. Returns None for an unknown path. Subclasses override it."""
         raise AssertionError(path)
 

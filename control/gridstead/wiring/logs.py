@@ -10,7 +10,7 @@ from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.logs.files import FileLogs, Limits
 from gridstead.config import LoggerSettings
 from gridstead.rpc.logs.server import LoggerServer
-from gridstead.rpc.logs.web import Web
+from gridstead.rpc.logs.web import WebAddress
 from gridstead.services.logs.logger import Logger
 from gridstead.wiring import loop
 from gridstead.wiring.credentials import read_key, tls_files
@@ -52,8 +52,8 @@ def _allow_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(MAX_FILES, hard_limit), hard_limit))
 
 
-def _web(settings: LoggerSettings) -> Web | None:
+def _web(settings: LoggerSettings) -> WebAddress | None:
     if not settings.web_origins:
         return None
     host, _, port = settings.web_listen.rpartition(":")
-    return Web(host=host, port=int(port), origins=settings.web_origins)
+    return WebAddress(host=host, port=int(port), origins=settings.web_origins)

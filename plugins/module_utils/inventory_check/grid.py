@@ -37,7 +37,7 @@ def with_example_contract(host: Host, groups: Mapping[str, list[str]]) -> Host:
     return host.with_variables({"gridstead_grid": {**grid, "contract": EXAMPLE_CONTRACT}})
 
 
-def grid(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_grid(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find mistakes in ``gridstead_grid``."""
     host = inventory.first()
     try:
@@ -99,7 +99,7 @@ def _endpoint_fault(endpoint: Any) -> str:
     return ""
 
 
-def trust(inventory: Inventory, now: datetime) -> Iterator[Diagnostic]:
+def check_trust(inventory: Inventory, now: datetime) -> Iterator[Diagnostic]:
     """Find a missing or ambiguous authority for the grid's services, and invalid certificates."""
     table = inventory.first().value("gridstead_grid")
     if not isinstance(table, Mapping):
@@ -152,14 +152,14 @@ def _check_checksum(contract: str) -> Iterator[Diagnostic]:
         )
 
 
-def local_chain(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_local_chain(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find a local chain that the services do not use or cannot reach."""
     devnet = inventory.members("devnet")
     table = inventory.first().value("gridstead_grid")
     if not devnet or not isinstance(table, Mapping):
         return
     rpc_url, port = table.get("rpc_url"), devnet[0].number("devnet_port")
-    # Function grid() already reports an invalid URL.
+    # Function check_grid() already reports an invalid URL.
     invalid_keys = [key_of(problem) for problem in problems(Chain, {"rpc_url": rpc_url})]
     is_valid = "rpc_url" not in invalid_keys
     if is_valid and not _is_local(str(rpc_url), port):

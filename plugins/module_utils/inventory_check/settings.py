@@ -177,7 +177,7 @@ def _variable_of(service: str, templates: Any, path: str) -> str:
     return f"control_plane_settings.{service}.{path}"
 
 
-def ports(inventory: Inventory, settings: CheckedSettings) -> Iterator[Diagnostic]:
+def check_ports(inventory: Inventory, settings: CheckedSettings) -> Iterator[Diagnostic]:
     """Find ports on which two programs of a host would listen."""
     for name, host in inventory.hosts.items():
         programs_by_port: dict[tuple[str, int], list[str]] = defaultdict(list)

@@ -23,7 +23,7 @@ from tests.adapters.definitions.definitions import (
 )
 from tests.fakes.definitions import MemoryScripts, job_id
 
-from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed
+from gridstead.adapters.definitions.script_seal import ScriptSeal, SealedRecord
 from gridstead.adapters.definitions.scripts import Scripts
 from gridstead.adapters.store.database import Database
 from gridstead.domain.definitions.job_definition import Holdings, Resealed
@@ -299,12 +299,12 @@ class TestSealed:
     @pytest.mark.parametrize("position", [0, 12, -1])
     def test_altered_byte_is_refused(self, position):
         seal = ScriptSeal((KEY,))
-        sealed_text = seal.close("text", script_id="id")
+        sealed_text = seal.seal("text", script_id="id")
         data = bytearray(sealed_text.data)
         data[position] ^= 1
 
         with pytest.raises(ScriptDamaged):
-            seal.open(Sealed(sealed_text.key_name, bytes(data)), script_id="id")
+            seal.open(SealedRecord(sealed_text.key_name, bytes(data)), script_id="id")
 
     @pytest.mark.parametrize("keys", [(), (b"short",), (KEY, b"short")])
     def test_missing_or_short_key_is_a_config_error(self, keys):

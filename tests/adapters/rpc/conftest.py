@@ -29,7 +29,7 @@ from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
 from gridstead.rpc.definitions.graphql import GraphqlService, graphql_server
 from gridstead.rpc.definitions.job_definitions import SBatchServer
 from gridstead.rpc.logs.server import LoggerServer
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.rate_limit import RateLimiter
 from gridstead.services.logs.logger import Logger
 
 NAME = "0x" + "07" * 32  # the name of the log
@@ -61,7 +61,7 @@ def access_to(owner, clock, *, name=NAME, log_identity=LOG_IDENTITY):
 
 def no_limit():
     """Return a rate limit that no test reaches."""
-    return PeerLimit(per_s=10**9, burst=10**9, subject="calls")
+    return RateLimiter(per_s=10**9, burst=10**9, subject="calls")
 
 
 def new_graphql_service(submit, **changes):
@@ -69,11 +69,11 @@ def new_graphql_service(submit, **changes):
     service = GraphqlService(
         submit=submit,
         validate=lambda _: "valid",
-        check=lambda: None,
+        check_ready=lambda: None,
         metrics=lambda: "# EOF\n",
-        metrics_for=(),
-        requests=no_limit(),
-        request_bytes=no_limit(),
+        metrics_networks=(),
+        request_limiter=no_limit(),
+        byte_limiter=no_limit(),
     )
     return replace(service, **changes)
 
@@ -92,7 +92,7 @@ def new_sbatch_server(tls, listen="127.0.0.1:0", **changes):
     arguments = {
         "challenge": lambda _: b"x",
         "get_sbatch": lambda _: None,
-        "calls": no_limit(),
+        "call_limiter": no_limit(),
         "to_job_id": job_id,
     }
     return SBatchServer(listen, tls, **(arguments | changes))
@@ -132,8 +132,8 @@ class DefinitionServers:
 
     # Tests replace self.service, so the servers must read it at each call.
 
-    def submit(self, job, customer, charge):
-        return self.service.submit(job, customer, charge)
+    def submit(self, job, customer, count_bytes):
+        return self.service.submit(job, customer, count_bytes)
 
     def validate(self, module):
         return self.service.validate(module)

@@ -34,7 +34,7 @@ from gridstead.errors import (
 )
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.rate_limit import RateLimiter
 
 CUSTOMER = "0x" + "c0" * 20
 KEY = b"k" * 32
@@ -262,8 +262,8 @@ class TestOtherClients:
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
     def test_caller_above_the_call_rate_is_refused(self, server_tls, ca):
-        limit = PeerLimit(per_s=0.001, burst=1, subject="calls")
-        server = new_sbatch_server(server_tls, calls=limit)
+        limit = RateLimiter(per_s=0.001, burst=1, subject="calls")
+        server = new_sbatch_server(server_tls, call_limiter=limit)
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
             stubs = Stubs(channel)
             stubs.auth.Challenge(ChallengeRequest())
@@ -273,10 +273,10 @@ class TestOtherClients:
         server.stop()
 
     def test_callers_behind_a_known_proxy_have_separate_limits(self, server_tls, ca):
-        limit = PeerLimit(
+        limit = RateLimiter(
             per_s=0.001, burst=1, subject="calls", proxies=(ip_network("127.0.0.0/8"),)
         )
-        server = new_sbatch_server(server_tls, calls=limit)
+        server = new_sbatch_server(server_tls, call_limiter=limit)
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
 
             def call_from(address):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.slurm.command import CommandResult
 from gridstead.adapters.slurm.rest import TOKEN_LIFE_S, LocalSlurm
+from gridstead.adapters.slurm.runner import CommandResult
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission

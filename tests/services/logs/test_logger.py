@@ -10,7 +10,13 @@ from tests.fakes.definitions import MemoryLogs, Wallet
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
-from gridstead.domain.logs.access import MAX_AGE_S, WritePermit, read_text, watch_text, write_token
+from gridstead.domain.logs.access import (
+    MAX_AGE_S,
+    WritePermit,
+    read_request_text,
+    watch_request_text,
+    write_token,
+)
 from gridstead.domain.logs.log import Chunk, LogId
 from gridstead.errors import ConfigError, InvalidInput, LogFull, NotAllowed
 from gridstead.services.logs.logger import Logger
@@ -163,8 +169,8 @@ def test_time_of_a_signed_request_may_differ_by_five_minutes(
     """The time is in seconds or, with factor 1000, in milliseconds."""
     timestamp = (clock.now() - age_s) * factor
     address = owner.address
-    read_signature = owner.sign(read_text(address, NAME, timestamp).encode())
-    watch_signature = owner.sign(watch_text(address, timestamp).encode())
+    read_signature = owner.sign(read_request_text(address, NAME, timestamp).encode())
+    watch_signature = owner.sign(watch_request_text(address, timestamp).encode())
 
     if is_accepted:
         assert service.authorize_read(address, NAME, timestamp, read_signature) == (address, NAME)
@@ -177,7 +183,7 @@ def test_time_of_a_signed_request_may_differ_by_five_minutes(
 
 
 def test_owner_address_may_have_any_case(service, owner, clock):
-    signature = owner.sign(read_text(owner.address, NAME, clock.now()).encode())
+    signature = owner.sign(read_request_text(owner.address, NAME, clock.now()).encode())
     mixed_case_address = owner.account.address
 
     assert service.authorize_read(mixed_case_address, NAME, clock.now(), signature) == (
@@ -190,7 +196,7 @@ def test_wallet_cannot_read_the_logs_of_another_wallet(service, owner, clock):
     other_wallet = Wallet()
 
     for signer, address in [(other_wallet, owner.address), (owner, other_wallet.address)]:
-        signature = signer.sign(read_text(address, NAME, clock.now()).encode())
+        signature = signer.sign(read_request_text(address, NAME, clock.now()).encode())
         with pytest.raises(NotAllowed):
             service.authorize_read(address, NAME, clock.now(), signature)
 

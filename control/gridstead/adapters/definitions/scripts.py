@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed, unknown_keys
+from gridstead.adapters.definitions.script_seal import ScriptSeal, SealedRecord, unknown_keys
 from gridstead.adapters.store.database import Database
 from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
 from gridstead.domain.jobs.ids import JobId, parse_slurm_name
@@ -65,7 +65,7 @@ class Scripts:
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
         """Seal a script's record and store it under the script's id."""
-        sealed_record = self._seal.close(record, script_id=batch_location_hash)
+        sealed_record = self._seal.seal(record, script_id=batch_location_hash)
         statement = text(
             "INSERT INTO definitions (id, key_name, sealed, owner, ends_at)"
             " VALUES (:id, :key_name, :sealed, :owner, :ends_at) ON CONFLICT (id) DO NOTHING"
@@ -86,7 +86,7 @@ class Scripts:
         if row is None:
             return None
         record = self._seal.open(
-            Sealed(row.key_name, bytes(row.sealed)), script_id=batch_location_hash
+            SealedRecord(row.key_name, bytes(row.sealed)), script_id=batch_location_hash
         )
         return StoredScript(record=record, owner=row.owner)
 
@@ -124,7 +124,7 @@ class Scripts:
         unreadable = []
         with self._database.begin() as connection:
             parameters = {
-                "newest": self._seal.newest,
+                "newest": self._seal.newest_key_name,
                 "after": after,
                 "page_size": RECORDS_PER_RESEAL,
             }
@@ -132,7 +132,7 @@ class Scripts:
             for row in rows:
                 try:
                     record = self._seal.open(
-                        Sealed(row.key_name, bytes(row.sealed)), script_id=row.id
+                        SealedRecord(row.key_name, bytes(row.sealed)), script_id=row.id
                     )
                 except (ConfigError, ScriptDamaged):
                     unreadable.append(row.id)
@@ -181,7 +181,7 @@ class Scripts:
         return ScriptUse(job_id=job_id, batch_location_hash=row.id, customer=row.customer)
 
     def _reseal(self, connection: Connection, batch_location_hash: str, record: str) -> None:
-        sealed_record = self._seal.close(record, script_id=batch_location_hash)
+        sealed_record = self._seal.seal(record, script_id=batch_location_hash)
         connection.execute(
             text("UPDATE definitions SET key_name = :key_name, sealed = :sealed WHERE id = :id"),
             {

@@ -87,7 +87,9 @@ class AgentClient:
     def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
         answer = self._call(self._stub.Live, pb.LiveRequest(), "could not list live jobs")
-        return LiveSample(taken_at=answer.taken_at, attempts=tuple(map(_attempt, answer.attempts)))
+        return LiveSample(
+            taken_at=answer.taken_at, attempts=tuple(map(_to_attempt, answer.attempts))
+        )
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these jobs that were submitted since a time."""
@@ -97,7 +99,7 @@ class AgentClient:
         return AccountingSample(
             taken_at=answer.taken_at,
             is_complete=answer.complete,
-            attempts=tuple(map(_attempt, answer.attempts)),
+            attempts=tuple(map(_to_attempt, answer.attempts)),
         )
 
     def check_gate(self, address: str) -> Gate:
@@ -128,7 +130,7 @@ class AgentClient:
             "could not pull reports",
             timeout_s=wait_s + _PULL_MARGIN_S,
         )
-        return tuple(map(_report, answer.reports))
+        return tuple(map(_to_report, answer.reports))
 
     def _call(
         self,
@@ -141,10 +143,10 @@ class AgentClient:
         try:
             return method(request, timeout=timeout_s)
         except grpc.RpcError as err:
-            raise _error(message, err) from err
+            raise _to_error(message, err) from err
 
 
-def _error(message: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has no types
+def _to_error(message: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has no types
     detail = f"agent: {err.code().name}: {err.details()}"
     match err.code():
         case grpc.StatusCode.INVALID_ARGUMENT:
@@ -163,7 +165,7 @@ def _error(message: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has
             return SchedulerUnavailable(message, detail=detail)
 
 
-def _report(report: pb.Report) -> NodeReport:
+def _to_report(report: pb.Report) -> NodeReport:
     return NodeReport(
         sequence=report.sequence,
         event=report.event,
@@ -173,7 +175,7 @@ def _report(report: pb.Report) -> NodeReport:
     )
 
 
-def _attempt(attempt: pb.Attempt) -> Attempt:
+def _to_attempt(attempt: pb.Attempt) -> Attempt:
     return Attempt(
         slurm_job_id=attempt.slurm_job_id,
         name=attempt.name,

@@ -17,9 +17,9 @@ from pathlib import Path
 import fabric
 import paramiko
 
-from gridstead.adapters.slurm import read, text, wrapper
-from gridstead.adapters.slurm.command import Command, CommandResult, read_output
+from gridstead.adapters.slurm import commands, queries, wrapper
 from gridstead.adapters.slurm.job import job_environment
+from gridstead.adapters.slurm.runner import Command, CommandResult, read_output
 from gridstead.adapters.users.storage import UserStorage
 from gridstead.domain.jobs.ids import JobId, JobKey, is_address, parse_job_key
 from gridstead.domain.jobs.job import Hardware
@@ -153,12 +153,12 @@ class SshScheduler:
 
     def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
-        return read.list_jobs(self._runner, self._clock)
+        return queries.list_jobs(self._runner, self._clock)
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these jobs that were submitted since a time."""
         names = [job_id.slurm_name for job_id in job_ids]
-        return read.list_records(self._runner, self._clock, names, since=since)
+        return queries.list_records(self._runner, self._clock, names, since=since)
 
     def check_gate(self, address: str) -> Gate:
         """Return whether a customer can run jobs on this cluster."""
@@ -179,15 +179,15 @@ class SshScheduler:
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster."""
-        return text.parse_nodes(read_output(self._runner, text.nodes()))
+        return commands.parse_nodes(read_output(self._runner, commands.nodes()))
 
     def close(self) -> None:
         """Close the connection."""
         self._runner.close()
 
     def _associate(self, address: str) -> None:
-        listing = read_output(self._runner, text.associations(address, account=self._account))
-        if not text.parse_associated(listing, address, account=self._account):
+        listing = read_output(self._runner, commands.associations(address, account=self._account))
+        if not commands.parse_associated(listing, address, account=self._account):
             result = self._runner.run(wrapper.associate(address))
             wrapper.check_success(result, f"could not associate {address}")
         self._associated_addresses.add(address)

@@ -90,12 +90,12 @@ def parse_token(key: bytes, token: str, *, owner: str, log_name: str) -> WritePe
     return permit if hmac.compare_digest(write_token(key, permit), token) else None
 
 
-def read_text(address: str, log_name: str, timestamp: int) -> str:
+def read_request_text(address: str, log_name: str, timestamp: int) -> str:
     """Return the text that an owner signs to read a log."""
     return f"read:{address}/{log_name}/{timestamp}"
 
 
-def watch_text(address: str, timestamp: int) -> str:
+def watch_request_text(address: str, timestamp: int) -> str:
     """Return the text that an owner signs to list its logs."""
     return f"watchList:{address}/{timestamp}"
 

@@ -52,7 +52,7 @@ from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import ScriptPaths, render, secrets_of
 from gridstead.workflow.schema import ModuleSource, Workflow
 
-Charge = Callable[[int], None]
+CountBytes = Callable[[int], None]
 """Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
 
 MODULES_TIMEOUT_S = 60  # all modules of a workflow together; clients do not wait longer
@@ -147,15 +147,15 @@ class JobDefinitions:
         self._sleep = sleep
         self._waiting_slots = threading.BoundedSemaphore(MAX_WAITING)
 
-    def submit(self, mapping: Mapping[str, object], customer: str, charge: Charge) -> str:
+    def submit(self, mapping: Mapping[str, object], customer: str, count_bytes: CountBytes) -> str:
         """Store the script of a workflow and return its id.
 
         Args:
             mapping: The workflow in its GraphQL form.
             customer: Address of the owner. If it is empty, the owner is the first customer whose
                 job names the script.
-            charge: Counts the size of the stored record against the caller's limit. The size of the
-                request is not enough, because the script of a small workflow can be large.
+            count_bytes: Counts the size of the stored record against the caller's limit. The size
+                of the request is not enough, because the script of a small workflow can be large.
 
         Raises:
             InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.
@@ -167,7 +167,7 @@ class JobDefinitions:
         owner = parse_address(customer) if customer else ""
         workflow = from_graphql(mapping, fetch_module=self._module_reader())
         record = json.dumps(self._new_record(workflow))
-        charge(len(record))
+        count_bytes(len(record))
         batch_location_hash = script_id(record)
         self._keeper.add(batch_location_hash, record, owner=owner)
         log.info(

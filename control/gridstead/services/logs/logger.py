@@ -16,8 +16,8 @@ from gridstead.domain.logs.access import (
     check_key,
     is_fresh,
     parse_token,
-    read_text,
-    watch_text,
+    read_request_text,
+    watch_request_text,
 )
 from gridstead.domain.logs.log import Chunk, LogId, StoredChunk, is_log_identity, is_log_name
 from gridstead.errors import InvalidInput, NotAllowed
@@ -82,7 +82,9 @@ class Logger:
         """
         owner = address.lower()
         _check_names(owner, log_name)
-        self._check_signature(owner, read_text(owner, log_name, timestamp), timestamp, signature)
+        self._check_signature(
+            owner, read_request_text(owner, log_name, timestamp), timestamp, signature
+        )
         return owner, log_name
 
     def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
@@ -94,7 +96,7 @@ class Logger:
         """
         owner = address.lower()
         _check_owner(owner)
-        self._check_signature(owner, watch_text(owner, timestamp), timestamp, signature)
+        self._check_signature(owner, watch_request_text(owner, timestamp), timestamp, signature)
         return owner
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:

@@ -18,7 +18,7 @@ from gridstead.ports import Ledger
 from gridstead.rpc.definitions.graphql import GraphqlService, graphql_server
 from gridstead.rpc.definitions.job_definitions import SBatchServer, ToJobId
 from gridstead.rpc.metrics import Gauge, Metrics
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.rate_limit import RateLimiter
 from gridstead.rpc.web import WebServer
 from gridstead.services.chain.follower import Follower
 from gridstead.services.definitions.job_definitions import JobDefinitions, LoggerAccess
@@ -51,7 +51,7 @@ def run(settings: JobDefinitionsSettings) -> None:
         settings,
         service,
         metrics,
-        check=lambda: _check_ready(store, chain.ledger),
+        check_ready=lambda: _check_ready(store, chain.ledger),
         to_job_id=to_job_id,
     )
     graphql.start()
@@ -114,7 +114,7 @@ def _servers(
     service: JobDefinitions,
     metrics: Metrics,
     *,
-    check: Check,
+    check_ready: Check,
     to_job_id: ToJobId,
 ) -> tuple[WebServer, SBatchServer]:
     files = tls_files(settings.tls)
@@ -123,11 +123,11 @@ def _servers(
     graphql_service = GraphqlService(
         submit=metrics.counted("submit", service.submit),
         validate=metrics.counted("validate", service.validate),
-        check=check,
+        check_ready=check_ready,
         metrics=metrics.text,
-        metrics_for=tuple(map(ip_network, settings.metrics_for)),
-        requests=_rate_limit(limits.requests_per_s, "requests", limits),
-        request_bytes=_upload_limit(limits),
+        metrics_networks=tuple(map(ip_network, settings.metrics_for)),
+        request_limiter=_rate_limit(limits.requests_per_s, "requests", limits),
+        byte_limiter=_upload_limit(limits),
         origins=settings.web_origins,
         introspection=settings.introspection,
     )
@@ -137,14 +137,14 @@ def _servers(
         files,
         challenge=metrics.counted("challenge", service.challenge),
         get_sbatch=metrics.counted("get_sbatch", service.get_sbatch),
-        calls=_rate_limit(limits.calls_per_s, "calls", limits),
+        call_limiter=_rate_limit(limits.calls_per_s, "calls", limits),
         to_job_id=to_job_id,
     )
     return graphql, sbatch
 
 
-def _rate_limit(count: int, subject: str, limits: DefinitionLimits) -> PeerLimit:
-    return PeerLimit(
+def _rate_limit(count: int, subject: str, limits: DefinitionLimits) -> RateLimiter:
+    return RateLimiter(
         per_s=count,
         burst=BURST_S * count,
         subject=subject,
@@ -152,9 +152,9 @@ def _rate_limit(count: int, subject: str, limits: DefinitionLimits) -> PeerLimit
     )
 
 
-def _upload_limit(limits: DefinitionLimits) -> PeerLimit:
+def _upload_limit(limits: DefinitionLimits) -> RateLimiter:
     bytes_per_hour = limits.upload_mib_per_hour * MIB
-    return PeerLimit(
+    return RateLimiter(
         per_s=bytes_per_hour / HOUR_S,
         burst=bytes_per_hour,
         subject="uploads",

@@ -15,9 +15,9 @@ from gridstead.domain.logs.access import (
     check_key,
     is_fresh,
     parse_token,
-    read_text,
+    read_request_text,
     token_end,
-    watch_text,
+    watch_request_text,
     write_token,
 )
 from gridstead.domain.logs.log import (
@@ -136,8 +136,8 @@ def test_altered_token_is_not_valid(part):
 
 
 def test_signed_texts_contain_purpose_owner_and_time():
-    assert read_text(CUSTOMER, "0x07", NOW) == f"read:{CUSTOMER}/0x07/{NOW}"
-    assert watch_text(CUSTOMER, NOW) == f"watchList:{CUSTOMER}/{NOW}"
+    assert read_request_text(CUSTOMER, "0x07", NOW) == f"read:{CUSTOMER}/0x07/{NOW}"
+    assert watch_request_text(CUSTOMER, NOW) == f"watchList:{CUSTOMER}/{NOW}"
 
 
 @pytest.mark.parametrize("units_per_s", [1, 1000])

@@ -7,8 +7,8 @@ from itertools import chain
 import pytest
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.slurm import read, text
-from gridstead.adapters.slurm.command import CommandResult
+from gridstead.adapters.slurm import commands, queries
+from gridstead.adapters.slurm.runner import CommandResult
 from gridstead.errors import SchedulerUnavailable
 
 USER = f"0x{1:040d}"
@@ -70,7 +70,7 @@ def failed_result(stderr="slurm_load_jobs error: Unable to contact slurm control
 
 
 def query_slurmdbd(runner, names=("0x1",)):
-    return read.list_records(runner, FakeClock(), names, since=0)
+    return queries.list_records(runner, FakeClock(), names, since=0)
 
 
 def test_queue_to_slurmdbd_is_checked_before_the_database_is_read(make_runner, read_recorded):
@@ -164,7 +164,7 @@ def test_exit_codes_are_read_if_the_output_has_no_derived_exit_code(make_runner,
 
 def test_many_names_are_split_into_several_commands(make_runner):
     runner = make_runner(sacct="")
-    names = [f"0x{number:064x}" for number in range(2 * text.NAMES_PER_COMMAND + 1)]
+    names = [f"0x{number:064x}" for number in range(2 * commands.NAMES_PER_COMMAND + 1)]
 
     query_slurmdbd(runner, names)
 
@@ -176,28 +176,28 @@ def test_many_names_are_split_into_several_commands(make_runner):
 def test_job_is_found_by_its_id(make_runner, read_recorded):
     runner = make_runner(squeue=read_recorded("squeue-one"))
 
-    attempt = read.find(runner, 1)
+    attempt = queries.find(runner, 1)
 
     assert attempt.slurm_job_id == 1
     assert attempt.user == USER
-    assert read.find(runner, 2) is None
+    assert queries.find(runner, 2) is None
 
 
 def test_unknown_job_is_not_found(make_runner):
     runner = make_runner(squeue=failed_result("slurm_load_jobs error: Invalid job id specified"))
 
-    assert read.find(runner, 1) is None
+    assert queries.find(runner, 1) is None
 
 
 def test_missing_answer_of_squeue_is_an_error(make_runner):
     with pytest.raises(SchedulerUnavailable):
-        read.find(make_runner(squeue=failed_result()), 1)
+        queries.find(make_runner(squeue=failed_result()), 1)
 
 
 def test_existing_association_is_not_created_again(make_runner, read_recorded):
     runner = make_runner(sacctmgr=[read_recorded("associations")])
 
-    read.associate(runner, USER, account="grid")
+    queries.associate(runner, USER, account="grid")
 
     assert len(runner.commands) == 1
 
@@ -207,7 +207,7 @@ def test_association_that_is_created_concurrently_is_accepted(make_runner, read_
         sacctmgr=["", failed_result("already exists"), read_recorded("associations")]
     )
 
-    read.associate(runner, USER, account="grid")
+    queries.associate(runner, USER, account="grid")
 
     assert len(runner.commands) == 3
 
@@ -216,4 +216,4 @@ def test_association_that_cannot_be_created_is_an_error(make_runner):
     runner = make_runner(sacctmgr=["", failed_result("no such account"), ""])
 
     with pytest.raises(SchedulerUnavailable):
-        read.associate(runner, USER, account="grid")
+        queries.associate(runner, USER, account="grid")
