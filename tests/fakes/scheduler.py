@@ -23,7 +23,7 @@ from gridstead.domain.supervisor.attempt import (
     END_STATES,
     AccountingSample,
     Attempt,
-    LiveSample,
+    ControllerSample,
     NodeReport,
     check_state,
 )
@@ -111,7 +111,7 @@ class FakeScheduler:
         if attempt is not None and (attempt.time_limit_min or 0) < time_limit_min:
             self._change(replace(attempt, time_limit_min=time_limit_min))
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         self._raise_if_down()
         now = self._clock.now()
         attempts: list[Attempt] = []
@@ -119,7 +119,7 @@ class FakeScheduler:
             job = history[-1][1]
             if job.ended_at is None or now - job.ended_at < MIN_JOB_AGE_S:
                 attempts.append(job)
-        return LiveSample(taken_at=now, attempts=tuple(attempts))
+        return ControllerSample(taken_at=now, attempts=tuple(attempts))
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         return self.list_records_by_name([job_id.slurm_name for job_id in job_ids], since=since)

@@ -21,7 +21,7 @@ from gridstead.adapters.slurm.agent import AgentClient
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.slurm.hint import Hint
-from gridstead.domain.supervisor.attempt import LiveSample
+from gridstead.domain.supervisor.attempt import ControllerSample
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.domain.users.accounts import WalletRange
 from gridstead.errors import (
@@ -198,7 +198,7 @@ def test_an_attempt_tells_whether_a_step_exceeded_its_memory(
     slurm_job_id = client.submit(SUBMISSION)
     attempt = connection.scheduler.attempt(slurm_job_id)
     attempt = replace(attempt, is_step_out_of_memory=is_out_of_memory)
-    sample = LiveSample(taken_at=1, attempts=(attempt,))
+    sample = ControllerSample(taken_at=1, attempts=(attempt,))
     monkeypatch.setattr(connection.scheduler, "list_jobs", lambda: sample)
 
     assert client.list_jobs() == sample

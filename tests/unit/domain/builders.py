@@ -12,7 +12,7 @@ from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Job, QueueSizes
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Cancel, Note, Put
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, ControllerSample
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import plan_jobs
 from gridstead.domain.supervisor.snapshot import Rules, Snapshot
@@ -94,8 +94,8 @@ def submitted_record(of_job, *, occurred_at=T0 + 1, slurm_job_id=42):
     )
 
 
-def live_sample(*attempts, taken_at=T0 + 60):
-    return LiveSample(taken_at=taken_at, attempts=attempts)
+def controller_sample(*attempts, taken_at=T0 + 60):
+    return ControllerSample(taken_at=taken_at, attempts=attempts)
 
 
 def accounting_sample(*attempts, taken_at=T0 + 60, is_complete=True):
@@ -110,7 +110,7 @@ def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMAT
         jobs={job.id: job for job in jobs},
         queues=QueueSizes(claimable=0, cancelling=0, top_up=0),
         records={record.job_key: record for record in records},
-        live_sample=live_sample(),
+        controller_sample=controller_sample(),
         accounting_sample=accounting_sample(),
         reports=(),
         open_keys=frozenset(),

@@ -16,7 +16,7 @@ from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
     AccountingSample,
     Attempt,
-    LiveSample,
+    ControllerSample,
     NodeReport,
     check_state,
 )
@@ -84,10 +84,12 @@ class AgentClient:
         )
         self._call(self._stub.Extend, request, f"could not extend {slurm_job_id}")
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists now."""
         answer = self._call(self._stub.Live, pb.LiveRequest(), "could not list live jobs")
-        return LiveSample(taken_at=answer.taken_at, attempts=tuple(map(_attempt, answer.attempts)))
+        return ControllerSample(
+            taken_at=answer.taken_at, attempts=tuple(map(_attempt, answer.attempts))
+        )
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these jobs that were submitted since a time."""

@@ -28,7 +28,7 @@ from gridstead.adapters.slurm.command import Runner, read_output
 from gridstead.adapters.slurm.job import job_environment
 from gridstead.adapters.slurm.release import RestRelease, rest_release
 from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, ControllerSample
 from gridstead.domain.supervisor.submission import Submission
 from gridstead.errors import (
     AssociationUnknown,
@@ -136,7 +136,7 @@ class LocalSlurm:
         """Return the job with this id. Returns None if slurmctld does not list the job."""
         return read.find(self._runner, slurm_job_id)
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists now."""
         return read.list_jobs(self._runner, self._clock)
 

@@ -23,7 +23,7 @@ from gridstead.adapters.slurm.job import job_environment
 from gridstead.adapters.users.storage import UserStorage
 from gridstead.domain.jobs.ids import JobId, JobKey, is_address, parse_job_key
 from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample
+from gridstead.domain.supervisor.attempt import AccountingSample, ControllerSample
 from gridstead.domain.supervisor.submission import Gate, Submission
 from gridstead.domain.users.accounts import WalletRange
 from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected
@@ -151,7 +151,7 @@ class SshScheduler:
         )
         wrapper.check_success(result, f"could not extend {slurm_job_id}")
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists now."""
         return read.list_jobs(self._runner, self._clock)
 

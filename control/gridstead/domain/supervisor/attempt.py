@@ -132,7 +132,7 @@ def check_state(state: str, *, source: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveSample:
+class ControllerSample:
     """All jobs that slurmctld lists: live jobs, and jobs that ended within MinJobAge.
 
     Unit: ``taken_at`` Unix seconds.

@@ -63,7 +63,7 @@ def plan_claimed_job(
     evidence = assess(
         record,
         customer=job.customer,
-        live_sample=snapshot.live_sample,
+        controller_sample=snapshot.controller_sample,
         accounting_sample=snapshot.accounting_sample,
         wait_times=rules.wait_times,
     )
@@ -201,7 +201,7 @@ def _note_absence(record: JournalRecord, snapshot: Snapshot) -> Iterator[Action]
     """
     since = record.absent_since
     clock_was_set_back = since is not None and since > snapshot.now
-    if snapshot.live_sample is not None and (since is None or clock_was_set_back):
+    if snapshot.controller_sample is not None and (since is None or clock_was_set_back):
         yield note(record, EntryKind.ABSENT, occurred_at=snapshot.now)
 
 

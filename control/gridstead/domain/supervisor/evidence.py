@@ -13,7 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gridstead.domain.jobs.ids import JobKey
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import (
+    AccountingSample,
+    Attempt,
+    ControllerSample,
+    NodeReport,
+)
 from gridstead.domain.supervisor.journal import JournalRecord
 
 
@@ -97,7 +102,7 @@ def assess(
     record: JournalRecord,
     *,
     customer: str,
-    live_sample: LiveSample | None,
+    controller_sample: ControllerSample | None,
     accounting_sample: AccountingSample | None,
     wait_times: WaitTimes,
 ) -> Evidence:
@@ -106,15 +111,15 @@ def assess(
     Args:
         record: The job's record in the journal.
         customer: The customer's address, which is the name of the Linux user.
-        live_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
+        controller_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
         accounting_sample: The records of slurmdbd. None if slurmdbd did not answer.
         wait_times: How long to wait before a conclusion.
     """
-    if live_sample is None:
+    if controller_sample is None:
         return Unknown()
     not_before = (record.claimed_at or 0) - wait_times.clock_skew_s
     listed_attempts = _attempts_of(
-        record, live_sample.attempts, customer=customer, not_before=not_before
+        record, controller_sample.attempts, customer=customer, not_before=not_before
     )
     live_attempts = [attempt for attempt in listed_attempts if attempt.is_alive]
     if live_attempts:
@@ -129,12 +134,19 @@ def assess(
             record, accounting_sample.attempts, customer=customer, not_before=not_before
         )
     evidence = _assess_ended(
-        record, listed_attempts, recorded_attempts, live_sample=live_sample, wait_times=wait_times
+        record,
+        listed_attempts,
+        recorded_attempts,
+        controller_sample=controller_sample,
+        wait_times=wait_times,
     )
     if evidence is not None:
         return evidence
     return _assess_absence(
-        record, live_sample=live_sample, accounting_sample=accounting_sample, wait_times=wait_times
+        record,
+        controller_sample=controller_sample,
+        accounting_sample=accounting_sample,
+        wait_times=wait_times,
     )
 
 
@@ -209,7 +221,7 @@ def _assess_ended(
     listed_attempts: Iterable[Attempt],
     recorded_attempts: Iterable[Attempt],
     *,
-    live_sample: LiveSample,
+    controller_sample: ControllerSample,
     wait_times: WaitTimes,
 ) -> Ended | Unknown | None:
     """Return the state of a job that ended. Returns None if no attempt of the job has ended.
@@ -223,7 +235,9 @@ def _assess_ended(
     ended_attempt = _latest_end(record, listed_attempts)
     if ended_attempt is None:
         return None
-    is_overdue = live_sample.taken_at - (ended_attempt.ended_at or 0) > wait_times.accounting_s
+    is_overdue = (
+        controller_sample.taken_at - (ended_attempt.ended_at or 0) > wait_times.accounting_s
+    )
     return Ended(attempt=ended_attempt) if is_overdue else Unknown()
 
 
@@ -245,7 +259,7 @@ def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt |
 def _assess_absence(
     record: JournalRecord,
     *,
-    live_sample: LiveSample,
+    controller_sample: ControllerSample,
     accounting_sample: AccountingSample | None,
     wait_times: WaitTimes,
 ) -> Absent | Unknown:
@@ -255,12 +269,12 @@ def _assess_absence(
     if accounting_sample is None or not accounting_sample.is_complete:
         return Unknown()
     has_no_result = record.slurm_job_id is None and not record.rejection_reason
-    waited_s = live_sample.taken_at - record.submit_intended_at
+    waited_s = controller_sample.taken_at - record.submit_intended_at
     if has_no_result and waited_s < wait_times.submission_s:
         return Unknown()
     if record.absent_since is None:
         return Absent(is_confirmed=False)
-    absent_s = live_sample.taken_at - record.absent_since
+    absent_s = controller_sample.taken_at - record.absent_since
     return Absent(is_confirmed=absent_s >= wait_times.absent_after_s)
 
 

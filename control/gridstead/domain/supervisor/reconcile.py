@@ -151,7 +151,7 @@ def _close_if_absent(record: JournalRecord, snapshot: Snapshot, rules: Rules) ->
     If the result of a submission is unknown, an attempt may still appear for ``submission_s`` after
     the start of the submission.
     """
-    if snapshot.live_sample is None or snapshot.live_attempts(record.job_key):
+    if snapshot.controller_sample is None or snapshot.live_attempts(record.job_key):
         return
     has_submission = record.submit_intended_at is not None
     is_result_unknown = has_submission and record.slurm_job_id is None
@@ -165,7 +165,7 @@ def _close_if_absent(record: JournalRecord, snapshot: Snapshot, rules: Rules) ->
 
 def _cancel_orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Cancel the live attempts with a job key of our contracts that belong to none of our jobs."""
-    attempts = () if snapshot.live_sample is None else snapshot.live_sample.attempts
+    attempts = () if snapshot.controller_sample is None else snapshot.controller_sample.attempts
     for attempt in attempts:
         if attempt.is_alive and _is_orphan(attempt, snapshot, rules):
             assert attempt.job_key is not None

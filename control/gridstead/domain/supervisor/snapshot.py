@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job, QueueSizes
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import (
+    AccountingSample,
+    Attempt,
+    ControllerSample,
+    NodeReport,
+)
 from gridstead.domain.supervisor.evidence import WaitTimes
 from gridstead.domain.supervisor.journal import JournalRecord
 
@@ -59,7 +64,7 @@ class Snapshot:
         jobs: The jobs on the chain that a record or a live attempt refers to, by job id.
         queues: The sizes of this provider's queues on the chain.
         records: The journal's records of all open jobs, by job key.
-        live_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
+        controller_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
         accounting_sample: slurmdbd's records of open jobs, at least of those that slurmctld does
             not list as alive. None if slurmdbd did not answer.
         reports: The reports of nodes, newest last.
@@ -75,7 +80,7 @@ class Snapshot:
     jobs: Mapping[JobId, Job]
     queues: QueueSizes
     records: Mapping[JobKey, JournalRecord]
-    live_sample: LiveSample | None
+    controller_sample: ControllerSample | None
     accounting_sample: AccountingSample | None
     reports: tuple[NodeReport, ...]
     open_keys: frozenset[str]
@@ -84,7 +89,7 @@ class Snapshot:
 
     def live_attempts(self, job_key: JobKey) -> list[Attempt]:
         """Return the live Slurm jobs with a job key. Empty if slurmctld did not answer."""
-        if self.live_sample is None:
+        if self.controller_sample is None:
             return []
-        attempts = self.live_sample.attempts
+        attempts = self.controller_sample.attempts
         return [attempt for attempt in attempts if attempt.is_alive and attempt.job_key == job_key]

@@ -21,7 +21,12 @@ import structlog
 
 from gridstead.domain.jobs.ids import JobKey, is_address
 from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import (
+    AccountingSample,
+    Attempt,
+    ControllerSample,
+    NodeReport,
+)
 from gridstead.domain.supervisor.submission import (
     MAX_ENVIRONMENT_BYTES,
     MAX_SCRIPT_BYTES,
@@ -116,7 +121,7 @@ class Agent:
             self._slurm.extend(slurm_job_id, time_limit_min=time_limit_min)
             log.info("job_extended", slurm_job_id=slurm_job_id)
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists (port Scheduler)."""
         return self._slurm.list_jobs()
 

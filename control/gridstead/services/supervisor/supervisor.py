@@ -20,7 +20,7 @@ from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Cancel, Extend, Note, Put, Submit
-from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import AccountingSample, ControllerSample, NodeReport
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import is_claimed, knows_claim, plan_jobs
 from gridstead.domain.supervisor.snapshot import Rules, Snapshot
@@ -179,10 +179,10 @@ class Supervisor:
     def _gather_snapshot(self) -> Snapshot:
         ports = self._ports
         records = self._memory.records.by_job_key
-        live_sample = self._sample_slurmctld()
+        controller_sample = self._sample_slurmctld()
         head = ports.ledger.head()
         open_ids = {job_key.job_id for job_key in records}
-        job_ids = open_ids | _live_job_ids(live_sample)
+        job_ids = open_ids | _live_job_ids(controller_sample)
         jobs: dict[JobId, Job] = {}
         if job_ids:
             jobs.update(ports.ledger.jobs(job_ids, at_block=head))
@@ -195,8 +195,8 @@ class Supervisor:
             jobs=jobs,
             queues=ports.ledger.queue_sizes(self._rules.provider, at_block=head),
             records=dict(records),
-            live_sample=live_sample,
-            accounting_sample=self._sample_slurmdbd(live_sample, jobs, head),
+            controller_sample=controller_sample,
+            accounting_sample=self._sample_slurmdbd(controller_sample, jobs, head),
             reports=tuple(self._memory.reports),
             open_keys=self._open_keys(),
             unclaimed_since=self._update_unclaimed(jobs, head),
@@ -231,7 +231,7 @@ class Supervisor:
         self._memory.unclaimed_since = unclaimed_since
         return unclaimed_since
 
-    def _sample_slurmctld(self) -> LiveSample | None:
+    def _sample_slurmctld(self) -> ControllerSample | None:
         """Return the jobs that slurmctld lists. Returns None if slurmctld did not answer.
 
         The sample gets the time of the request by this host's clock, because slurmctld may answer
@@ -245,10 +245,10 @@ class Supervisor:
             return None
 
     def _sample_slurmdbd(
-        self, live_sample: LiveSample | None, jobs: Mapping[JobId, Job], head: Block
+        self, controller_sample: ControllerSample | None, jobs: Mapping[JobId, Job], head: Block
     ) -> AccountingSample | None:
         """Return slurmdbd's records of open jobs. Returns None if slurmdbd did not answer."""
-        job_keys = self._keys_for_slurmdbd(live_sample)
+        job_keys = self._keys_for_slurmdbd(controller_sample)
         if not job_keys:
             return AccountingSample(taken_at=self._ports.clock.now(), is_complete=True, attempts=())
         job_ids = {job_key.job_id for job_key in job_keys}
@@ -260,7 +260,7 @@ class Supervisor:
             log.warning("accounting_unanswered", code=error.code, reason=str(error))
             return None
 
-    def _keys_for_slurmdbd(self, live_sample: LiveSample | None) -> list[JobKey]:
+    def _keys_for_slurmdbd(self, controller_sample: ControllerSample | None) -> list[JobKey]:
         """Return the keys of the open jobs whose records are requested from slurmdbd.
 
         Once a minute these are all open jobs: after a crash, slurmctld may list a job as alive
@@ -274,9 +274,9 @@ class Supervisor:
             memory.last_full_accounting_at = now
             return list(memory.records.by_job_key)
         live_job_keys: set[JobKey | None] = set()
-        if live_sample is not None:
+        if controller_sample is not None:
             reported_ends = _ended_attempts(memory.reports)
-            for attempt in live_sample.attempts:
+            for attempt in controller_sample.attempts:
                 has_ended = (attempt.slurm_job_id, attempt.uid) in reported_ends
                 if attempt.is_alive and not has_ended:
                     live_job_keys.add(attempt.job_key)
@@ -364,12 +364,12 @@ def _ended_attempts(reports: Iterable[NodeReport]) -> set[tuple[int, int]]:
     return {(report.slurm_job_id, report.uid) for report in reports if report.event == "end"}
 
 
-def _live_job_ids(live_sample: LiveSample | None) -> set[JobId]:
+def _live_job_ids(controller_sample: ControllerSample | None) -> set[JobId]:
     """Return the job ids in the job keys of all live attempts, including those of other grids."""
     job_ids: set[JobId] = set()
-    if live_sample is None:
+    if controller_sample is None:
         return job_ids
-    for attempt in live_sample.attempts:
+    for attempt in controller_sample.attempts:
         if attempt.is_alive and attempt.job_key is not None:
             job_ids.add(attempt.job_key.job_id)
     return job_ids
