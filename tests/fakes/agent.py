@@ -146,4 +146,4 @@ class FakeMunge:
         lifetime_s, _, payload = rest.partition(b" ")
         if not uid.isdigit() or not lifetime_s.isdigit():
             raise NotAllowed("refused a MUNGE credential")
-        return MungeCredential(payload=payload, uid=int(uid), life_s=int(lifetime_s))
+        return MungeCredential(payload=payload, uid=int(uid), ttl_s=int(lifetime_s))

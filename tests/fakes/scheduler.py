@@ -25,7 +25,7 @@ from gridstead.domain.supervisor.attempt import (
     Attempt,
     ControllerSample,
     NodeReport,
-    check_state,
+    parse_base_state,
 )
 from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
 from gridstead.errors import SchedulerUnavailable, SubmitRejected
@@ -174,7 +174,7 @@ class FakeScheduler:
 
         A queued job ends without a start time.
         """
-        assert check_state(state, source="test") in END_STATES
+        assert parse_base_state(state, source="test") in END_STATES
         ended_attempt = replace(self.attempt(slurm_job_id), state=state, ended_at=self._clock.now())
         self._change(replace(ended_attempt, exit_code=exit_code, suspended_s=suspended_s))
 

@@ -18,7 +18,7 @@ from gridstead.domain.supervisor.attempt import (
     Attempt,
     ControllerSample,
     NodeReport,
-    check_state,
+    parse_base_state,
 )
 from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
 from gridstead.errors import (
@@ -182,7 +182,7 @@ def _attempt(attempt: pb.Attempt) -> Attempt:
         job_key=parse_job_key(attempt.admin_comment),
         user=attempt.user,
         uid=attempt.uid or None,
-        state=check_state(attempt.state, source=_SOURCE),
+        state=parse_base_state(attempt.state, source=_SOURCE),
         submitted_at=attempt.submitted_at,
         started_at=attempt.started_at or None,
         ended_at=attempt.ended_at or None,

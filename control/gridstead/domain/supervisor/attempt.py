@@ -115,7 +115,7 @@ class Attempt:
         return max(0, self.ended_at - self.started_at - self.suspended_s)
 
 
-def check_state(state: str, *, source: str) -> str:
+def parse_base_state(state: str, *, source: str) -> str:
     """Return the base state of a state that Slurm printed.
 
     Args:

@@ -30,7 +30,7 @@ from gridstead.domain.site.playbook import (
 )
 from gridstead.domain.site.run_record import Circumstances, RunRecord, to_record
 from gridstead.domain.site.verification import Verification, to_verification
-from gridstead.domain.slurm.hostlist import expand
+from gridstead.domain.slurm.hostlist import expand_hostlist
 from gridstead.errors import ConfigError, SiteUnreachable, UnexpectedOutput
 from gridstead.ports.clock import Clock
 from gridstead.ports.site import DriftMetrics, Playbooks, RunRecords, Stop
@@ -233,7 +233,7 @@ def to_jobs(report: Mapping[str, Any]) -> tuple[RunningJob, ...]:
         if len(fields) != FIELDS_PER_JOB:
             raise UnexpectedOutput("squeue", str(line))
         number, user, ends_at, nodes = fields
-        jobs.append(RunningJob(id=number, user=user, ends_at=ends_at, nodes=expand(nodes)))
+        jobs.append(RunningJob(id=number, user=user, ends_at=ends_at, nodes=expand_hostlist(nodes)))
     return tuple(jobs)
 
 

@@ -24,7 +24,7 @@ from gridstead.domain.site.playbook import (
 )
 from gridstead.domain.site.run_record import Circumstances, FailedTask, to_record
 from gridstead.domain.site.verification import to_report, to_verification
-from gridstead.domain.slurm.hostlist import expand
+from gridstead.domain.slurm.hostlist import expand_hostlist
 from gridstead.errors import UnexpectedOutput
 
 
@@ -198,13 +198,13 @@ def test_text_of_a_task_without_a_role_is_its_name():
     ],
 )
 def test_host_list_is_expanded_as_slurm_expands_it(text, names):
-    assert expand(text) == names
+    assert expand_hostlist(text) == names
 
 
 @pytest.mark.parametrize("text", ["a[", "a[]", "a[1-]", "a]b", "a[1,,2]", "a[x]"])
 def test_malformed_host_list_is_refused(text):
     with pytest.raises(UnexpectedOutput):
-        expand(text)
+        expand_hostlist(text)
 
 
 def test_verification_report_is_read():
