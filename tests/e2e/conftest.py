@@ -134,7 +134,7 @@ class Lab:
 
     def check_no_leftovers(self, number, *, timeout=20):
         """Assert that an ended job soon has no leftovers on the nodes and the storage."""
-        name = slurm_name(number)
+        name = slurm_job_name(number)
         script = PRINT_LEFTOVERS.format(name=name, id=self.sacct(name)[-1]["jobid"])
         deadline = time.monotonic() + SLOWDOWN * timeout
         folders = PRINT_FOLDERS.format(name=name)
@@ -177,7 +177,7 @@ class Lab:
         return wait_until(ended_records, timeout=timeout)
 
 
-def slurm_name(number):
+def slurm_job_name(number):
     """Return the name of the Slurm job for the grid job with this number."""
     return f"0x{number:064x}"
 
@@ -270,7 +270,7 @@ class GridClient:
         try:
             return wait_until(job_in_state, timeout=timeout)
         except AssertionError as error:
-            report = JOB_REPORT.format(name=slurm_name(number))
+            report = JOB_REPORT.format(name=slurm_job_name(number))
             error.add_note(self.lab.sh(self.lab.controller, report, check=False))
             raise
 

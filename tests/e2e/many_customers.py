@@ -108,7 +108,7 @@ def submit_named(user, workflows: Mapping[str, dict[str, object]]) -> dict[str, 
 
 def records_of(lab, jobs: Mapping[int, Job]) -> dict[int, list[dict[str, str]]]:
     """Return the accounting records of each job, by the number in the job key."""
-    names = ",".join(job.id.slurm_name for job in jobs.values())
+    names = ",".join(job.id.slurm_job_name for job in jobs.values())
     records: dict[int, list[dict[str, str]]] = {number: [] for number in jobs}
     for record in lab.sacct(names):
         # The AdminComment is CHAIN/CONTRACT/NUMBER/HASH.

@@ -24,7 +24,7 @@ def log_of(owner: str, number: int = 7, batch_location_hash: str = "script") -> 
     """Return the log id of a job."""
     job_id = JobId(chain_id=179188, contract="0x" + "5c" * 20, number=number)
     job_key = JobKey(job_id=job_id, batch_location_hash=batch_location_hash)
-    return LogId(owner=owner, name=job_id.slurm_name, log_identity=log_identity_of(job_key))
+    return LogId(owner=owner, name=job_id.slurm_job_name, log_identity=log_identity_of(job_key))
 
 
 class LoggerProcess:

@@ -122,7 +122,7 @@ class FakeScheduler:
         return ControllerSample(taken_at=now, attempts=tuple(attempts))
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
-        return self.list_records_by_name([job_id.slurm_name for job_id in job_ids], since=since)
+        return self.list_records_by_name([job_id.slurm_job_name for job_id in job_ids], since=since)
 
     def list_records_by_name(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of the jobs with these names, like ``Slurm.list_records``."""
@@ -235,7 +235,7 @@ class FakeScheduler:
         self._change(
             Attempt(
                 slurm_job_id=slurm_job_id,
-                name=submission.job_key.job_id.slurm_name,
+                name=submission.job_key.job_id.slurm_job_name,
                 job_key=submission.job_key,
                 user=submission.user.address,
                 uid=submission.user.uid,

@@ -134,7 +134,7 @@ def to_json(job: Job) -> dict[str, object]:
     resources = job.resources
     return {
         "number": job.id.number,
-        "id": job.id.slurm_name,
+        "id": job.id.slurm_job_name,
         "name": job.name,
         "state": job.state.name,
         "customer": job.customer,

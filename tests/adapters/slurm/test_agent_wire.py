@@ -180,7 +180,7 @@ def test_malformed_job_key_is_refused(connection, job_key):
     assert connection.scheduler.attempt(slurm_job_id).is_alive
 
 
-@pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_name, "--help"]])
+@pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_job_name, "--help"]])
 def test_accounting_query_is_refused_if_a_name_is_not_that_of_a_grid_job(connection, names):
     client = connection.supervisor()
 

@@ -142,7 +142,10 @@ def test_job_gets_its_script_and_a_token_for_its_own_log(definitions_setup):
 
     assert "echo hello" in answer.script
     permit = parse_token(
-        KEY, answer.log_write_token, owner=CUSTOMER, log_name=definitions_setup.job.id.slurm_name
+        KEY,
+        answer.log_write_token,
+        owner=CUSTOMER,
+        log_name=definitions_setup.job.id.slurm_job_name,
     )
     assert permit.log.log_identity == log_identity_of(definitions_setup.job.job_key)
     assert permit.expires_at == definitions_setup.clock.now() + LONGEST_TOKEN_S

@@ -58,7 +58,7 @@ def attempt(of_job, state="RUNNING", *, slurm_job_id=42, **changes):
     """
     base = Attempt(
         slurm_job_id=slurm_job_id,
-        name=of_job.id.slurm_name,
+        name=of_job.id.slurm_job_name,
         job_key=of_job.job_key,
         user=of_job.customer,
         state=state,

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, text
 from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed, unknown_keys
 from gridstead.adapters.store.database import Database
 from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
-from gridstead.domain.jobs.ids import JobId, parse_slurm_name
+from gridstead.domain.jobs.ids import JobId, parse_slurm_job_name
 from gridstead.errors import ConfigError, ScriptDamaged, UnexpectedOutput
 
 RECORDS_PER_RESEAL = 200
@@ -174,7 +174,7 @@ class Scripts:
                     connection.execute(text(statement), row)
 
     def _to_use(self, row: Row[Any]) -> ScriptUse:
-        number = parse_slurm_name(row.job)
+        number = parse_slurm_job_name(row.job)
         if number is None:
             raise UnexpectedOutput("the store of scripts", row.job)
         job_id = self._to_job_id(number)
@@ -194,7 +194,7 @@ class Scripts:
 
 def _to_row(use: ScriptUse) -> dict[str, object]:
     return {
-        "job": use.job_id.slurm_name,
+        "job": use.job_id.slurm_job_name,
         "id": use.batch_location_hash,
         "customer": use.customer,
     }

@@ -65,7 +65,7 @@ class AgentClient:
             script=submission.script.text,
             environment=dict(submission.script.environment),
         )
-        message = f"could not submit job {submission.job_key.job_id.slurm_name}"
+        message = f"could not submit job {submission.job_key.job_id.slurm_job_name}"
         try:
             answer = self._call(self._stub.Submit, request, message)
         except InvalidInput as err:
@@ -93,7 +93,7 @@ class AgentClient:
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these jobs that were submitted since a time."""
-        names = [job_id.slurm_name for job_id in job_ids]
+        names = [job_id.slurm_job_name for job_id in job_ids]
         request = pb.AccountingRequest(names=names, since=since)
         answer = self._call(self._stub.Accounting, request, "could not read the accounting")
         return AccountingSample(

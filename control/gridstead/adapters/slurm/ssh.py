@@ -128,7 +128,7 @@ class SshScheduler:
 
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id."""
-        message = f"could not submit job {submission.job_key.job_id.slurm_name}"
+        message = f"could not submit job {submission.job_key.job_id.slurm_job_name}"
         if not self._wallets.holds(submission.user):
             raise SubmitRejected(message, detail=f"{submission.user} is not a wallet's account")
         home = self._storage.homes / submission.user.address
@@ -157,7 +157,7 @@ class SshScheduler:
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these jobs that were submitted since a time."""
-        names = [job_id.slurm_name for job_id in job_ids]
+        names = [job_id.slurm_job_name for job_id in job_ids]
         return read.list_records(self._runner, self._clock, names, since=since)
 
     def check_gate(self, address: str) -> Gate:
