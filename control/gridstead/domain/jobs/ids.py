@@ -85,7 +85,8 @@ class JobKey:
 
     def __str__(self) -> str:
         job_id = self.job_id
-        return f"{job_id.chain_id}/{job_id.contract}/{job_id.slurm_job_name}/{self.batch_location_hash}"
+        job_id_text = f"{job_id.chain_id}/{job_id.contract}/{job_id.slurm_job_name}"
+        return f"{job_id_text}/{self.batch_location_hash}"
 
 
 def parse_job_key(text: str) -> JobKey | None:

@@ -64,7 +64,7 @@ class MungeCredential:
     ttl_s: int
 
 
-def check_credential(credential: MungeCredential) -> str:
+def report_of_root(credential: MungeCredential) -> str:
     """Return the report in a credential that root created with a short validity.
 
     Raises:

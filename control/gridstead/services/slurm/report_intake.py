@@ -14,7 +14,7 @@ import structlog
 from gridstead.domain.slurm.hint import (
     Hint,
     TokenBucket,
-    check_credential,
+    report_of_root,
     parse_completion,
     parse_report,
 )
@@ -71,7 +71,8 @@ class ReportIntake:
             self._drop(f"{source} is not a known node, or exceeds its rate limit")
             return
         try:
-            hint = parse_report(check_credential(self._munge.open(datagram)))
+            credential = self._munge.open(datagram)
+            hint = parse_report(report_of_root(credential))
         except (NotAllowed, UnexpectedOutput, SchedulerUnavailable) as error:
             self._drop(f"{source}: {error}")
             return

@@ -13,9 +13,9 @@ from gridstead.domain.slurm.hint import (
     Hint,
     MungeCredential,
     TokenBucket,
-    check_credential,
     parse_completion,
     parse_report,
+    report_of_root,
 )
 from gridstead.errors import NotAllowed, UnexpectedOutput
 
@@ -38,13 +38,13 @@ def completion_line(**changes):
 @pytest.mark.parametrize("uid", [1, 200_001])
 def test_credential_of_a_user_other_than_root_is_refused(uid):
     with pytest.raises(NotAllowed, match=f"uid {uid} "):
-        check_credential(MungeCredential(payload=END_REPORT.encode(), uid=uid, ttl_s=30))
+        report_of_root(MungeCredential(payload=END_REPORT.encode(), uid=uid, ttl_s=30))
 
 
 @pytest.mark.parametrize("ttl_s", [-1, 0, 61])
 def test_credential_with_too_short_or_too_long_a_lifetime_is_refused(ttl_s):
     with pytest.raises(NotAllowed, match="valid for too long") as error:
-        check_credential(MungeCredential(payload=END_REPORT.encode(), uid=0, ttl_s=ttl_s))
+        report_of_root(MungeCredential(payload=END_REPORT.encode(), uid=0, ttl_s=ttl_s))
 
     assert error.value.detail.startswith(f"{ttl_s} s")
 
@@ -52,13 +52,13 @@ def test_credential_with_too_short_or_too_long_a_lifetime_is_refused(ttl_s):
 @pytest.mark.parametrize("ttl_s", [1, 60])
 def test_report_in_a_credential_of_root_is_accepted(ttl_s):
     assert (
-        check_credential(MungeCredential(payload=END_REPORT.encode(), uid=0, ttl_s=ttl_s))
+        report_of_root(MungeCredential(payload=END_REPORT.encode(), uid=0, ttl_s=ttl_s))
         == END_REPORT
     )
 
 
 def test_non_ascii_bytes_in_a_report_are_replaced():
-    text = check_credential(MungeCredential(payload=b"a\xff", uid=0, ttl_s=30))
+    text = report_of_root(MungeCredential(payload=b"a\xff", uid=0, ttl_s=30))
 
     assert text == "a\N{REPLACEMENT CHARACTER}"
 
