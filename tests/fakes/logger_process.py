@@ -13,7 +13,7 @@ from tests.fakes.certificates import Authority
 
 from gridstead.adapters.channel import GrpcPeer
 from gridstead.domain.jobs.ids import JobId, JobKey
-from gridstead.domain.logs.access import WritePermit, write_token
+from gridstead.domain.logs.access import WritePermit, make_write_token
 from gridstead.domain.logs.log import LogId, log_identity_of
 
 START_TIMEOUT_S = 120.0
@@ -69,7 +69,7 @@ class LoggerProcess:
         return GrpcPeer(address=f"localhost:{self.port}", ca=self.authority.certificate)
 
     def token(self, log: LogId, *, expires_at: int | None = None) -> str:
-        return write_token(
+        return make_write_token(
             self.key, WritePermit(log=log, expires_at=expires_at or int(time.time()) + 3600)
         )
 

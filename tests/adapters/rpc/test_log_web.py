@@ -13,7 +13,7 @@ from tests.adapters.rpc.web_logger import BINARY, PORTAL, TEXT, WebLogger, frame
 from tests.fakes.definitions import Wallet
 
 from gridstead.adapters.logs.client import LoggerClient
-from gridstead.domain.logs.access import read_text, watch_text
+from gridstead.domain.logs.access import read_request_text, watch_request_text
 from gridstead.domain.logs.log import Chunk, Stream
 from gridstead.errors import ConfigError
 from gridstead.proto.logger_pb2 import (
@@ -73,7 +73,7 @@ def read_request(owner, clock):
 
     def make(signer=owner, now=None, **fields):
         now = now or clock.now()
-        text = read_text(owner.address, NAME, now)
+        text = read_request_text(owner.address, NAME, now)
         return ReadRequest(
             address=owner.address,
             log_name=NAME,
@@ -138,7 +138,7 @@ class TestCalls:
         request = WatchListRequest(
             address=owner.address,
             timestamp=now,
-            signed_hash=owner.sign(watch_text(owner.address, now).encode()),
+            signed_hash=owner.sign(watch_request_text(owner.address, now).encode()),
         )
 
         with web_logger.open("WatchList", frame(request), BINARY) as response:

@@ -12,7 +12,7 @@ from tests.services.definitions.script_setup import CUSTOMER, KEY, STORE, Defini
 
 from gridstead.domain.jobs.ids import is_batch_location_hash
 from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState
-from gridstead.domain.logs.access import LONGEST_TOKEN_S, parse_token
+from gridstead.domain.logs.access import MAX_TOKEN_LIFE_S, parse_token
 from gridstead.domain.logs.log import log_identity_of
 from gridstead.errors import (
     ChainUnavailable,
@@ -148,7 +148,7 @@ def test_job_gets_its_script_and_a_token_for_its_own_log(definitions_setup):
         log_name=definitions_setup.job.id.slurm_job_name,
     )
     assert permit.log.log_identity == log_identity_of(definitions_setup.job.job_key)
-    assert permit.expires_at == definitions_setup.clock.now() + LONGEST_TOKEN_S
+    assert permit.expires_at == definitions_setup.clock.now() + MAX_TOKEN_LIFE_S
     assert answer.secrets["GRIDSTEAD_LOG_TOKEN"].decode() == answer.log_write_token
     assert answer.log_write_token not in answer.script
     assert answer.log_write_token not in repr(answer)

@@ -31,7 +31,7 @@ from gridstead.adapters.logs.file import (
 )
 from gridstead.adapters.logs.tail import FULL, Tail, find_tail
 from gridstead.domain.jobs.ids import is_address
-from gridstead.domain.logs.access import check_key
+from gridstead.domain.logs.access import check_key_length
 from gridstead.domain.logs.log import (
     Chunk,
     LogId,
@@ -79,7 +79,7 @@ class FileLogs:
     """
 
     def __init__(self, root: Path, *, key: bytes, limits: Limits | None = None) -> None:
-        check_key(key)
+        check_key_length(key)
         self._root = root
         self._key = key
         self._limits = limits or Limits()

@@ -52,7 +52,7 @@ def nonce_of(challenge: bytes) -> str:
     return nonce if isinstance(nonce, str) else ""
 
 
-def nonce_end(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
+def nonce_expiry(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
     """Return the last second in which a nonce is valid, in Unix seconds.
 
     Returns None if none of the keys created the nonce for this address or for any address.

@@ -19,7 +19,12 @@ from typing import Any
 
 import structlog
 
-from gridstead.domain.definitions.challenge import RANDOM_BYTES, make_challenge, nonce_end, nonce_of
+from gridstead.domain.definitions.challenge import (
+    RANDOM_BYTES,
+    make_challenge,
+    nonce_expiry,
+    nonce_of,
+)
 from gridstead.domain.definitions.job_definition import (
     Recover,
     ScriptAnswer,
@@ -32,7 +37,12 @@ from gridstead.domain.jobs.billing import paid_seconds_ceil
 from gridstead.domain.jobs.ids import parse_address
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.logs.access import WritePermit, check_key, token_end, write_token
+from gridstead.domain.logs.access import (
+    WritePermit,
+    check_key_length,
+    make_write_token,
+    token_expiry,
+)
 from gridstead.domain.logs.log import log_of
 from gridstead.errors import (
     ChainUnavailable,
@@ -81,7 +91,7 @@ class LoggerAccess:
     key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        check_key(self.key)
+        check_key_length(self.key)
 
     def secrets(self, job: Job, *, now: int) -> dict[str, bytes]:
         """Return the environment variables with which a job can write its log.
@@ -89,12 +99,12 @@ class LoggerAccess:
         ``now`` is in Unix seconds. The validity of the write token starts at this time.
         """
         log_id = log_of(job)
-        expires_at = token_end(now, paid_s=paid_seconds_ceil(job.escrow, job.price_per_min))
+        expires_at = token_expiry(now, paid_s=paid_seconds_ceil(job.escrow, job.price_per_min))
         variables = {
             "GRIDSTEAD_LOGGER_URL": self.url,
             "GRIDSTEAD_LOG_OWNER": log_id.owner,
             "GRIDSTEAD_LOG_NAME": log_id.name,
-            "GRIDSTEAD_LOG_TOKEN": write_token(
+            "GRIDSTEAD_LOG_TOKEN": make_write_token(
                 self.key, WritePermit(log=log_id, expires_at=expires_at)
             ),
         }
@@ -295,7 +305,7 @@ class JobDefinitions:
 
     def _authenticate(self, request: ScriptRequest) -> None:
         nonce = nonce_of(request.challenge)
-        ends_at = nonce_end(self._challenge_keys, nonce, address=request.provider)
+        ends_at = nonce_expiry(self._challenge_keys, nonce, address=request.provider)
         if ends_at is None or self._clock.now() > ends_at:
             raise NotAllowed("the challenge is unknown, too old, or made for another provider")
         try:

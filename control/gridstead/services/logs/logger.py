@@ -13,11 +13,11 @@ from gridstead.domain.definitions.job_definition import Recover
 from gridstead.domain.jobs.ids import is_address
 from gridstead.domain.logs.access import (
     WritePermit,
-    check_key,
+    check_key_length,
     is_fresh,
     parse_token,
-    read_text,
-    watch_text,
+    read_request_text,
+    watch_request_text,
 )
 from gridstead.domain.logs.log import Chunk, LogId, StoredChunk, is_log_identity, is_log_name
 from gridstead.errors import InvalidInput, NotAllowed
@@ -37,7 +37,7 @@ class Logger:
     """
 
     def __init__(self, *, sink: LogSink, key: bytes, clock: Clock, recover: Recover) -> None:
-        check_key(key)
+        check_key_length(key)
         self._sink = sink
         self._key = key
         self._clock = clock
@@ -82,7 +82,9 @@ class Logger:
         """
         owner = address.lower()
         _check_names(owner, log_name)
-        self._check_signature(owner, read_text(owner, log_name, timestamp), timestamp, signature)
+        self._check_signature(
+            owner, read_request_text(owner, log_name, timestamp), timestamp, signature
+        )
         return owner, log_name
 
     def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
@@ -94,7 +96,7 @@ class Logger:
         """
         owner = address.lower()
         _check_owner(owner)
-        self._check_signature(owner, watch_text(owner, timestamp), timestamp, signature)
+        self._check_signature(owner, watch_request_text(owner, timestamp), timestamp, signature)
         return owner
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:

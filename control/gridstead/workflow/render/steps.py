@@ -194,8 +194,8 @@ def _body(step: Step, function: str, context: RenderContext) -> str:
 
 def _work(step: Step, function: str, context: RenderContext) -> str:
     if step.run:
-        slurm_job_name = step.name or f"step-{'.'.join(context.parts)}"
-        return run_function(function, slurm_job_name, step.run, context)
+        slurm_name = step.name or f"step-{'.'.join(context.parts)}"
+        return run_function(function, slurm_name, step.run, context)
     if step.for_:
         return _loop(step.for_, function, context)
     if step.launch:
