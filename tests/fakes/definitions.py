@@ -153,7 +153,7 @@ class MemoryModules:
 
 @dataclass
 class MemoryLogs:
-    """Implements port LogSink. ``synced`` contains the number of durable chunks of each log."""
+    """Implements port LogStore. ``synced`` contains the number of durable chunks of each log."""
 
     max_bytes: int = 10**6
     logs: dict[LogId, list[StoredChunk]] = field(default_factory=dict)

@@ -35,7 +35,7 @@ def run(settings: LoggerSettings) -> None:
         ),
     )
     service = Logger(
-        sink=logs,
+        store=logs,
         key=read_key(settings.log_token_key_file),
         clock=SystemClock(),
         recover=recover,

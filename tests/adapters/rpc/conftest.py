@@ -184,7 +184,7 @@ def clock():
 def service(root, clock):
     """Yield the logger without its gRPC server."""
     logs = FileLogs(root, key=KEY, limits=Limits(log_bytes=MAX_BYTES))
-    yield Logger(sink=logs, key=KEY, clock=clock, recover=recover)
+    yield Logger(store=logs, key=KEY, clock=clock, recover=recover)
     logs.close()
 
 

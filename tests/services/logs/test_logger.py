@@ -37,7 +37,7 @@ def clock():
 
 @pytest.fixture
 def service(logs, clock):
-    return Logger(sink=logs, key=KEY, clock=clock, recover=recover)
+    return Logger(store=logs, key=KEY, clock=clock, recover=recover)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def owner():
 
 def test_short_key_is_a_configuration_error(logs, clock):
     with pytest.raises(ConfigError):
-        Logger(sink=logs, key=b"short", clock=clock, recover=recover)
+        Logger(store=logs, key=b"short", clock=clock, recover=recover)
 
 
 def log_of(owner, name=NAME, log_identity="1" * 32):

@@ -66,7 +66,7 @@ class Limits:
 
 
 class FileLogs:
-    """Implements port ``LogSink`` with files in a directory.
+    """Implements port ``LogStore`` with files in a directory.
 
     Args:
         root: An existing directory that no other process uses.
