@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of the ports ScriptStore and TakenNonces, and tests of the encryption of scripts.
+"""Contract tests of the ports ScriptStore and UsedNonces, and tests of the encryption of scripts.
 
 The contract tests run with three stores: a fake, SQLite and PostgreSQL. To *seal* a script is to
 encrypt the script.
@@ -26,7 +26,7 @@ from tests.fakes.definitions import MemoryScripts, job_id
 from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed
 from gridstead.adapters.definitions.scripts import Scripts
 from gridstead.adapters.store.database import Database
-from gridstead.domain.definitions.job_definition import Holdings, Resealed
+from gridstead.domain.definitions.job_definition import ResealResult, ScriptTotals
 from gridstead.errors import ConfigError, ScriptDamaged
 
 SECRET = "the customer's very own secret"
@@ -164,25 +164,25 @@ class TestScriptStore:
         put(scripts, "b")
         scripts.use([use(7, "b")])
 
-        holdings = scripts.holdings()
+        totals = scripts.totals()
 
-        assert (holdings.scripts, holdings.unused) == (2, 1)
-        assert 1000 <= holdings.unused_bytes < 1100  # encryption adds some bytes
+        assert (totals.scripts, totals.unused) == (2, 1)
+        assert 1000 <= totals.unused_bytes < 1100  # encryption adds some bytes
 
     def test_holdings_of_an_empty_store_are_zero(self, scripts):
-        assert scripts.holdings() == Holdings(scripts=0, unused=0, unused_bytes=0)
+        assert scripts.totals() == ScriptTotals(scripts=0, unused=0, unused_bytes=0)
 
     def test_nonce_can_be_taken_once_until_its_end(self, scripts):
-        assert scripts.take("n", ends_at=100)
-        assert not scripts.take("n", ends_at=100)
+        assert scripts.mark_used("n", ends_at=100)
+        assert not scripts.mark_used("n", ends_at=100)
         scripts.sweep(100)
-        assert not scripts.take("n", ends_at=100)
+        assert not scripts.mark_used("n", ends_at=100)
         scripts.sweep(101)
-        assert scripts.take("n", ends_at=200)
+        assert scripts.mark_used("n", ends_at=200)
 
     def test_nonce_is_taken_by_one_of_many_threads(self, scripts):
         with ThreadPoolExecutor(10) as pool:
-            futures = [pool.submit(scripts.take, "n", ends_at=100) for _ in range(10)]
+            futures = [pool.submit(scripts.mark_used, "n", ends_at=100) for _ in range(10)]
 
         results = [future.result() for future in futures]
         assert results.count(True) == 1
@@ -240,8 +240,8 @@ class TestSealed:
         second = open_scripts(url, OTHER_KEY, KEY)
         put(second, "new", "new text")
 
-        assert second.reseal(after="") == Resealed(count=1, unreadable=(), last="old")
-        assert second.reseal(after="") == Resealed(count=0, unreadable=(), last=None)
+        assert second.reseal(after="") == ResealResult(count=1, unreadable=(), last="old")
+        assert second.reseal(after="") == ResealResult(count=0, unreadable=(), last=None)
 
         close(second)
         third = open_scripts(url, OTHER_KEY)

@@ -53,8 +53,8 @@ def test_postgresql_store_can_be_shared_only_with_shared_true(postgresql_url):
     put(first)
 
     assert second.get("id").record == "text"
-    assert first.take("n", ends_at=100)
-    assert not second.take("n", ends_at=100)
+    assert first.mark_used("n", ends_at=100)
+    assert not second.mark_used("n", ends_at=100)
     with pytest.raises(ConfigError, match="another process"):
         Database(postgresql_url)
     close(first)
@@ -88,7 +88,7 @@ def test_exclusive_section_contains_at_most_one_thread(postgresql_url):
             with scripts.exclusive():
                 threads_inside.append(1)
                 counts.append(len(threads_inside))
-                scripts.holdings()
+                scripts.totals()
                 threads_inside.pop()
 
     with ThreadPoolExecutor(20) as pool:

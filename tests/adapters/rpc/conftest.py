@@ -132,8 +132,8 @@ class DefinitionServers:
 
     # Tests replace self.service, so the servers must read it at each call.
 
-    def submit(self, job, customer, charge):
-        return self.service.submit(job, customer, charge)
+    def submit(self, job, customer, count_bytes):
+        return self.service.submit(job, customer, count_bytes)
 
     def validate(self, module):
         return self.service.validate(module)

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.definitions import MemoryScripts, OneJobLedger, matched_job, new_keeper
 from tests.fakes.store import FakeClock, MemoryCursor
 
-from gridstead.domain.definitions.job_definition import Resealed
+from gridstead.domain.definitions.job_definition import ResealResult
 from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState
 from gridstead.errors import ChainUnavailable, TooMuch, Transient
 
@@ -237,14 +237,14 @@ def reseal_function(pages):
 
     The store encrypts its records. ``reseal`` encrypts a page of old records with the newest key.
     """
-    last_page = Resealed(count=0, unreadable=(), last=None)
+    last_page = ResealResult(count=0, unreadable=(), last=None)
     return lambda *, after: pages.get(after, last_page)
 
 
 def test_all_records_with_an_old_key_are_resealed(setup, capsys):
     pages = {
-        "": Resealed(count=200, unreadable=(), last="m"),
-        "m": Resealed(count=3, unreadable=(), last="z"),
+        "": ResealResult(count=200, unreadable=(), last="m"),
+        "m": ResealResult(count=3, unreadable=(), last="z"),
     }
     setup.scripts.reseal = reseal_function(pages)
 
@@ -256,7 +256,7 @@ def test_all_records_with_an_old_key_are_resealed(setup, capsys):
 def test_damaged_record_is_logged_once_and_does_not_stop_the_sweep(setup, capsys):
     setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
-    pages = {"": Resealed(count=1, unreadable=("script-x",), last="m")}
+    pages = {"": ResealResult(count=1, unreadable=("script-x",), last="m")}
     setup.scripts.reseal = reseal_function(pages)
 
     setup.sweep_after(KEPT_UNUSED_S + 1)

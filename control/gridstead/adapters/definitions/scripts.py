@@ -14,7 +14,12 @@ from sqlalchemy import Connection, Row, text
 
 from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed, unknown_keys
 from gridstead.adapters.store.database import Database
-from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
+from gridstead.domain.definitions.job_definition import (
+    ResealResult,
+    ScriptTotals,
+    ScriptUse,
+    StoredScript,
+)
 from gridstead.domain.jobs.ids import JobId, parse_slurm_job_name
 from gridstead.errors import ConfigError, ScriptDamaged, UnexpectedOutput
 
@@ -39,7 +44,7 @@ _RELEASE = (
 
 
 class Scripts:
-    """Implements ports ``ScriptStore`` and ``TakenNonces``.
+    """Implements ports ``ScriptStore`` and ``UsedNonces``.
 
     Args:
         database: The service's store.
@@ -115,7 +120,7 @@ class Scripts:
             )
         return removed.rowcount
 
-    def reseal(self, *, after: str) -> Resealed:
+    def reseal(self, *, after: str) -> ResealResult:
         """Find records that are sealed with an older key, and seal them with the newest key."""
         query = text(
             "SELECT id, key_name, sealed FROM definitions WHERE key_name <> :newest AND id > :after"
@@ -139,9 +144,11 @@ class Scripts:
                 else:
                     self._reseal(connection, row.id, record)
         last = rows[-1].id if rows else None
-        return Resealed(count=len(rows) - len(unreadable), unreadable=tuple(unreadable), last=last)
+        return ResealResult(
+            count=len(rows) - len(unreadable), unreadable=tuple(unreadable), last=last
+        )
 
-    def holdings(self) -> Holdings:
+    def totals(self) -> ScriptTotals:
         """Return the number and the size of the stored scripts."""
         query = text(
             "SELECT count(*) AS scripts, count(ends_at) AS unused,"
@@ -150,13 +157,15 @@ class Scripts:
         )
         with self._database.begin() as connection:
             row = connection.execute(query).one()
-        return Holdings(scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes))
+        return ScriptTotals(
+            scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes)
+        )
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Return a lock. Only one of the processes that share the store can hold it at a time."""
         return self._database.lock()
 
-    def take(self, nonce: str, *, ends_at: int) -> bool:
+    def mark_used(self, nonce: str, *, ends_at: int) -> bool:
         """Store a nonce, and return whether it was new."""
         statement = text(
             "INSERT INTO taken_nonces (nonce, ends_at) VALUES (:nonce, :ends_at)"

@@ -4,7 +4,7 @@
 The service does not store the nonces that it creates, so many requests do not fill its memory. A
 nonce is 16 bytes: the time of its creation, random bytes, and an HMAC over both and the address
 that may use the nonce. All instances of the service with the same key accept the nonce, even after
-a restart. Used nonces are stored until they expire (``TakenNonces``).
+a restart. Used nonces are stored until they expire (``UsedNonces``).
 """
 
 from __future__ import annotations

@@ -124,10 +124,10 @@ class _GraphqlEndpoint:
             data = _parse(body)
         except ValueError as err:
             return _error_response(400, f"the request {err}")
-        charge = partial(service.request_bytes.take, caller)
+        count_bytes = partial(service.request_bytes.take, caller)
         loop = asyncio.get_running_loop()
         status, answer = await loop.run_in_executor(
-            self._workers, self._requests.answer, data, charge
+            self._workers, self._requests.answer, data, count_bytes
         )
         return Response(json.dumps(answer), status_code=status, media_type="application/json")
 

@@ -42,11 +42,11 @@ _PROBLEMS_KEY = "problems"  # _format adds this key, _split_by_rule removes it
 # Errors may quote the caller's workflow and must not be logged. This logger drops all errors.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
-Charge = Callable[[int], None]
+CountBytes = Callable[[int], None]
 """Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
 
-Submit = Callable[[Mapping[str, object], str, Charge], str]
-"""Takes (workflow, address of the owner or empty, the caller's charge). Returns the script's id."""
+Submit = Callable[[Mapping[str, object], str, CountBytes], str]
+"""Takes (workflow, address of the owner or empty, count_bytes). Returns the script's id."""
 Validate = Callable[[Mapping[str, object]], str]
 """Takes a module. Returns "valid", or the rules that the module breaks."""
 
@@ -64,7 +64,7 @@ def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
     @mutation.field("submit")
     def resolve_submit(
         _root: object,
-        info: GraphQLResolveInfo[Charge],
+        info: GraphQLResolveInfo[CountBytes],
         job: Mapping[str, object],
         customer: str = "",
     ) -> str:
@@ -99,19 +99,21 @@ class Requests:
         self._valid_documents: OrderedDict[str, DocumentNode] = OrderedDict()
         self._lock = threading.Lock()
 
-    def answer(self, data: Mapping[str, Any], charge: Charge) -> tuple[int, dict[str, Any]]:
+    def answer(
+        self, data: Mapping[str, Any], count_bytes: CountBytes
+    ) -> tuple[int, dict[str, Any]]:
         """Return the HTTP status and the response for a request.
 
         Args:
             data: The request as parsed JSON.
-            charge: Counts stored bytes against the caller's limit.
+            count_bytes: Counts stored bytes against the caller's limit.
         """
         names = ("query", "variables", "operationName")
         request = {name: data[name] for name in names if data.get(name) is not None}
         _, answer = graphql_sync(
             self._schema,
             request,
-            context_value=charge,
+            context_value=count_bytes,
             introspection=True,  # a validation rule refuses introspection that is not allowed
             query_parser=self._parse,
             query_validator=self._validate,

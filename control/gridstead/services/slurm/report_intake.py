@@ -14,9 +14,9 @@ import structlog
 from gridstead.domain.slurm.hint import (
     Hint,
     TokenBucket,
-    report_of_root,
     parse_completion,
     parse_report,
+    report_of_root,
 )
 from gridstead.errors import NotAllowed, SchedulerUnavailable, UnexpectedOutput
 from gridstead.ports import Clock, CompletionSpool, MungeOpener, ReportStore

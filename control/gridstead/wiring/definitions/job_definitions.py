@@ -29,7 +29,7 @@ from gridstead.wiring.credentials import read_key, read_keys, tls_files
 
 MIB = 1024 * 1024
 HOUR_S = 3600
-SWEEP_S = 60.0
+SWEEP_INTERVAL_S = 60.0
 BURST_S = 2  # seconds of the rate that a caller may use at once
 
 Check = Callable[[], None]
@@ -58,7 +58,7 @@ def run(settings: JobDefinitionsSettings) -> None:
     sbatch.start()
     ticks = (
         loop.Tick(name="learn", function=keeper.read_chain, interval_s=settings.tick_s),
-        loop.Tick(name="sweep", function=keeper.sweep, interval_s=SWEEP_S),
+        loop.Tick(name="sweep", function=keeper.sweep, interval_s=SWEEP_INTERVAL_S),
     )
     loop.run(ticks, close=(database.close, sbatch.stop, graphql.stop))
 
@@ -69,7 +69,7 @@ def _keeper(
     retention = Retention(
         after_end_s=settings.keep_hours * HOUR_S,
         unused_s=settings.unused_hours * HOUR_S,
-        unused_bytes=settings.limits.unused_mib * MIB,
+        max_unused_bytes=settings.limits.unused_mib * MIB,
     )
     return ScriptKeeper(
         store=store, ledger=ledger, follower=follower, clock=SystemClock(), retention=retention
@@ -175,12 +175,12 @@ def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
 
     return Metrics(
         {
-            "gridstead_scripts": Gauge("Stored scripts.", lambda: store.holdings().scripts),
+            "gridstead_scripts": Gauge("Stored scripts.", lambda: store.totals().scripts),
             "gridstead_scripts_unused": Gauge(
-                "Scripts that no hot job names.", lambda: store.holdings().unused
+                "Scripts that no hot job names.", lambda: store.totals().unused
             ),
             "gridstead_scripts_unused_bytes": Gauge(
-                "Size of the scripts that no hot job names.", lambda: store.holdings().unused_bytes
+                "Size of the scripts that no hot job names.", lambda: store.totals().unused_bytes
             ),
             "gridstead_cursor_lag_blocks": Gauge("Blocks that have not been read yet.", lag),
         }
