@@ -186,7 +186,7 @@ class MemoryLogs:
 
     def _add(self, stored: list[StoredChunk], chunk: Chunk) -> None:
         last = stored[-1] if stored else None
-        first_line = last.first_line + last.chunk.lines if last else 1
+        first_line = last.first_line + last.chunk.line_count if last else 1
         stored.append(
             StoredChunk(chunk=chunk, start=len(stored), end=len(stored) + 1, first_line=first_line)
         )

@@ -196,7 +196,7 @@ class FileLogs:
     def _append(self, fd: int, tail: Tail, chunk: Chunk) -> None:
         record = tail.seal.close(chunk, first_line=tail.next_line, position=tail.end)
         _write(fd, record, tail.end)
-        tail.add(len(record), lines=chunk.lines, writer=chunk.writer, sequence=chunk.sequence)
+        tail.add(len(record), lines=chunk.line_count, writer=chunk.writer, sequence=chunk.sequence)
 
     def _full_notice(self, chunk: Chunk) -> Chunk:
         limit = self._limits.log_bytes

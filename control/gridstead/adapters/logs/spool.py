@@ -95,7 +95,7 @@ class Spool:
         """Delete the chunks that were taken. Call this when the logger has stored them."""
         with self._changed:
             for chunk in self._taken:
-                self._lines -= chunk.lines
+                self._lines -= chunk.line_count
             self._taken.clear()
             self._delete_segments()
 

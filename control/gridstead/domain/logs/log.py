@@ -73,7 +73,7 @@ class Chunk:
     sequence: int = 0
 
     @property
-    def lines(self) -> int:
+    def line_count(self) -> int:
         """The number of lines. An empty chunk has one empty line."""
         return self.data.count(LINE_END) + 1
 

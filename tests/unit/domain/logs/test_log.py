@@ -88,14 +88,14 @@ def test_message_is_split_at_its_line_ends(message, lines):
     data = to_chunk_data(message)
 
     assert to_lines(data) == lines
-    assert Chunk(data=data, timestamp_ns=1).lines == len(lines)
+    assert Chunk(data=data, timestamp_ns=1).line_count == len(lines)
 
 
 @given(st.binary(max_size=50))
 def test_chunk_counts_its_lines(message):
     data = to_chunk_data(message)
 
-    assert Chunk(data=data, timestamp_ns=1).lines == len(to_lines(data))
+    assert Chunk(data=data, timestamp_ns=1).line_count == len(to_lines(data))
 
 
 def test_key_shorter_than_32_bytes_is_a_configuration_error():
