@@ -34,6 +34,6 @@ def open_outbox(
         account=ChainAccount(chain.node, chain.contracts, wallet),
         transactions=outbox,
     )
-    batch = MAX_BATCH if chain.contracts.has_batches else 1
-    policy = DispatchPolicy(confirmations=confirmations, batch=batch)
+    max_batch_calls = MAX_BATCH if chain.contracts.has_batches else 1
+    policy = DispatchPolicy(confirmations=confirmations, max_batch_calls=max_batch_calls)
     return outbox, Sender(ports, policy, failpoint=failpoint)

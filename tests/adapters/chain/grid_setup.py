@@ -68,7 +68,7 @@ class GridServices:
 
     def _sender(self, devnet, wallet, folder, max_batch):
         wallet_sender = WalletSender(
-            devnet, wallet, folder, batch=max_batch, confirmations=CONFIRMATIONS
+            devnet, wallet, folder, max_batch_calls=max_batch, confirmations=CONFIRMATIONS
         )
         wallet_sender.clock = self.clock
         wallet_sender.restart()

@@ -45,7 +45,7 @@ from gridstead.domain.transactions.outbox import (
     SendState,
     Transaction,
 )
-from gridstead.domain.transactions.plan import DispatchPolicy, Slot, TransactionPlan
+from gridstead.domain.transactions.plan import DispatchPolicy, TransactionPlan, UnsignedTransaction
 
 BASE_GAS = 80_000  # approximate gas of a transaction without its calls
 
@@ -220,22 +220,22 @@ class _TransactionPlanner:
 
     def _gap_fillers(
         self, live_transactions: Mapping[int, Transaction], next_nonce: int
-    ) -> Iterator[Slot]:
-        """Yield a slot without entries for each nonce gap.
+    ) -> Iterator[UnsignedTransaction]:
+        """Yield an empty transaction for each nonce gap.
 
         Mined transactions have used the nonces below the first free one. So these nonces are no
         gaps, even if their receipts are missing.
         """
         for nonce in range(self.view.first_free_nonce, next_nonce):
             if nonce not in live_transactions:
-                yield Slot(nonce=nonce, entry_ids=(), fees=self._fees_for(nonce))
+                yield UnsignedTransaction(nonce=nonce, entry_ids=(), fees=self._fees_for(nonce))
 
     def _replacements(
         self, pending: Iterable[Transaction], stuck_transactions: Collection[Transaction]
-    ) -> Iterator[Slot]:
-        """Yield a slot for each stuck transaction whose calls may be sent.
+    ) -> Iterator[UnsignedTransaction]:
+        """Yield a replacement for each stuck transaction whose calls may be sent.
 
-        If the node refuses every transaction of the nonce, the slot has no entries: an empty
+        If the node refuses every transaction of the nonce, the replacement has no entries: an empty
         transaction uses the nonce, and the calls return to the queue.
         """
         for transaction in pending:
@@ -244,16 +244,16 @@ class _TransactionPlanner:
             entry_ids = transaction.entry_ids
             if all(map(self._is_refused, self._pending_transactions(transaction.nonce))):
                 entry_ids = ()
-            if self.view.are_cleared(entry_ids):
+            if self.view.may_send(entry_ids):
                 fees = self._fees_for(transaction.nonce)
-                yield Slot(nonce=transaction.nonce, entry_ids=entry_ids, fees=fees)
+                yield UnsignedTransaction(nonce=transaction.nonce, entry_ids=entry_ids, fees=fees)
 
     def _resend(
         self, pending: Iterable[Transaction], stuck_transactions: Collection[Transaction]
     ) -> Iterator[Transaction]:
         """Yield the transactions that must be sent now, for the first time or again."""
         for newest in pending:
-            if newest in stuck_transactions or not self.view.are_cleared(newest.entry_ids):
+            if newest in stuck_transactions or not self.view.may_send(newest.entry_ids):
                 continue
             transaction = self._sendable_version(newest)
             if self._is_due(transaction):
@@ -317,16 +317,16 @@ class _TransactionPlanner:
         """
         view, policy = self.view, self.policy
         pending_gas = sum(self._max_gas(transaction.entry_ids) for transaction in live_transactions)
-        gas_for_pending = policy.blocks_ahead * view.gas_limit - pending_gas
-        remaining_gas = min(gas_for_pending, policy.blocks_at_once * view.gas_limit)
+        gas_for_pending = policy.max_pending_gas_in_blocks * view.gas_limit - pending_gas
+        remaining_gas = min(gas_for_pending, policy.max_new_gas_in_blocks * view.gas_limit)
         batches = pack(
             self._sendable_entries(changes),
-            max_calls=policy.batch,
-            gas_limit=view.gas_limit // policy.gas_share,
+            max_calls=policy.max_batch_calls,
+            gas_limit=view.gas_limit // policy.batch_gas_divisor,
             gas=view.gas,
             refusals=view.refusals,
         )
-        for entry_ids in islice(batches, max(0, policy.in_flight - open_nonces)):
+        for entry_ids in islice(batches, max(0, policy.max_pending_nonces - open_nonces)):
             remaining_gas -= self._max_gas(entry_ids)
             if remaining_gas < 0 and open_nonces > 0:
                 return
@@ -337,7 +337,7 @@ class _TransactionPlanner:
         """Yield the queued entries whose calls may be sent now, oldest first."""
         for entry in self.view.entries:
             is_queued = changes[entry.id].state is SendState.QUEUED
-            if is_queued and self.view.are_cleared([entry.id]):
+            if is_queued and self.view.may_send([entry.id]):
                 yield entry
 
     def _max_gas(self, entry_ids: Iterable[int]) -> int:

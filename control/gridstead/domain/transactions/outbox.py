@@ -189,8 +189,8 @@ class ChainView:
             batch with others.
         refusals: By entry id, the last refusal of a transaction that contained the entry's call.
             Only refusals since the start of this process.
-        cleared: Ids of the entries that may be sent to the node now. None if the objections have
-            not been checked yet.
+        sendable_ids: Ids of the entries whose calls may be sent to the node now. None if the
+            objections have not been checked yet.
     """
 
     now: int
@@ -206,16 +206,16 @@ class ChainView:
     gas_limit: int
     gas: Mapping[int, int]
     refusals: Mapping[int, Refusal]
-    cleared: frozenset[int] | None = None
+    sendable_ids: frozenset[int] | None = None
 
     @property
     def first_free_nonce(self) -> int:
         """The lowest nonce that no mined transaction uses."""
         return max(self.nonce, self.nonce_at_head)
 
-    def are_cleared(self, entry_ids: Iterable[int]) -> bool:
+    def may_send(self, entry_ids: Iterable[int]) -> bool:
         """Return whether these calls may be sent to the node.
 
         If the objections have not been checked yet, every call may be sent.
         """
-        return self.cleared is None or self.cleared.issuperset(entry_ids)
+        return self.sendable_ids is None or self.sendable_ids.issuperset(entry_ids)

@@ -133,7 +133,7 @@ class ChainViewReader:
         if self._is_reorganised:
             entry_ids |= _pending_entry_ids(view)
         if not entry_ids or self._last_read is None:
-            return replace(view, cleared=frozenset())
+            return replace(view, sendable_ids=frozenset())
         head, parent = self._last_read
         calls = {entry.id: entry.call for entry in view.entries if entry.id in entry_ids}
         objections_at_head = self._objections(calls, head)
@@ -143,8 +143,8 @@ class ChainViewReader:
         # Rule 2: a call is rejected only if there is an objection at both blocks. If there is an
         # objection only at the newest block, the call is not sent in this tick.
         objections = {entry_id: objections_at_head[entry_id] for entry_id in objections_at_parent}
-        cleared = frozenset(entry_ids - objections_at_head.keys())
-        return replace(view, objections=objections, cleared=cleared)
+        sendable_ids = frozenset(entry_ids - objections_at_head.keys())
+        return replace(view, objections=objections, sendable_ids=sendable_ids)
 
     def _read_receipts(
         self, transactions: Collection[Transaction], head: Block, nonce_at_head: int

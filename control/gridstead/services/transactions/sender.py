@@ -33,7 +33,7 @@ from gridstead.domain.transactions.outbox import (
     Transaction,
     Waiting,
 )
-from gridstead.domain.transactions.plan import DispatchPolicy, Slot, TransactionPlan
+from gridstead.domain.transactions.plan import DispatchPolicy, TransactionPlan, UnsignedTransaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 from gridstead.ports import Account, Clock, Ledger, Transactions
 from gridstead.services.failpoint import ignore
@@ -176,7 +176,7 @@ class Sender:
         return signed_transactions + self._sign_batches(account_name, plan, view, calls)
 
     def _sign_replacement(
-        self, replacement: Slot, calls: Mapping[int, Call], *, available_gas: int
+        self, replacement: UnsignedTransaction, calls: Mapping[int, Call], *, available_gas: int
     ) -> Transaction:
         """Sign a transaction with the replacement's calls, or an empty one if they would revert."""
         account = self._ports.account

@@ -3,8 +3,8 @@
 
 An outbox entry is a call that must be sent. A transaction contains the calls of one or several
 entries. After the sender has replaced a transaction by one with higher fees, both have the same
-nonce. A call is cleared if it may be sent to the node now. An objection to a call is the reason why
-the call is no longer valid and must not be sent.
+nonce. A call is sendable if it may be sent to the node now. An objection to a call is the reason
+why the call is no longer valid and must not be sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gridstead.domain.transactions.plan import DispatchPolicy
 
 FEES = Fees(max_fee=100, tip=10)
 POLICY = DispatchPolicy(
-    confirmations=2, batch=3, in_flight=4, resend_after_s=10, replace_after_s=40
+    confirmations=2, max_batch_calls=3, max_pending_nonces=4, resend_after_s=10, replace_after_s=40
 )
 NOW = 1000
 HEAD = 50

@@ -72,7 +72,7 @@ def test_pending_nonces_are_limited_by_the_policy():
 def test_new_transactions_of_one_tick_are_limited_by_gas():
     entries = entries_from(1, 4)
     # Each transaction uses 500,000 gas. One tick sends at most the gas of two blocks.
-    policy = replace(POLICY, batch=1, blocks_at_once=2)
+    policy = replace(POLICY, max_batch_calls=1, max_new_gas_in_blocks=2)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
     sufficient = plan_for(*entries, policy=policy, gas_limit=750_000, gas=gas)
@@ -86,7 +86,7 @@ def test_pending_transactions_are_limited_by_gas():
     pending_transactions = [transaction(7, 1), transaction(8, 2)]
     entries = [*sent_entries(1, 2), *entries_from(3, 4)]
     # Each transaction uses 500,000 gas. Pending transactions may use the gas of three blocks.
-    policy = replace(POLICY, batch=1, blocks_ahead=3)
+    policy = replace(POLICY, max_batch_calls=1, max_pending_gas_in_blocks=3)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
     too_low = plan_for(
@@ -107,7 +107,7 @@ def test_call_that_exceeds_every_limit_is_sent_if_nothing_is_pending():
 
 
 def test_call_that_is_not_cleared_is_neither_sent_nor_rejected():
-    plan = plan_for(entry(1), entry(2), cleared=frozenset({2}))
+    plan = plan_for(entry(1), entry(2), sendable_ids=frozenset({2}))
 
     assert plan.batches == ((2,),)
     assert plan.changes == ()

@@ -18,7 +18,7 @@ from tests.unit.domain.transactions.outbox import entry
 
 from gridstead.domain.transactions.dispatch import raised_fees
 from gridstead.domain.transactions.outbox import SendState
-from gridstead.domain.transactions.plan import Slot
+from gridstead.domain.transactions.plan import UnsignedTransaction
 
 
 def test_pending_transaction_with_an_objection_is_withdrawn_and_its_nonce_is_filled():
@@ -28,7 +28,9 @@ def test_pending_transaction_with_an_objection_is_withdrawn_and_its_nonce_is_fil
 
     assert plan.changes == (change(1, SendState.REJECTED, "gone"), change(2, SendState.QUEUED))
     assert plan.withdrawn == (7,)
-    assert plan.replacements == (Slot(nonce=7, entry_ids=(), fees=raised_fees(FEES)),)
+    assert plan.replacements == (
+        UnsignedTransaction(nonce=7, entry_ids=(), fees=raised_fees(FEES)),
+    )
     assert plan.batches == ((2,),)
     assert plan.next_nonce == 9
     assert plan.resend == ()
@@ -39,7 +41,9 @@ def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_cra
 
     assert plan.withdrawn == ()
     assert plan.resend == ()
-    assert plan.replacements == (Slot(nonce=7, entry_ids=(), fees=raised_fees(FEES)),)
+    assert plan.replacements == (
+        UnsignedTransaction(nonce=7, entry_ids=(), fees=raised_fees(FEES)),
+    )
 
 
 def test_pending_gap_filler_is_not_sent_again_at_once():

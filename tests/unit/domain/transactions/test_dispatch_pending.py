@@ -25,7 +25,7 @@ from tests.unit.domain.transactions.outbox import entry
 
 from gridstead.domain.transactions.dispatch import raised_fees
 from gridstead.domain.transactions.outbox import Fees, SendState, Waiting
-from gridstead.domain.transactions.plan import Slot
+from gridstead.domain.transactions.plan import UnsignedTransaction
 
 
 def test_pending_call_is_not_sent_again_at_once():
@@ -92,7 +92,7 @@ def test_transaction_with_a_call_that_is_not_cleared_is_not_sent_again(waited_s)
     entries = [entry(1, state=SendState.SENT), entry(2, state=SendState.SENT)]
 
     plan = plan_for(
-        *entries, transactions=[pending_transaction], waiting=waiting, cleared=frozenset({1})
+        *entries, transactions=[pending_transaction], waiting=waiting, sendable_ids=frozenset({1})
     )
 
     assert (plan.changes, plan.withdrawn) == ((), ())
@@ -115,7 +115,9 @@ def test_stuck_transaction_is_replaced_with_higher_fees(waiting):
         waiting={stuck_transaction.hash: waiting},
     )
 
-    assert plan.replacements == (Slot(nonce=7, entry_ids=(1,), fees=raised_fees(FEES)),)
+    assert plan.replacements == (
+        UnsignedTransaction(nonce=7, entry_ids=(1,), fees=raised_fees(FEES)),
+    )
     assert plan.resend == ()
 
 
@@ -128,7 +130,9 @@ def test_replacement_offers_more_than_its_predecessors_and_at_least_the_current_
     )
 
     # A replacement of the second transaction must offer at least 200 + 200 / 8 + 1 = 226.
-    assert plan.replacements == (Slot(nonce=7, entry_ids=(1,), fees=Fees(max_fee=226, tip=50)),)
+    assert plan.replacements == (
+        UnsignedTransaction(nonce=7, entry_ids=(1,), fees=Fees(max_fee=226, tip=50)),
+    )
 
 
 def test_replacement_offers_at_most_ten_times_the_current_fees():
@@ -182,5 +186,5 @@ def test_replacement_has_no_calls_if_the_node_refuses_all_transactions_of_a_nonc
 
     plan = plan_for(entry(1, state=SendState.SENT), transactions=(first, second), waiting=waiting)
 
-    (slot,) = plan.replacements
-    assert (slot.nonce, slot.entry_ids) == (7, entry_ids)
+    (replacement,) = plan.replacements
+    assert (replacement.nonce, replacement.entry_ids) == (7, entry_ids)

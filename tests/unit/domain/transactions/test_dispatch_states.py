@@ -20,7 +20,7 @@ from tests.unit.domain.transactions.outbox import entry, job_id
 from gridstead.domain.transactions.calls import ClaimJobs
 from gridstead.domain.transactions.dispatch import raised_fees
 from gridstead.domain.transactions.outbox import Refusal, SendState
-from gridstead.domain.transactions.plan import Slot
+from gridstead.domain.transactions.plan import UnsignedTransaction
 
 
 def test_queued_call_with_an_objection_is_rejected():
@@ -43,7 +43,9 @@ def test_call_that_is_refused_alone_is_rejected_with_the_message_of_the_node():
     reason = 'the node refused the transaction: "too big"'
     assert plan.changes == (change(1, SendState.REJECTED, reason),)
     assert plan.batches == ((2,),)
-    assert plan.replacements == (Slot(nonce=7, entry_ids=(), fees=raised_fees(FEES)),)
+    assert plan.replacements == (
+        UnsignedTransaction(nonce=7, entry_ids=(), fees=raised_fees(FEES)),
+    )
 
 
 def test_mined_call_is_not_final_without_enough_confirmations():
