@@ -271,19 +271,22 @@ class _TransactionPlanner:
         return newest
 
     def _is_refused(self, transaction: Transaction) -> bool:
-        waiting = self.view.waiting.get(transaction.hash)
-        return waiting is not None and waiting.refused
+        status = self.view.statuses.get(transaction.hash)
+        return status is not None and status.refused
 
     def _is_stuck(self, transaction: Transaction) -> bool:
         """Return whether a transaction needs higher fees that do not exceed the limit."""
-        waiting = self.view.waiting.get(transaction.hash)
-        if waiting is None or self._is_too_expensive(self._fees_for(transaction.nonce)):
+        status = self.view.statuses.get(transaction.hash)
+        if status is None or self._is_too_expensive(self._fees_for(transaction.nonce)):
             return False
-        return waiting.underpriced or self.view.now - waiting.since >= self.policy.replace_after_s
+        return (
+            status.underpriced
+            or self.view.now - status.waiting_since >= self.policy.replace_after_s
+        )
 
     def _is_due(self, transaction: Transaction) -> bool:
-        waiting = self.view.waiting.get(transaction.hash)
-        return waiting is None or self.view.now - waiting.last_sent_at >= self.policy.resend_after_s
+        status = self.view.statuses.get(transaction.hash)
+        return status is None or self.view.now - status.last_sent_at >= self.policy.resend_after_s
 
     def _is_too_expensive(self, fees: Fees) -> bool:
         factor, current_fees = self.policy.max_fee_factor, self.view.fees

@@ -150,18 +150,18 @@ class EntryChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class PendingStatus:
     """A pending transaction that this process sent to the node. Times: Unix seconds.
 
     Attributes:
-        since: The start of the waiting time, usually when the transaction was first sent. It is
-            moved forward by the time in which the chain mined no block.
+        waiting_since: The start of the waiting time, usually when the transaction was first sent.
+            It is moved forward by the time in which the chain mined no block.
         last_sent_at: When the transaction was sent for the last time. 0 to send it at once.
         underpriced: Whether the node answered that the fees are too low.
         refused: Whether the node refused the transaction.
     """
 
-    since: int
+    waiting_since: int
     last_sent_at: int
     underpriced: bool = False
     refused: bool = False
@@ -182,7 +182,7 @@ class ChainView:
         transactions: The transactions of open nonces, sorted by nonce and then by age.
         receipts: The receipts of mined transactions, by hash.
         objections: Why a call that is not mined must not be made any more, by entry id.
-        waiting: The pending transactions that this process sent, by hash.
+        statuses: The status of each pending transaction that this process sent, by hash.
         fees: The fees that a new transaction should offer.
         gas_limit: The gas limit of the newest block.
         gas: The maximum gas that a call adds to a batch, by entry id. 0 if the call is never in a
@@ -201,7 +201,7 @@ class ChainView:
     transactions: tuple[Transaction, ...]
     receipts: Mapping[str, Receipt]
     objections: Mapping[int, str]
-    waiting: Mapping[str, Waiting]
+    statuses: Mapping[str, PendingStatus]
     fees: Fees
     gas_limit: int
     gas: Mapping[int, int]

@@ -30,10 +30,10 @@ from gridstead.domain.transactions.objection import objection
 from gridstead.domain.transactions.outbox import (
     ChainView,
     OutboxEntry,
+    PendingStatus,
     Receipt,
     Refusal,
     Transaction,
-    Waiting,
 )
 from gridstead.domain.transactions.plan import TransactionPlan
 from gridstead.errors import ChainUnavailable
@@ -47,13 +47,13 @@ class OutboxSnapshot:
     Attributes:
         entries: Open entries, oldest first.
         transactions: Transactions of open nonces, sorted by nonce and then by age.
-        waiting: The pending transactions that this process sent, by hash.
+        statuses: The status of each pending transaction that this process sent, by hash.
         refusals: By entry id, the last refusal of a transaction that contained the entry's call.
     """
 
     entries: tuple[OutboxEntry, ...]
     transactions: tuple[Transaction, ...]
-    waiting: Mapping[str, Waiting]
+    statuses: Mapping[str, PendingStatus]
     refusals: Mapping[int, Refusal]
 
 
@@ -113,7 +113,7 @@ class ChainViewReader:
             transactions=snapshot.transactions,
             receipts=receipts,
             objections={},
-            waiting=snapshot.waiting,
+            statuses=snapshot.statuses,
             fees=fees,
             gas_limit=gas_limit,
             gas={entry.id: account.gas_of(entry.call) for entry in snapshot.entries},

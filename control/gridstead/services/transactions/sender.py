@@ -26,12 +26,12 @@ from gridstead.domain.transactions.dispatch import plan_transactions
 from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
+    PendingStatus,
     Refusal,
     Reply,
     SendResult,
     SendState,
     Transaction,
-    Waiting,
 )
 from gridstead.domain.transactions.plan import DispatchPolicy, TransactionPlan, UnsignedTransaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
@@ -76,7 +76,7 @@ class Sender:
         self._view_reader = ChainViewReader(
             ports.clock, ports.ledger, ports.account, confirmations=policy.confirmations
         )
-        self._waiting: dict[str, Waiting] = {}
+        self._statuses: dict[str, PendingStatus] = {}
         self._refusals: dict[int, Refusal] = {}
         self._backoffs = Backoffs()
         self._last_head: tuple[int, int] | None = None  # (Unix seconds, height) of the last view
@@ -102,7 +102,7 @@ class Sender:
         snapshot = OutboxSnapshot(
             entries=entries,
             transactions=transactions,
-            waiting=self._waiting,
+            statuses=self._statuses,
             refusals=self._refusals,
         )
         view = self._view_reader.read(snapshot)
@@ -125,14 +125,14 @@ class Sender:
         open_ids = {entry.id for entry in view.entries}
         for entry_id in self._refusals.keys() - open_ids:
             del self._refusals[entry_id]
-        if view.receipts.keys() & self._waiting.keys():
+        if view.receipts.keys() & self._statuses.keys():
             self._failpoint("receipt_seen")
         # The waiting time of a mined transaction is forgotten. So if a reorg removes the
         # transaction from the chain, it is sent again at once.
         open_hashes = {transaction.hash for transaction in view.transactions}
         unmined_hashes = open_hashes - view.receipts.keys()
-        for tx_hash in self._waiting.keys() - unmined_hashes:
-            del self._waiting[tx_hash]
+        for tx_hash in self._statuses.keys() - unmined_hashes:
+            del self._statuses[tx_hash]
         self._adjust_waiting_times(view.now, view.head)
 
     def _adjust_waiting_times(self, now: int, head: int) -> None:
@@ -147,11 +147,11 @@ class Sender:
             if last_height == head:
                 time_without_block_s = max(0, now - last_time)
         self._last_head = (now, head)
-        for tx_hash, waiting in self._waiting.items():
-            self._waiting[tx_hash] = replace(
-                waiting,
-                since=min(now, waiting.since + time_without_block_s),
-                last_sent_at=min(now, waiting.last_sent_at),
+        for tx_hash, status in self._statuses.items():
+            self._statuses[tx_hash] = replace(
+                status,
+                waiting_since=min(now, status.waiting_since + time_without_block_s),
+                last_sent_at=min(now, status.last_sent_at),
             )
 
     def _store(self, account_name: str, plan: TransactionPlan) -> None:
@@ -245,7 +245,7 @@ class Sender:
         accepted_transactions: list[Transaction] = []
         refused_transactions: list[tuple[Transaction, Reply]] = []
         for transaction, reply in zip(transactions, replies, strict=True):
-            self._note_waiting(transaction, reply, now)
+            self._update_status(transaction, reply, now)
             if reply.result is SendResult.ACCEPTED:
                 accepted_transactions.append(transaction)
             elif reply.result is SendResult.REFUSED:
@@ -255,15 +255,17 @@ class Sender:
         for transaction, reply in zip(transactions, replies, strict=True):
             self._check_reply(transaction, reply, first_nonce=view.first_free_nonce)
 
-    def _note_waiting(self, transaction: Transaction, reply: Reply, now: int) -> None:
+    def _update_status(self, transaction: Transaction, reply: Reply, now: int) -> None:
         if reply.result is SendResult.CANNOT_PAY:
             return
-        waiting = self._waiting.get(transaction.hash, Waiting(since=now, last_sent_at=now))
+        status = self._statuses.get(
+            transaction.hash, PendingStatus(waiting_since=now, last_sent_at=now)
+        )
         # A transaction that the node did not accept yet is sent again in the next tick. If the
         # node's pool stays full, the fees are raised after a while.
         last_sent_at = 0 if reply.result is SendResult.RETRY_LATER else now
-        self._waiting[transaction.hash] = replace(
-            waiting,
+        self._statuses[transaction.hash] = replace(
+            status,
             last_sent_at=last_sent_at,
             underpriced=reply.result is SendResult.UNDERPRICED,
             refused=reply.result is SendResult.REFUSED,

@@ -16,10 +16,10 @@ from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
     Fees,
+    PendingStatus,
     Receipt,
     SendState,
     Transaction,
-    Waiting,
 )
 from gridstead.domain.transactions.plan import DispatchPolicy
 
@@ -37,11 +37,11 @@ def transaction(nonce, *entry_ids, name="", **fields):
     return Transaction(hash=f"{nonce}{name}", nonce=nonce, entry_ids=entry_ids, **values)
 
 
-def view(*entries, transactions=(), waiting=None, **fields):
+def view(*entries, transactions=(), statuses=None, **fields):
     """Return a chain view with these fields. By default, the transactions were sent just now."""
-    if waiting is None:
-        just_sent = Waiting(since=NOW, last_sent_at=NOW)
-        waiting = dict.fromkeys(map(hash_of, transactions), just_sent)
+    if statuses is None:
+        just_sent = PendingStatus(waiting_since=NOW, last_sent_at=NOW)
+        statuses = dict.fromkeys(map(hash_of, transactions), just_sent)
     values = {
         "now": NOW,
         "head": HEAD,
@@ -54,7 +54,7 @@ def view(*entries, transactions=(), waiting=None, **fields):
         "refusals": {},
     } | fields
     values.setdefault("nonce_at_head", values["nonce"])
-    return ChainView(entries=entries, transactions=tuple(transactions), waiting=waiting, **values)
+    return ChainView(entries=entries, transactions=tuple(transactions), statuses=statuses, **values)
 
 
 def hash_of(transaction):

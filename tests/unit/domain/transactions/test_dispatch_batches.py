@@ -21,7 +21,7 @@ from tests.unit.domain.transactions.outbox import entries_from, entry, job_key
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import ClaimJobs, Expire
 from gridstead.domain.transactions.dispatch import BASE_GAS
-from gridstead.domain.transactions.outbox import Waiting
+from gridstead.domain.transactions.outbox import PendingStatus
 
 
 def test_nothing_is_done_for_an_empty_outbox():
@@ -119,17 +119,17 @@ def test_plan_lists_the_entries_that_it_sends_to_the_node():
         transaction(8, 2, 3),
         transaction(9, 4),
     )
-    waiting = {
-        due_transaction.hash: Waiting(since=NOW - 20, last_sent_at=NOW - 20),
-        stuck_transaction.hash: Waiting(since=NOW - 40, last_sent_at=NOW),
-        recent_transaction.hash: Waiting(since=NOW, last_sent_at=NOW),
+    statuses = {
+        due_transaction.hash: PendingStatus(waiting_since=NOW - 20, last_sent_at=NOW - 20),
+        stuck_transaction.hash: PendingStatus(waiting_since=NOW - 40, last_sent_at=NOW),
+        recent_transaction.hash: PendingStatus(waiting_since=NOW, last_sent_at=NOW),
     }
     entries = [*sent_entries(1, 4), entry(5)]
 
     plan = plan_for(
         *entries,
         transactions=[due_transaction, stuck_transaction, recent_transaction],
-        waiting=waiting,
+        statuses=statuses,
     )
 
     assert plan.entry_ids_to_send == {1, 2, 3, 5}

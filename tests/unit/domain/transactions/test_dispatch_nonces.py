@@ -37,7 +37,7 @@ def test_pending_transaction_with_an_objection_is_withdrawn_and_its_nonce_is_fil
 
 
 def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_crash():
-    plan = plan_for(transactions=[transaction(7, 1, withdrawn=True)], waiting={})
+    plan = plan_for(transactions=[transaction(7, 1, withdrawn=True)], statuses={})
 
     assert plan.withdrawn == ()
     assert plan.resend == ()

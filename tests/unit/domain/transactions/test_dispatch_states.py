@@ -142,7 +142,9 @@ def test_objection_does_not_affect_a_mined_call():
 def test_transaction_that_a_reorg_removed_is_sent_again_unchanged():
     removed_transaction = transaction(7, 1)
 
-    plan = plan_for(entry(1, state=SendState.MINED), transactions=[removed_transaction], waiting={})
+    plan = plan_for(
+        entry(1, state=SendState.MINED), transactions=[removed_transaction], statuses={}
+    )
 
     assert plan.changes == (change(1, SendState.SENT),)
     assert plan.resend == (removed_transaction,)
