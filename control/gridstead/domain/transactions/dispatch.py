@@ -75,33 +75,31 @@ class _TransactionPlanner:
 
     def decide(self) -> TransactionPlan:
         changes = {entry.id: self._change_of(entry) for entry in self.view.entries}
-        withdrawn = self._nonces_to_withdraw(changes.values())
-        live_transactions = self._live_transactions(withdrawn)
+        withdrawn_nonces = self._nonces_to_withdraw(changes.values())
+        live_transactions = self._live_transactions(withdrawn_nonces)
         self._requeue(changes, live_transactions.values())
 
         next_nonce = self._next_nonce()
-        first_free = self.view.first_free_nonce
+        first_free_nonce = self.view.first_free_nonce
         pending_transactions = [
             transaction
             for transaction in live_transactions.values()
-            if transaction.nonce >= first_free
+            if transaction.nonce >= first_free_nonce
         ]
-        stuck_transactions = set(
-            filter(self._is_stuck, pending_transactions[: self.policy.max_replacements])
-        )
+        replaceable_transactions = pending_transactions[: self.policy.max_replacements]
+        stuck_transactions = set(filter(self._is_stuck, replaceable_transactions))
         gap_fillers = self._gap_fillers(live_transactions, next_nonce)
+        replacements = self._replacements(pending_transactions, stuck_transactions)
+        to_send = self._transactions_to_send(pending_transactions, stuck_transactions)
+        open_nonce_count = next_nonce - self.view.certain_nonce
+        batches = self._batches(changes, live_transactions.values(), open_nonce_count)
         return TransactionPlan(
             changes=tuple(self._new_states(changes)),
-            withdrawn=withdrawn,
-            closed=tuple(filter(self._is_closed, sorted(self.by_nonce))),
-            replacements=(
-                *gap_fillers,
-                *self._replacements(pending_transactions, stuck_transactions),
-            ),
-            resend=tuple(self._resend(pending_transactions, stuck_transactions)),
-            batches=tuple(
-                self._batches(changes, live_transactions.values(), next_nonce - self.view.nonce)
-            ),
+            withdrawn_nonces=withdrawn_nonces,
+            closed_nonces=tuple(filter(self._is_closed, sorted(self.by_nonce))),
+            replacements=(*gap_fillers, *replacements),
+            to_send=tuple(to_send),
+            batches=tuple(batches),
             next_nonce=next_nonce,
         )
 
@@ -169,7 +167,7 @@ class _TransactionPlanner:
                 nonces.add(transaction.nonce)
         return tuple(sorted(nonces))
 
-    def _live_transactions(self, withdrawn: Collection[int]) -> dict[int, Transaction]:
+    def _live_transactions(self, withdrawn_nonces: Collection[int]) -> dict[int, Transaction]:
         """Return the newest pending transaction of each nonce, in the order of the nonces.
 
         The newest transaction of a nonce offers the highest fees. Nonces to withdraw are left out.
@@ -177,7 +175,7 @@ class _TransactionPlanner:
         live_transactions = {}
         for nonce in sorted(self.by_nonce):
             pending_transactions = self._pending_transactions(nonce)
-            if pending_transactions and nonce not in withdrawn:
+            if pending_transactions and nonce not in withdrawn_nonces:
                 live_transactions[nonce] = pending_transactions[-1]
         return live_transactions
 
@@ -193,7 +191,7 @@ class _TransactionPlanner:
 
     def _is_pending(self, transaction: Transaction) -> bool:
         """Return whether a transaction is not withdrawn and may still be mined."""
-        return transaction.nonce >= self.view.nonce and not transaction.withdrawn
+        return transaction.nonce >= self.view.certain_nonce and not transaction.withdrawn
 
     def _is_closed(self, nonce: int) -> bool:
         """Return whether the receipts of a nonce are final.
@@ -203,7 +201,7 @@ class _TransactionPlanner:
         receipts = self._receipts_of(self.by_nonce[nonce])
         if receipts:
             return all(map(self._is_final, receipts))
-        return nonce < self.view.nonce
+        return nonce < self.view.certain_nonce
 
     def _is_final(self, receipt: Receipt) -> bool:
         return self.view.head - receipt.block >= self.policy.confirmations
@@ -248,7 +246,7 @@ class _TransactionPlanner:
                 fees = self._fees_for(transaction.nonce)
                 yield UnsignedTransaction(nonce=transaction.nonce, entry_ids=entry_ids, fees=fees)
 
-    def _resend(
+    def _transactions_to_send(
         self, pending: Iterable[Transaction], stuck_transactions: Collection[Transaction]
     ) -> Iterator[Transaction]:
         """Yield the transactions that must be sent now, for the first time or again."""
@@ -307,7 +305,7 @@ class _TransactionPlanner:
         self,
         changes: Mapping[int, EntryChange],
         live_transactions: Iterable[Transaction],
-        open_nonces: int,
+        open_nonce_count: int,
     ) -> Iterator[tuple[int, ...]]:
         """Yield the new batches that fit into the limits of the pending transactions.
 
@@ -316,7 +314,8 @@ class _TransactionPlanner:
         Args:
             changes: The states of all entries, by entry id.
             live_transactions: The pending transactions.
-            open_nonces: How many nonces from ``view.nonce`` on are in use, including gaps.
+            open_nonce_count: How many nonces from ``view.certain_nonce`` on are in use, including
+                gaps.
         """
         view, policy = self.view, self.policy
         pending_gas = sum(self._max_gas(transaction.entry_ids) for transaction in live_transactions)
@@ -326,14 +325,14 @@ class _TransactionPlanner:
             self._sendable_entries(changes),
             max_calls=policy.max_batch_calls,
             gas_limit=view.gas_limit // policy.batch_gas_divisor,
-            gas=view.gas,
+            max_gas=view.max_gas,
             refusals=view.refusals,
         )
-        for entry_ids in islice(batches, max(0, policy.max_pending_nonces - open_nonces)):
+        for entry_ids in islice(batches, max(0, policy.max_pending_nonces - open_nonce_count)):
             remaining_gas -= self._max_gas(entry_ids)
-            if remaining_gas < 0 and open_nonces > 0:
+            if remaining_gas < 0 and open_nonce_count > 0:
                 return
-            open_nonces += 1
+            open_nonce_count += 1
             yield entry_ids
 
     def _sendable_entries(self, changes: Mapping[int, EntryChange]) -> Iterator[OutboxEntry]:
@@ -345,7 +344,7 @@ class _TransactionPlanner:
 
     def _max_gas(self, entry_ids: Iterable[int]) -> int:
         """Return the maximum gas of a transaction with the calls of these entries."""
-        return BASE_GAS + sum(self.view.gas.get(entry_id, 0) for entry_id in entry_ids)
+        return BASE_GAS + sum(self.view.max_gas.get(entry_id, 0) for entry_id in entry_ids)
 
 
 def _skip_reason(entry: OutboxEntry, receipt: Receipt) -> str | None:

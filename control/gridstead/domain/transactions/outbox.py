@@ -174,10 +174,11 @@ class ChainView:
     Attributes:
         now: Unix seconds.
         head: Height of the newest block. The values of the chain are as of this block.
-        nonce: The wallet's next nonce that is certain from final blocks and receipts. If a
+        certain_nonce: The wallet's next nonce that is certain from final blocks and receipts. If a
             transaction has a lower nonce and is in no block, it will never be mined.
-        nonce_at_head: The wallet's next nonce at the newest block. It is higher than ``nonce`` if
-            another program with the same wallet has used nonces in the newest blocks.
+        nonce_at_head: The wallet's next nonce at the newest block. It is higher than
+            ``certain_nonce`` if another program with the same wallet has used nonces in the newest
+            blocks.
         entries: Open outbox entries, oldest first.
         transactions: The transactions of open nonces, sorted by nonce and then by age.
         receipts: The receipts of mined transactions, by hash.
@@ -185,8 +186,8 @@ class ChainView:
         statuses: The status of each pending transaction that this process sent, by hash.
         fees: The fees that a new transaction should offer.
         gas_limit: The gas limit of the newest block.
-        gas: The maximum gas that a call adds to a batch, by entry id. 0 if the call is never in a
-            batch with others.
+        max_gas: The maximum gas that a call adds to a batch, by entry id. 0 if the call is never
+            in a batch with others.
         refusals: By entry id, the last refusal of a transaction that contained the entry's call.
             Only refusals since the start of this process.
         sendable_ids: Ids of the entries whose calls may be sent to the node now. None if the
@@ -195,7 +196,7 @@ class ChainView:
 
     now: int
     head: int
-    nonce: int
+    certain_nonce: int
     nonce_at_head: int
     entries: tuple[OutboxEntry, ...]
     transactions: tuple[Transaction, ...]
@@ -204,14 +205,14 @@ class ChainView:
     statuses: Mapping[str, PendingStatus]
     fees: Fees
     gas_limit: int
-    gas: Mapping[int, int]
+    max_gas: Mapping[int, int]
     refusals: Mapping[int, Refusal]
     sendable_ids: frozenset[int] | None = None
 
     @property
     def first_free_nonce(self) -> int:
         """The lowest nonce that no mined transaction uses."""
-        return max(self.nonce, self.nonce_at_head)
+        return max(self.certain_nonce, self.nonce_at_head)
 
     def may_send(self, entry_ids: Iterable[int]) -> bool:
         """Return whether these calls may be sent to the node.

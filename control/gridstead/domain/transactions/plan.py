@@ -71,21 +71,21 @@ class TransactionPlan:
 
     Attributes:
         changes: New states of entries.
-        withdrawn: Nonces whose transactions must never be sent again.
-        closed: Open nonces whose transactions are final.
+        withdrawn_nonces: Nonces whose transactions must never be sent again.
+        closed_nonces: Open nonces whose transactions are final.
         replacements: The nonces of gaps and of stuck transactions, for which a transaction must be
             signed.
-        resend: Transactions to send to the node, for the first time or again. Sorted by nonce.
+        to_send: Transactions to send to the node, for the first time or again. Sorted by nonce.
         batches: Ids of the entries of each new transaction. The transactions use the nonces from
             ``next_nonce`` on, in this order.
         next_nonce: The nonce of the first batch.
     """
 
     changes: tuple[EntryChange, ...] = ()
-    withdrawn: tuple[int, ...] = ()
-    closed: tuple[int, ...] = ()
+    withdrawn_nonces: tuple[int, ...] = ()
+    closed_nonces: tuple[int, ...] = ()
     replacements: tuple[UnsignedTransaction, ...] = ()
-    resend: tuple[Transaction, ...] = ()
+    to_send: tuple[Transaction, ...] = ()
     batches: tuple[tuple[int, ...], ...] = ()
     next_nonce: int = 0
 
@@ -95,7 +95,7 @@ class TransactionPlan:
         entry_ids: set[int] = set()
         for replacement in self.replacements:
             entry_ids.update(replacement.entry_ids)
-        for transaction in self.resend:
+        for transaction in self.to_send:
             entry_ids.update(transaction.entry_ids)
         for batch in self.batches:
             entry_ids.update(batch)

@@ -100,14 +100,14 @@ class ChainViewReader:
         if self._confirmations > 1:
             final_block = self._block(max(0, head.number - self._confirmations))
         final_nonce = account.nonce(at_block=final_block)
-        nonce = _certain_nonce(final_nonce, snapshot.transactions, receipts)
+        certain_nonce = _certain_nonce(final_nonce, snapshot.transactions, receipts)
         gas_limit, fees = account.gas_limit(at_block=head), account.fees()
         self._check_unchanged(head)
         self._last_read, self._receipts = (head, parent), receipts
         return ChainView(
             now=self._clock.now(),
             head=head.number,
-            nonce=nonce,
+            certain_nonce=certain_nonce,
             nonce_at_head=nonce_at_head,
             entries=snapshot.entries,
             transactions=snapshot.transactions,
@@ -116,7 +116,7 @@ class ChainViewReader:
             statuses=snapshot.statuses,
             fees=fees,
             gas_limit=gas_limit,
-            gas={entry.id: account.gas_of(entry.call) for entry in snapshot.entries},
+            max_gas={entry.id: account.gas_of(entry.call) for entry in snapshot.entries},
             refusals=snapshot.refusals,
         )
 

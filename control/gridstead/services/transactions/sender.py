@@ -116,7 +116,7 @@ class Sender:
             ports.transactions.add(account_name, *signed_transactions)
             self._failpoint("transaction_stored")
         transactions_to_send = sorted(
-            [*signed_transactions, *plan.resend], key=lambda transaction: transaction.nonce
+            [*signed_transactions, *plan.to_send], key=lambda transaction: transaction.nonce
         )
         self._send(account_name, transactions_to_send, view)
 
@@ -155,13 +155,16 @@ class Sender:
             )
 
     def _store(self, account_name: str, plan: TransactionPlan) -> None:
-        if not (plan.changes or plan.withdrawn or plan.closed):
+        if not (plan.changes or plan.withdrawn_nonces or plan.closed_nonces):
             return
         self._ports.transactions.record(
-            account_name, changes=plan.changes, withdrawn=plan.withdrawn, closed=plan.closed
+            account_name,
+            changes=plan.changes,
+            withdrawn_nonces=plan.withdrawn_nonces,
+            closed_nonces=plan.closed_nonces,
         )
         _log_changes(plan.changes)
-        for nonce in plan.withdrawn:
+        for nonce in plan.withdrawn_nonces:
             log.warning("transaction_withdrawn", nonce=nonce)
         self._failpoint("outcome_stored")
 
@@ -214,7 +217,7 @@ class Sender:
                     batch, entry_ids=entry_ids, nonce=nonce, gas=gas_or_revert, fees=view.fees
                 )
                 signed.append(transaction)
-            elif nonce == view.nonce:
+            elif nonce == view.certain_nonce:
                 # No other transaction is pending, so nothing can make the calls succeed. While
                 # another transaction is pending, the calls are tried again in the next tick.
                 self._reject(account_name, entry_ids, str(gas_or_revert))
@@ -225,7 +228,9 @@ class Sender:
         changes = [
             EntryChange(entry_id=entry_id, state=state, reason=reason) for entry_id in entry_ids
         ]
-        self._ports.transactions.record(account_name, changes=changes, withdrawn=(), closed=())
+        self._ports.transactions.record(
+            account_name, changes=changes, withdrawn_nonces=(), closed_nonces=()
+        )
         _log_changes(changes)
 
     def _send(
@@ -324,7 +329,7 @@ class Sender:
         for transaction in view.transactions:
             if transaction.sent_at is not None:
                 sent_nonces.add(transaction.nonce)
-        withdrawn: list[int] = []
+        withdrawn_nonces: list[int] = []
         for transaction, reply in refused:
             entry_ids = transaction.entry_ids
             call_count = len(entry_ids)
@@ -340,12 +345,12 @@ class Sender:
             refusal = Refusal(call_count=call_count, message=reply.message)
             self._refusals |= dict.fromkeys(entry_ids, refusal)
             if transaction.nonce not in sent_nonces:
-                withdrawn.append(transaction.nonce)
+                withdrawn_nonces.append(transaction.nonce)
             if call_count == 1 and entry_ids[0] in entries:
                 self._backoffs.start(entries[entry_ids[0]], self._ports.clock.now())
-        if withdrawn:
+        if withdrawn_nonces:
             self._ports.transactions.record(
-                account_name, changes=(), withdrawn=withdrawn, closed=()
+                account_name, changes=(), withdrawn_nonces=withdrawn_nonces, closed_nonces=()
             )
 
 

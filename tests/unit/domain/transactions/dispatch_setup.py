@@ -45,15 +45,15 @@ def view(*entries, transactions=(), statuses=None, **fields):
     values = {
         "now": NOW,
         "head": HEAD,
-        "nonce": 7,  # The wallet has used the nonces below 7.
+        "certain_nonce": 7,  # The wallet has used the nonces below 7.
         "receipts": {},
         "objections": {},
         "fees": FEES,
         "gas_limit": 30_000_000,
-        "gas": {},
+        "max_gas": {},
         "refusals": {},
     } | fields
-    values.setdefault("nonce_at_head", values["nonce"])
+    values.setdefault("nonce_at_head", values["certain_nonce"])
     return ChainView(entries=entries, transactions=tuple(transactions), statuses=statuses, **values)
 
 
@@ -82,4 +82,4 @@ def receipt(block, *, succeeded=True, skipped=None):
 def assert_sends_nothing(plan):
     assert plan.batches == ()
     assert plan.replacements == ()
-    assert plan.resend == ()
+    assert plan.to_send == ()

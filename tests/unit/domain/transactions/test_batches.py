@@ -86,7 +86,7 @@ def test_call_joins_an_older_batch_if_the_newest_batch_has_too_little_gas_left()
     # The gas of each entry. With entry 3, the batch of entry 2 would exceed the limit of 100.
     gas = {1: 10, 2: 95, 3: 50}
 
-    batches = pack_entries(entries_from(1, 3), max_calls=10, gas_limit=100, gas=gas)
+    batches = pack_entries(entries_from(1, 3), max_calls=10, gas_limit=100, max_gas=gas)
 
     assert batches == [(1, 3), (2,)]
 

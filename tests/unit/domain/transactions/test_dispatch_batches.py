@@ -51,8 +51,8 @@ def test_expiries_are_sent_one_by_one():
 def test_batch_uses_at_most_half_of_the_gas_of_a_block():
     gas = dict.fromkeys(range(1, 5), 250_000)
 
-    plan = plan_for(*entries_from(1, 4), gas_limit=1_000_000, gas=gas)
-    plan_with_small_blocks = plan_for(*entries_from(1, 2), gas_limit=450_000, gas=gas)
+    plan = plan_for(*entries_from(1, 4), gas_limit=1_000_000, max_gas=gas)
+    plan_with_small_blocks = plan_for(*entries_from(1, 2), gas_limit=450_000, max_gas=gas)
 
     assert plan.batches == ((1, 2), (3, 4))
     assert plan_with_small_blocks.batches == ((1,), (2,))
@@ -75,8 +75,8 @@ def test_new_transactions_of_one_tick_are_limited_by_gas():
     policy = replace(POLICY, max_batch_calls=1, max_new_gas_in_blocks=2)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
-    sufficient = plan_for(*entries, policy=policy, gas_limit=750_000, gas=gas)
-    too_low = plan_for(*entries, policy=policy, gas_limit=749_999, gas=gas)
+    sufficient = plan_for(*entries, policy=policy, gas_limit=750_000, max_gas=gas)
+    too_low = plan_for(*entries, policy=policy, gas_limit=749_999, max_gas=gas)
 
     assert sufficient.batches == ((1,), (2,), (3,))
     assert too_low.batches == ((1,), (2,))
@@ -90,10 +90,10 @@ def test_pending_transactions_are_limited_by_gas():
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
     too_low = plan_for(
-        *entries, transactions=pending_transactions, policy=policy, gas_limit=499_999, gas=gas
+        *entries, transactions=pending_transactions, policy=policy, gas_limit=499_999, max_gas=gas
     )
     sufficient = plan_for(
-        *entries, transactions=pending_transactions, policy=policy, gas_limit=500_000, gas=gas
+        *entries, transactions=pending_transactions, policy=policy, gas_limit=500_000, max_gas=gas
     )
 
     assert too_low.batches == ()
@@ -103,7 +103,9 @@ def test_pending_transactions_are_limited_by_gas():
 def test_call_that_exceeds_every_limit_is_sent_if_nothing_is_pending():
     large_entry = entry(1, ClaimJobs(limit=1))
 
-    assert plan_for(large_entry, entry(2), gas_limit=1, gas={1: 10**6, 2: 10**6}).batches == ((1,),)
+    assert plan_for(large_entry, entry(2), gas_limit=1, max_gas={1: 10**6, 2: 10**6}).batches == (
+        (1,),
+    )
 
 
 def test_call_that_is_not_cleared_is_neither_sent_nor_rejected():

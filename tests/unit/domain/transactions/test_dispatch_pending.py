@@ -41,7 +41,7 @@ def test_transaction_that_this_process_never_sent_is_sent():
 
     plan = plan_for(entry(1, state=SendState.SENT), transactions=[unsent_transaction], statuses={})
 
-    assert plan.resend == (unsent_transaction,)
+    assert plan.to_send == (unsent_transaction,)
 
 
 @pytest.mark.parametrize(("last_sent_at", "is_resent"), [(NOW - 9, False), (NOW - 10, True)])
@@ -53,8 +53,8 @@ def test_pending_transaction_is_sent_again_after_the_interval(last_sent_at, is_r
 
     plan = plan_for(entry(1), transactions=[pending_transaction], statuses=statuses)
 
-    expected_resend = (pending_transaction,) if is_resent else ()
-    assert plan.resend == expected_resend
+    expected_to_send = (pending_transaction,) if is_resent else ()
+    assert plan.to_send == expected_to_send
 
 
 def test_last_accepted_transaction_is_sent_again_if_the_node_refused_its_replacement():
@@ -73,7 +73,7 @@ def test_last_accepted_transaction_is_sent_again_if_the_node_refused_its_replace
         statuses=statuses,
     )
 
-    assert plan.resend == (accepted_transaction,)
+    assert plan.to_send == (accepted_transaction,)
 
 
 def test_newest_transaction_of_a_nonce_is_sent_again_if_all_were_refused():
@@ -88,7 +88,7 @@ def test_newest_transaction_of_a_nonce_is_sent_again_if_all_were_refused():
         entry(1, state=SendState.SENT), transactions=[refused_transaction], statuses=statuses
     )
 
-    assert plan.resend == (refused_transaction,)
+    assert plan.to_send == (refused_transaction,)
 
 
 @pytest.mark.parametrize("waited_s", [10, 40])
@@ -105,7 +105,7 @@ def test_transaction_with_a_call_that_is_not_cleared_is_not_sent_again(waited_s)
         *entries, transactions=[pending_transaction], statuses=statuses, sendable_ids=frozenset({1})
     )
 
-    assert (plan.changes, plan.withdrawn) == ((), ())
+    assert (plan.changes, plan.withdrawn_nonces) == ((), ())
     assert_sends_nothing(plan)
 
 
@@ -128,7 +128,7 @@ def test_stuck_transaction_is_replaced_with_higher_fees(status):
     assert plan.replacements == (
         UnsignedTransaction(nonce=7, entry_ids=(1,), fees=raised_fees(FEES)),
     )
-    assert plan.resend == ()
+    assert plan.to_send == ()
 
 
 def test_replacement_offers_more_than_its_predecessors_and_at_least_the_current_fees():
@@ -159,7 +159,7 @@ def test_replacement_offers_at_most_ten_times_the_current_fees():
         entry(1), transactions=[stuck_transaction], statuses=statuses, fees=higher_fees
     )
 
-    assert (at_low_fees.replacements, at_low_fees.resend) == ((), (stuck_transaction,))
+    assert (at_low_fees.replacements, at_low_fees.to_send) == ((), (stuck_transaction,))
     assert len(at_high_fees.replacements) == 1
 
 

@@ -56,7 +56,7 @@ def test_mined_call_is_not_final_without_enough_confirmations():
     )
 
     assert plan.changes == (change(1, SendState.MINED),)
-    assert plan.closed == ()
+    assert plan.closed_nonces == ()
 
 
 def test_call_with_enough_confirmations_is_final_and_its_nonce_is_closed():
@@ -67,7 +67,7 @@ def test_call_with_enough_confirmations_is_final_and_its_nonce_is_closed():
     )
 
     assert plan.changes == (change(1, SendState.FINAL),)
-    assert plan.closed == (6,)
+    assert plan.closed_nonces == (6,)
 
 
 def test_call_is_final_if_its_withdrawn_transaction_was_mined():
@@ -92,7 +92,7 @@ def test_call_is_final_if_one_of_its_transactions_succeeded_and_another_skipped_
     )
 
     assert plan.changes == (change(1, SendState.FINAL),)
-    assert plan.closed == (5, 6)
+    assert plan.closed_nonces == (5, 6)
 
 
 def test_skipped_call_is_rejected_when_its_block_is_final():
@@ -147,4 +147,4 @@ def test_transaction_that_a_reorg_removed_is_sent_again_unchanged():
     )
 
     assert plan.changes == (change(1, SendState.SENT),)
-    assert plan.resend == (removed_transaction,)
+    assert plan.to_send == (removed_transaction,)
