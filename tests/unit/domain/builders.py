@@ -113,7 +113,7 @@ def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMAT
         controller_sample=controller_sample(),
         accounting_sample=accounting_sample(),
         reports=(),
-        open_keys=frozenset(),
+        open_outbox_keys=frozenset(),
     )
     return replace(base, **changes)
 

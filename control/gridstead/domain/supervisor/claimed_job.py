@@ -38,7 +38,7 @@ from gridstead.domain.supervisor.settlement import (
     time_limit_min,
 )
 from gridstead.domain.supervisor.snapshot import Rules, Snapshot
-from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle, key_of
+from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle, outbox_key
 
 NO_EVIDENCE = "0x" + "00" * 32
 
@@ -168,7 +168,7 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
         error=end_text(attempt, job.resources),
         evidence=evidence_hash(attempt),
     )
-    yield Put(key=key_of(call), call=call)
+    yield Put(key=outbox_key(call), call=call)
 
 
 def _seconds_to_bill(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> int:
@@ -243,7 +243,7 @@ def _retry_rejected(
         yield from _give_up(job, snapshot, rules, JobState.PANICKED, REFUSED_BY_SLURM)
     elif _is_claim_confirmed(job, snapshot, rules):
         call = Refuse(job_key=job.job_key)
-        yield Put(key=key_of(call), call=call)
+        yield Put(key=outbox_key(call), call=call)
 
 
 def _give_up(
@@ -259,7 +259,7 @@ def _give_up(
             error=reason,
             evidence=NO_EVIDENCE,
         )
-        yield Put(key=key_of(call), call=call)
+        yield Put(key=outbox_key(call), call=call)
 
 
 def _is_claim_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
@@ -280,4 +280,4 @@ def _put_set_running(job: Job, attempt: Attempt) -> Put:
     If a reorg removes the claim, the contract refuses the start, and the start is planned again.
     """
     call = SetRunning(job_key=job.job_key, started_at=attempt.started_at or 0)
-    return Put(key=key_of(call), call=call)
+    return Put(key=outbox_key(call), call=call)

@@ -31,8 +31,8 @@ from gridstead.domain.transactions.calls import (
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
-    claim_key,
-    is_claim_key,
+    claim_outbox_key,
+    is_claim_outbox_key,
 )
 
 NOT_CLAIMED = "the job is not claimed by this provider on the chain"
@@ -52,7 +52,7 @@ def plan_jobs(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
 
 
 def _is_in_outbox(action: Action, snapshot: Snapshot) -> bool:
-    return isinstance(action, Put) and action.key in snapshot.open_keys
+    return isinstance(action, Put) and action.key in snapshot.open_outbox_keys
 
 
 def is_claimed(job: Job, job_key: JobKey, provider: str) -> bool:
@@ -86,10 +86,10 @@ def _plan_claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     # claims one entry.
     max_calls = 1 if rules.plain_slack_min is None else rules.claim_limit
     for queue_size, call in claims:
-        if any(is_claim_key(key, call) for key in snapshot.open_keys):
+        if any(is_claim_outbox_key(key, call) for key in snapshot.open_outbox_keys):
             continue  # Such a claim is already in the outbox.
         for index in range(min(queue_size, max_calls)):
-            key = claim_key(call, block=snapshot.head.number, index=index)
+            key = claim_outbox_key(call, block=snapshot.head.number, index=index)
             yield Put(key=key, call=call)
 
 

@@ -68,7 +68,7 @@ class Snapshot:
         accounting_sample: slurmdbd's records of open jobs, at least of those that slurmctld does
             not list as alive. None if slurmdbd did not answer.
         reports: The reports of nodes, newest last.
-        open_keys: The keys of the open outbox entries, except mined claims.
+        open_outbox_keys: The keys of the open outbox entries, except mined claims.
         unclaimed_since: The first block at which the supervisor saw that the provider's claim of an
             open job is missing, by job key. Blocks before the claim do not count.
         claim_blocks: The blocks of this provider's claims of open jobs, by job id, as far as the
@@ -83,7 +83,7 @@ class Snapshot:
     controller_sample: ControllerSample | None
     accounting_sample: AccountingSample | None
     reports: tuple[NodeReport, ...]
-    open_keys: frozenset[str]
+    open_outbox_keys: frozenset[str]
     unclaimed_since: Mapping[JobKey, int] = field(default_factory=dict)
     claim_blocks: Mapping[JobId, int] = field(default_factory=dict)
 

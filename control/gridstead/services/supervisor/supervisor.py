@@ -24,7 +24,7 @@ from gridstead.domain.supervisor.attempt import AccountingSample, ControllerSamp
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import is_claimed, knows_claim, plan_jobs
 from gridstead.domain.supervisor.snapshot import Rules, Snapshot
-from gridstead.domain.transactions.calls import Settle, job_key_of, name_of
+from gridstead.domain.transactions.calls import Settle, call_name, job_key_of
 from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import (
@@ -198,7 +198,7 @@ class Supervisor:
             controller_sample=controller_sample,
             accounting_sample=self._sample_slurmdbd(controller_sample, jobs, head),
             reports=tuple(self._memory.reports),
-            open_keys=self._open_keys(),
+            open_outbox_keys=self._open_keys(),
             unclaimed_since=self._update_unclaimed(jobs, head),
             claim_blocks=dict(self._memory.claim_blocks),
         )
@@ -315,7 +315,7 @@ class Supervisor:
         reads all of them in the same tick.
         """
         for action in actions:
-            self._failpoint(f"before_{name_of(action.call)}")
+            self._failpoint(f"before_{call_name(action.call)}")
         try:
             self._ports.outbox.put_all([(action.key, action.call) for action in actions])
         except GridsteadError:

@@ -312,7 +312,7 @@ def test_call_that_is_in_the_outbox_is_not_put_again():
         [our_job],
         [submitted_record(our_job)],
         controller_sample=controller_sample(attempt(our_job)),
-        open_keys=frozenset({f"running:{our_job.job_key}"}),
+        open_outbox_keys=frozenset({f"running:{our_job.job_key}"}),
     )
 
     assert calls_of(actions) == []
@@ -364,7 +364,7 @@ def test_several_calls_claim_the_queues_of_plain_contracts():
 def test_claim_that_is_in_the_outbox_is_not_put_again():
     actions = planned_actions(
         queues=QueueSizes(claimable=3, cancelling=0, top_up=0),
-        open_keys=frozenset({"claim:90"}),
+        open_outbox_keys=frozenset({"claim:90"}),
     )
 
     assert actions == ()
