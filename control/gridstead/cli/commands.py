@@ -39,7 +39,7 @@ class OwnCommand:
     target: str
 
 
-SERVICES = MappingProxyType(
+SERVICE_SUMMARIES = MappingProxyType(
     {
         "agent": "Runs on the Slurm controller and executes the supervisor's requests.",
         "job-definitions": (
@@ -91,7 +91,7 @@ _CLIENT_COMMANDS = {
 }
 _SERVICE_COMMANDS = {
     name: OwnCommand(text, f"gridstead.cli.service:{name.replace('-', '_')}")
-    for name, text in SERVICES.items()
+    for name, text in SERVICE_SUMMARIES.items()
 }
 OWN_COMMANDS = MappingProxyType(_CLIENT_COMMANDS | _SERVICE_COMMANDS)
 
