@@ -154,7 +154,7 @@ def _rules(settings: SupervisorSettings, chain: OpenChain, wallet: Wallet) -> Ru
         confirmations=settings.chain.confirmations,
         claim_limit=settings.claim_limit,
         max_attempts=settings.max_attempts,
-        plain_slack_min=slack_min,
+        deepsquare_slack_min=slack_min,
         hook_timeout_s=settings.hook_timeout_s,
         wait_times=WaitTimes(clock_skew_s=settings.clock_skew_s),
     )

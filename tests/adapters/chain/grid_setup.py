@@ -47,7 +47,7 @@ class GridServices:
             contract=devnet.contracts.meta_scheduler.address,
             provider=self.grid.provider,
             confirmations=CONFIRMATIONS,
-            plain_slack_min=self._read_billing_slack_min(devnet),
+            deepsquare_slack_min=self._read_billing_slack_min(devnet),
         )
         terms = Terms(prices=PRICES, labels={"os": "linux"})
         self.registration = Registration(

@@ -22,10 +22,10 @@ from gridstead.domain.supervisor.end_text import NO_SCRIPT, REFUSED_BY_SLURM, en
 from gridstead.domain.supervisor.evidence import (
     Absent,
     Alive,
+    Assessment,
     Ended,
-    Evidence,
     Unknown,
-    assess,
+    assess_job,
     belongs,
     is_cancelled_by_us,
 )
@@ -34,7 +34,7 @@ from gridstead.domain.supervisor.journal import EntryKind, JournalRecord
 from gridstead.domain.supervisor.settlement import (
     billed_seconds,
     evidence_hash,
-    slack_seconds,
+    max_billable_seconds,
     time_limit_min,
 )
 from gridstead.domain.supervisor.snapshot import Rules, Snapshot
@@ -60,22 +60,22 @@ def plan_claimed_job(
         for attempt in cancelled_attempts:
             yield cancel(attempt, record.job_key, "it was cancelled before")
         return
-    evidence = assess(
+    assessment = assess_job(
         record,
         customer=job.customer,
         controller_sample=snapshot.controller_sample,
         accounting_sample=snapshot.accounting_sample,
         wait_times=rules.wait_times,
     )
-    if record.absent_since is not None and isinstance(evidence, Alive | Ended):
+    if record.absent_since is not None and isinstance(assessment, Alive | Ended):
         yield note(record, EntryKind.PRESENT, occurred_at=snapshot.now)
-    yield from _plan_for_evidence(evidence, record, job, snapshot, rules)
+    yield from _plan_for_assessment(assessment, record, job, snapshot, rules)
 
 
-def _plan_for_evidence(
-    evidence: Evidence, record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+def _plan_for_assessment(
+    assessment: Assessment, record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
-    match evidence:
+    match assessment:
         case Unknown():
             return
         case Alive(attempt=attempt, duplicates=duplicates):
@@ -89,7 +89,7 @@ def _plan_for_evidence(
         case Absent():
             yield from _note_absence(record, snapshot)
         case _:
-            assert_never(evidence)
+            assert_never(assessment)
 
 
 def _cancel_impostors(
@@ -118,7 +118,7 @@ def _plan_live_job(
     else:
         yield from _extend_time_limit(job, attempt, rules)
     if job.state is JobState.SCHEDULED and attempt.has_started:
-        yield _put_set_running(job, attempt)
+        yield _report_start(job, attempt)
 
 
 def _note_attempt(
@@ -139,9 +139,11 @@ def _note_attempt(
 
 def _extend_time_limit(job: Job, attempt: Attempt, rules: Rules) -> Iterator[Action]:
     """Raise the time limit of an attempt after a top-up."""
-    limit = time_limit_min(job, max_min=rules.max_time_limit_min)
-    if attempt.time_limit_min is not None and attempt.time_limit_min < limit:
-        yield Extend(slurm_job_id=attempt.slurm_job_id, job_key=job.job_key, time_limit_min=limit)
+    paid_limit_min = time_limit_min(job, max_min=rules.max_time_limit_min)
+    if attempt.time_limit_min is not None and attempt.time_limit_min < paid_limit_min:
+        yield Extend(
+            slurm_job_id=attempt.slurm_job_id, job_key=job.job_key, time_limit_min=paid_limit_min
+        )
 
 
 def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
@@ -153,7 +155,7 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     If the attempt ended before its script started, the end state is CANCELLED, FAILED or PANICKED.
     """
     if job.state is JobState.SCHEDULED and attempt.has_started:
-        yield _put_set_running(job, attempt)
+        yield _report_start(job, attempt)
         return
     if not _is_claim_confirmed(job, snapshot, rules):
         return
@@ -173,9 +175,11 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
 
 def _seconds_to_bill(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> int:
     seconds = billed_seconds(job, attempt, snapshot.reports, hook_timeout_s=rules.hook_timeout_s)
-    if rules.plain_slack_min is None:
+    if rules.deepsquare_slack_min is None:
         return seconds
-    max_seconds = slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min)
+    max_seconds = max_billable_seconds(
+        job, now=snapshot.head.timestamp, slack_min=rules.deepsquare_slack_min
+    )
     return min(seconds, max_seconds)
 
 
@@ -209,8 +213,8 @@ def _submit_or_give_up(
     record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
     """Submit a job that is absent from Slurm, or end it on the chain."""
-    limit = time_limit_min(job, max_min=rules.max_time_limit_min)
-    if record.unrunnable_reason or limit < 1:
+    paid_limit_min = time_limit_min(job, max_min=rules.max_time_limit_min)
+    if record.unrunnable_reason or paid_limit_min < 1:
         reason = NO_SCRIPT if record.unrunnable_reason else "its credits do not pay for one minute"
         state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
         yield from _give_up(job, snapshot, rules, state, reason)
@@ -222,7 +226,7 @@ def _submit_or_give_up(
         reason = f"lost by Slurm {record.attempt_count} times"
         yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
     else:
-        yield Submit(job=job, time_limit_min=limit)
+        yield Submit(job=job, time_limit_min=paid_limit_min)
 
 
 def _retry_rejected(
@@ -236,9 +240,9 @@ def _retry_rejected(
     if record.rejection_count < rules.max_attempts:
         waited_s = snapshot.now - (record.rejected_at or 0)
         clock_was_set_back = waited_s < 0
-        if clock_was_set_back or waited_s >= rules.wait_times.rejection_s:
-            limit = time_limit_min(job, max_min=rules.max_time_limit_min)
-            yield Submit(job=job, time_limit_min=limit)
+        if clock_was_set_back or waited_s >= rules.wait_times.rejection_retry_s:
+            paid_limit_min = time_limit_min(job, max_min=rules.max_time_limit_min)
+            yield Submit(job=job, time_limit_min=paid_limit_min)
     elif job.state is not JobState.SCHEDULED:
         yield from _give_up(job, snapshot, rules, JobState.PANICKED, REFUSED_BY_SLURM)
     elif _is_claim_confirmed(job, snapshot, rules):
@@ -274,7 +278,7 @@ def _is_claim_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
     return snapshot.head.number - claim_block >= rules.confirmations
 
 
-def _put_set_running(job: Job, attempt: Attempt) -> Put:
+def _report_start(job: Job, attempt: Attempt) -> Put:
     """Return the report of a start, which does not wait for confirmations.
 
     If a reorg removes the claim, the contract refuses the start, and the start is planned again.

@@ -58,7 +58,7 @@ class Unknown:
     """The state of the job is not known now."""
 
 
-Evidence = Alive | Ended | Absent | Unknown
+Assessment = Alive | Ended | Absent | Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +67,17 @@ class WaitTimes:
 
     Attributes:
         clock_skew_s: The maximum difference between two clocks.
-        submission_s: How long a submission with an unknown result may take to reach Slurm.
+        submission_timeout_s: How long a submission with an unknown result may take to reach Slurm.
         absent_after_s: The minimum time between two samples that confirm an absence.
-        accounting_s: How long the record of an ended job may take to reach slurmdbd.
-        rejection_s: How long to wait before a submission that Slurm refused is repeated.
+        accounting_delay_s: How long the record of an ended job may take to reach slurmdbd.
+        rejection_retry_s: How long to wait before a submission that Slurm refused is repeated.
     """
 
     clock_skew_s: int = 60
-    submission_s: int = 60
+    submission_timeout_s: int = 60
     absent_after_s: int = 6
-    accounting_s: int = 30
-    rejection_s: int = 60
+    accounting_delay_s: int = 30
+    rejection_retry_s: int = 60
 
 
 def belongs(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int) -> bool:
@@ -98,14 +98,14 @@ def is_cancelled_by_us(attempt: Attempt, record: JournalRecord) -> bool:
     return (attempt.slurm_job_id, attempt.submitted_at) in record.cancelled_by_us
 
 
-def assess(
+def assess_job(
     record: JournalRecord,
     *,
     customer: str,
     controller_sample: ControllerSample | None,
     accounting_sample: AccountingSample | None,
     wait_times: WaitTimes,
-) -> Evidence:
+) -> Assessment:
     """Return the state of a job in Slurm.
 
     Args:
@@ -133,15 +133,15 @@ def assess(
         recorded_attempts = _attempts_of(
             record, accounting_sample.attempts, customer=customer, not_before=not_before
         )
-    evidence = _assess_ended(
+    assessment = _assess_ended(
         record,
         listed_attempts,
         recorded_attempts,
         controller_sample=controller_sample,
         wait_times=wait_times,
     )
-    if evidence is not None:
-        return evidence
+    if assessment is not None:
+        return assessment
     return _assess_absence(
         record,
         controller_sample=controller_sample,
@@ -227,7 +227,7 @@ def _assess_ended(
     """Return the state of a job that ended. Returns None if no attempt of the job has ended.
 
     The billed time comes from slurmdbd's record. slurmctld's record is used only if slurmdbd still
-    has no record after ``wait_times.accounting_s``.
+    has no record after ``wait_times.accounting_delay_s``.
     """
     ended_attempt = _latest_end(record, recorded_attempts)
     if ended_attempt is not None:
@@ -236,7 +236,7 @@ def _assess_ended(
     if ended_attempt is None:
         return None
     is_overdue = (
-        controller_sample.taken_at - (ended_attempt.ended_at or 0) > wait_times.accounting_s
+        controller_sample.taken_at - (ended_attempt.ended_at or 0) > wait_times.accounting_delay_s
     )
     return Ended(attempt=ended_attempt) if is_overdue else Unknown()
 
@@ -270,7 +270,7 @@ def _assess_absence(
         return Unknown()
     has_no_result = record.slurm_job_id is None and not record.rejection_reason
     waited_s = controller_sample.taken_at - record.submit_intended_at
-    if has_no_result and waited_s < wait_times.submission_s:
+    if has_no_result and waited_s < wait_times.submission_timeout_s:
         return Unknown()
     if record.absent_since is None:
         return Absent(is_confirmed=False)

@@ -61,7 +61,7 @@ def is_claimed(job: Job, job_key: JobKey, provider: str) -> bool:
     return job.job_key == job_key and job.provider == provider and is_hot
 
 
-def knows_claim(record: JournalRecord, head: Block) -> bool:
+def is_head_after_claim(record: JournalRecord, head: Block) -> bool:
     """Return whether the newest block is younger than the claim of a record.
 
     Only such a block shows whether the claim is still on the chain.
@@ -84,7 +84,7 @@ def _plan_claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     )
     # One call to Gridstead's contracts claims many entries, and one call to DeepSquare's contracts
     # claims one entry.
-    max_calls = 1 if rules.plain_slack_min is None else rules.claim_limit
+    max_calls = 1 if rules.deepsquare_slack_min is None else rules.claim_limit
     for queue_size, call in claims:
         if any(is_claim_outbox_key(key, call) for key in snapshot.open_outbox_keys):
             continue  # Such a claim is already in the outbox.
@@ -123,10 +123,10 @@ def _is_settled(record: JournalRecord, job: Job | None, rules: Rules) -> bool:
 
 
 def _is_missing_for_confirmations(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> bool:
-    since = snapshot.unclaimed_since.get(record.job_key)
-    if since is None or not knows_claim(record, snapshot.head):
+    since_block = snapshot.unclaimed_since_block.get(record.job_key)
+    if since_block is None or not is_head_after_claim(record, snapshot.head):
         return False
-    return snapshot.head.number - since >= rules.confirmations
+    return snapshot.head.number - since_block >= rules.confirmations
 
 
 def _cancel_and_note(record: JournalRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
@@ -148,15 +148,15 @@ def _cancel_and_note(record: JournalRecord, attempt: Attempt, reason: str) -> It
 def _close_if_absent(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Close a job in the journal if it has no live attempt and none can appear any more.
 
-    If the result of a submission is unknown, an attempt may still appear for ``submission_s`` after
-    the start of the submission.
+    If the result of a submission is unknown, an attempt may still appear for
+    ``submission_timeout_s`` after the start of the submission.
     """
     if snapshot.controller_sample is None or snapshot.live_attempts(record.job_key):
         return
     has_submission = record.submit_intended_at is not None
     is_result_unknown = has_submission and record.slurm_job_id is None
     waited_s = snapshot.now - (record.submit_intended_at or 0)
-    if not is_result_unknown or waited_s > rules.wait_times.submission_s:
+    if not is_result_unknown or waited_s > rules.wait_times.submission_timeout_s:
         yield note(record, EntryKind.CLOSED, occurred_at=snapshot.now)
 
 

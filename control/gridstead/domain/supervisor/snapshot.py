@@ -34,10 +34,10 @@ class Rules:
         max_attempts: How many submissions of one job Slurm may lose or refuse. After that many, the
             supervisor gives the job up.
         max_time_limit_min: The longest time limit of a job, minutes.
-        plain_slack_min: How many minutes a bill may exceed the time since the contracts received
-            the start. None for Gridstead's contracts. Set only for the contracts of DeepSquare 1.2
-            ("plain" contracts), from which Gridstead's contracts are derived. If it is set, a claim
-            takes only one entry of a queue.
+        deepsquare_slack_min: How many minutes a bill may exceed the time since the contracts
+            received the start. Set only for the contracts of DeepSquare 1.2, from which Gridstead's
+            contracts are derived. None for Gridstead's contracts. If it is set, a claim takes only
+            one entry of a queue.
         hook_timeout_s: The maximum run time of the site's pre-hooks, seconds. 0 if there are none.
         wait_times: How long the supervisor waits before it draws a conclusion.
     """
@@ -49,7 +49,7 @@ class Rules:
     claim_limit: int = 50
     max_attempts: int = 3
     max_time_limit_min: int = 7 * 24 * 60
-    plain_slack_min: int | None = None
+    deepsquare_slack_min: int | None = None
     hook_timeout_s: int = 0
     wait_times: WaitTimes = field(default_factory=WaitTimes)
 
@@ -69,10 +69,11 @@ class Snapshot:
             not list as alive. None if slurmdbd did not answer.
         reports: The reports of nodes, newest last.
         open_outbox_keys: The keys of the open outbox entries, except mined claims.
-        unclaimed_since: The first block at which the supervisor saw that the provider's claim of an
-            open job is missing, by job key. Blocks before the claim do not count.
-        claim_blocks: The blocks of this provider's claims of open jobs, by job id, as far as the
-            supervisor has read them since its start.
+        unclaimed_since_block: The number of the first block at which the supervisor saw that the
+            provider's claim of an open job is missing, by job key. Blocks before the claim do not
+            count.
+        claim_blocks: The block numbers of this provider's claims of open jobs, by job id, as far as
+            the supervisor has read them since its start.
     """
 
     now: int
@@ -84,7 +85,7 @@ class Snapshot:
     accounting_sample: AccountingSample | None
     reports: tuple[NodeReport, ...]
     open_outbox_keys: frozenset[str]
-    unclaimed_since: Mapping[JobKey, int] = field(default_factory=dict)
+    unclaimed_since_block: Mapping[JobKey, int] = field(default_factory=dict)
     claim_blocks: Mapping[JobId, int] = field(default_factory=dict)
 
     def live_attempts(self, job_key: JobKey) -> list[Attempt]:

@@ -22,7 +22,7 @@ from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Cancel, Extend, Note, Put, Submit
 from gridstead.domain.supervisor.attempt import AccountingSample, ControllerSample, NodeReport
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
-from gridstead.domain.supervisor.reconcile import is_claimed, knows_claim, plan_jobs
+from gridstead.domain.supervisor.reconcile import is_claimed, is_head_after_claim, plan_jobs
 from gridstead.domain.supervisor.snapshot import Rules, Snapshot
 from gridstead.domain.transactions.calls import Settle, call_name, job_key_of
 from gridstead.domain.transactions.outbox import SendState
@@ -74,7 +74,7 @@ class _Memory:
     reports: list[NodeReport] = field(default_factory=list)
     report_sequence: int = 0
     last_full_accounting_at: int = 0
-    unclaimed_since: dict[JobKey, int] = field(default_factory=dict)
+    unclaimed_since_block: dict[JobKey, int] = field(default_factory=dict)
     claim_blocks: dict[JobId, int] = field(default_factory=dict)
 
 
@@ -199,7 +199,7 @@ class Supervisor:
             accounting_sample=self._sample_slurmdbd(controller_sample, jobs, head),
             reports=tuple(self._memory.reports),
             open_outbox_keys=self._open_keys(),
-            unclaimed_since=self._update_unclaimed(jobs, head),
+            unclaimed_since_block=self._update_unclaimed(jobs, head),
             claim_blocks=dict(self._memory.claim_blocks),
         )
 
@@ -220,16 +220,16 @@ class Supervisor:
 
         A restart of this process forgets these blocks.
         """
-        previous_blocks = self._memory.unclaimed_since
-        unclaimed_since: dict[JobKey, int] = {}
+        previous_blocks = self._memory.unclaimed_since_block
+        unclaimed_since_block: dict[JobKey, int] = {}
         for job_key, record in self._memory.records.by_job_key.items():
             job = jobs.get(job_key.job_id)
             is_ours = job is not None and is_claimed(job, job_key, self._rules.provider)
-            if knows_claim(record, head) and not is_ours:
-                since = previous_blocks.get(job_key, head.number)
-                unclaimed_since[job_key] = min(since, head.number)
-        self._memory.unclaimed_since = unclaimed_since
-        return unclaimed_since
+            if is_head_after_claim(record, head) and not is_ours:
+                since_block = previous_blocks.get(job_key, head.number)
+                unclaimed_since_block[job_key] = min(since_block, head.number)
+        self._memory.unclaimed_since_block = unclaimed_since_block
+        return unclaimed_since_block
 
     def _sample_slurmctld(self) -> ControllerSample | None:
         """Return the jobs that slurmctld lists. Returns None if slurmctld did not answer.
@@ -298,8 +298,10 @@ class Supervisor:
                 memory.report_sequence = max(report.sequence for report in new_reports)
         except Transient as error:
             log.warning("reports_unanswered", code=error.code, reason=str(error))
-        oldest_kept = self._ports.clock.now() - REPORT_RETENTION_S
-        memory.reports = [report for report in memory.reports if report.occurred_at > oldest_kept]
+        oldest_kept_at = self._ports.clock.now() - REPORT_RETENTION_S
+        memory.reports = [
+            report for report in memory.reports if report.occurred_at > oldest_kept_at
+        ]
 
     def _try(self, name: str, perform: Callable[[], None]) -> None:
         """Perform an action and log a failure. The next tick plans a failed action again."""
@@ -320,12 +322,12 @@ class Supervisor:
             self._ports.outbox.put_all([(action.key, action.call) for action in actions])
         except GridsteadError:
             for action in actions:
-                self._try(Put.__name__, partial(self._put_one, action))
+                self._try(Put.__name__, partial(self._put_single, action))
             return
         for action in actions:
             _log_queued(action)
 
-    def _put_one(self, action: Put) -> None:
+    def _put_single(self, action: Put) -> None:
         self._ports.outbox.put(action.key, action.call)
         _log_queued(action)
 

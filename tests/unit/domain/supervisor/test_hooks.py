@@ -183,7 +183,7 @@ def test_failed_pre_hook_is_ignored_if_the_site_has_no_hooks():
 @pytest.mark.parametrize("slack_min", [None, 15])
 def test_start_of_a_job_with_a_failed_pre_hook_is_not_reported(slack_min):
     """The contracts of DeepSquare 1.2 bill a minute for each job whose start was reported."""
-    rules = replace(HOOK_RULES, plain_slack_min=slack_min)
+    rules = replace(HOOK_RULES, deepsquare_slack_min=slack_min)
     our_job = job()
     ended = attempt(our_job, "CANCELLED", uid=UID)
 

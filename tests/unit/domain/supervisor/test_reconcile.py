@@ -348,7 +348,7 @@ def test_claimable_jobs_are_claimed_with_one_call():
 
 
 def test_several_calls_claim_the_queues_of_plain_contracts():
-    rules = replace(RULES, plain_slack_min=15, claim_limit=4)
+    rules = replace(RULES, deepsquare_slack_min=15, claim_limit=4)
 
     puts = planned_actions(rules=rules, queues=QueueSizes(claimable=9, cancelling=2, top_up=1))
 

@@ -61,15 +61,15 @@ def test_running_attempt_of_a_job_that_ended_on_the_chain_is_cancelled_at_once()
 
 # The newest block is CLAIM_BLOCK + CONFIRMATIONS.
 @pytest.mark.parametrize(
-    ("unclaimed_since", "kinds"), [(CLAIM_BLOCK + 1, []), (CLAIM_BLOCK, [EntryKind.CLOSED])]
+    ("unclaimed_since_block", "kinds"), [(CLAIM_BLOCK + 1, []), (CLAIM_BLOCK, [EntryKind.CLOSED])]
 )
-def test_ended_job_without_attempts_is_closed_after_the_confirmations(unclaimed_since, kinds):
+def test_ended_job_without_attempts_is_closed_after_the_confirmations(unclaimed_since_block, kinds):
     our_job = job(JobState.FINISHED)
 
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        unclaimed_since={our_job.job_key: unclaimed_since},
+        unclaimed_since_block={our_job.job_key: unclaimed_since_block},
     )
 
     assert journal_entry_kinds(actions) == kinds
@@ -85,7 +85,7 @@ def test_job_is_not_closed_while_its_submission_may_still_reach_slurm(now, kinds
     actions = planned_actions(
         [our_job],
         [record_without_result],
-        unclaimed_since={our_job.job_key: CLAIM_BLOCK},
+        unclaimed_since_block={our_job.job_key: CLAIM_BLOCK},
         now=now,
     )
 
@@ -100,7 +100,7 @@ def test_job_is_not_closed_if_slurmctld_does_not_answer():
         [our_job],
         [submitted_record(our_job)],
         controller_sample=None,
-        unclaimed_since={our_job.job_key: CLAIM_BLOCK},
+        unclaimed_since_block={our_job.job_key: CLAIM_BLOCK},
     )
 
     assert actions == ()
@@ -128,7 +128,7 @@ def test_attempt_is_not_cancelled_until_its_claim_is_missing_for_enough_blocks(j
         [submitted_record(our_job)],
         controller_sample=controller_sample(attempt(our_job)),
         # The newest block is CLAIM_BLOCK + CONFIRMATIONS. One more block is needed.
-        unclaimed_since={our_job.job_key: CLAIM_BLOCK + 1},
+        unclaimed_since_block={our_job.job_key: CLAIM_BLOCK + 1},
     )
 
     assert actions == ()
@@ -142,7 +142,7 @@ def test_attempt_is_cancelled_when_its_claim_is_missing_for_enough_blocks(job_on
         jobs_on_chain(job_on_chain),
         [submitted_record(our_job)],
         controller_sample=controller_sample(attempt(our_job)),
-        unclaimed_since={our_job.job_key: CLAIM_BLOCK},
+        unclaimed_since_block={our_job.job_key: CLAIM_BLOCK},
     )
 
     assert journal_entry_kinds(actions) == [EntryKind.CANCELLED_BY_US]
@@ -160,7 +160,7 @@ def test_attempt_is_not_cancelled_if_the_latest_block_is_older_than_the_claim(jo
         jobs_on_chain(job_on_chain),
         [submitted_record(our_job)],
         controller_sample=controller_sample(attempt(our_job)),
-        unclaimed_since={our_job.job_key: 1},
+        unclaimed_since_block={our_job.job_key: 1},
     )
     older_head = replace(state.head, timestamp=T0)
 

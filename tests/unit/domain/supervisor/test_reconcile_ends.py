@@ -47,11 +47,11 @@ def calls_for_end(our_job, ended, **fields):
     return calls_of(actions)
 
 
-@pytest.mark.parametrize("plain_slack_min", [None, 15])
+@pytest.mark.parametrize("deepsquare_slack_min", [None, 15])
 @pytest.mark.parametrize("slurm_state", sorted(END_STATES))
-def test_end_waits_until_the_start_is_mined(slurm_state, plain_slack_min):
+def test_end_waits_until_the_start_is_mined(slurm_state, deepsquare_slack_min):
     our_job = job()
-    rules = replace(RULES, plain_slack_min=plain_slack_min)
+    rules = replace(RULES, deepsquare_slack_min=deepsquare_slack_min)
 
     calls = calls_for_end(our_job, attempt(our_job, slurm_state), rules=rules)
 
@@ -331,7 +331,7 @@ def test_billed_time_on_plain_contracts_stays_within_the_slack():
     )
 
     (call,) = calls_of(plan_jobs(state, RULES))
-    (plain_call,) = calls_of(plan_jobs(state, replace(RULES, plain_slack_min=15)))
+    (plain_call,) = calls_of(plan_jobs(state, replace(RULES, deepsquare_slack_min=15)))
 
     # The attempt ran from T0 - 7200 to T0 - 1800. Plain contracts do not accept the whole time.
     assert call.seconds == 5400
