@@ -23,7 +23,7 @@ from tests import billing_oracle
 from tests.e2e import many_customers
 
 from gridstead.cli.client import to_json
-from gridstead.cli.job import to_record
+from gridstead.cli.job import history_event_to_json
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tools"))
@@ -277,7 +277,8 @@ class GridClient:
     def history(self, user, number):
         """Return the events of `gridstead job history --json`, oldest first."""
         return [
-            to_record(event) for event in self._connection_of(user).customer.job_history(number)
+            history_event_to_json(event)
+            for event in self._connection_of(user).customer.job_history(number)
         ]
 
     def check_money(self, user, number, *, seconds=None):

@@ -117,7 +117,7 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
     client.job(job_number)
     events = client.customer.job_history(job_number)
     if as_json:
-        emit_json(list(map(to_record, events)))
+        emit_json(list(map(history_event_to_json, events)))
         return
     rows = []
     for event in events:
@@ -126,7 +126,7 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
     emit_table(("STATE", "TIME", "BLOCK"), rows)
 
 
-def to_record(event: HistoryEvent) -> dict[str, object]:
+def history_event_to_json(event: HistoryEvent) -> dict[str, object]:
     """Return a history event as a JSON object. Units: wei, Unix seconds."""
     record: dict[str, object] = {
         "event": event.event,

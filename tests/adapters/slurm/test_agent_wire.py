@@ -23,7 +23,7 @@ from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.slurm.hint import Hint
 from gridstead.domain.supervisor.attempt import ControllerSample
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.errors import (
     ConfigError,
     InvalidInput,
@@ -63,7 +63,7 @@ class AgentConnection:
             slurm=self.slurm,
             accounts=FakeAccounts(USER),
             reports=self.reports,
-            wallets=WalletRange(),
+            wallets=WalletIdRange(),
             clock=clock,
         )
         server_certificate = authority.issue("agent")

@@ -12,7 +12,7 @@ from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.slurm.hint import Hint
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
 from gridstead.services.slurm.agent import MAX_NAMES, REASSOCIATION_INTERVAL_S, Agent
 
@@ -42,7 +42,7 @@ class AgentSetup:
             slurm=self.slurm,
             accounts=self.accounts,
             reports=self.reports,
-            wallets=WalletRange(),
+            wallets=WalletIdRange(),
             clock=self.clock,
         )
 

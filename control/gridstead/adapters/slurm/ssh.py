@@ -25,7 +25,7 @@ from gridstead.domain.jobs.ids import JobId, JobKey, is_address, parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import AccountingSample, ControllerSample
 from gridstead.domain.supervisor.submission import Gate, Submission
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected
 from gridstead.ports import Clock
 
@@ -115,13 +115,13 @@ class SshScheduler:
         access: SshAccess,
         clock: Clock,
         *,
-        wallets: WalletRange | None = None,
+        wallets: WalletIdRange | None = None,
         storage: UserStorage | None = None,
         account: str = "grid",
     ) -> None:
         self._runner = SshRunner(access)
         self._clock = clock
-        self._wallets = wallets or WalletRange()
+        self._wallets = wallets or WalletIdRange()
         self._storage = storage or UserStorage()
         self._account = account
         self._associated_addresses: set[str] = set()
@@ -129,7 +129,7 @@ class SshScheduler:
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id."""
         message = f"could not submit job {submission.job_key.job_id.slurm_job_name}"
-        if not self._wallets.holds(submission.user):
+        if not self._wallets.contains(submission.user):
             raise SubmitRejected(message, detail=f"{submission.user} is not a wallet's account")
         home = self._storage.homes / submission.user.address
         result = self._runner.run(
@@ -167,7 +167,7 @@ class SshScheduler:
         user = wrapper.parse_user(self._runner.run(wrapper.user(address)), address)
         if user is None:
             return Gate(user=None, missing=(f"user {address} does not resolve",))
-        if not self._wallets.holds(user):
+        if not self._wallets.contains(user):
             reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
             return Gate(user=user, missing=(reason,))
         paths = self._storage.directories_of(user)

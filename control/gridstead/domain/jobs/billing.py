@@ -123,7 +123,7 @@ class Bill:
     refund: int
 
 
-def settle(*, escrow: int, seconds: int, price_per_min: int, fee_percent: int) -> Bill:
+def divide_escrow(*, escrow: int, seconds: int, price_per_min: int, fee_percent: int) -> Bill:
     """Return how an escrow is divided for the billed seconds. Cost and fee are rounded down."""
     cost = min(escrow, cost_floor(seconds, price_per_min))
     fee = cost * fee_percent // PERCENT

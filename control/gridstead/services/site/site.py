@@ -28,7 +28,7 @@ from gridstead.domain.site.playbook import (
     failures,
     plan_site,
 )
-from gridstead.domain.site.run_record import Circumstances, RunRecord, to_record
+from gridstead.domain.site.run_record import Circumstances, RunRecord, to_run_record
 from gridstead.domain.site.verification import Verification, to_verification
 from gridstead.domain.slurm.hostlist import expand_hostlist
 from gridstead.errors import ConfigError, SiteUnreachable, UnexpectedOutput
@@ -183,7 +183,7 @@ class SiteService:
             ended_at=self._clock.now(),
         )
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started_at))
-        record = to_record(f"{stamp}-{command}", command, request, run, circumstances)
+        record = to_run_record(f"{stamp}-{command}", command, request, run, circumstances)
         self._records.add(record)
         return run, record
 

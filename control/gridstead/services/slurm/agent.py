@@ -33,7 +33,7 @@ from gridstead.domain.supervisor.submission import (
     Gate,
     Submission,
 )
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
 from gridstead.ports import Accounts, Clock, ReportStore, Slurm
 
@@ -64,7 +64,7 @@ class Agent:
         slurm: Slurm,
         accounts: Accounts,
         reports: ReportStore,
-        wallets: WalletRange,
+        wallets: WalletIdRange,
         clock: Clock,
     ) -> None:
         self._slurm = slurm
@@ -150,7 +150,7 @@ class Agent:
         user = self._accounts.user(address)
         if user is None:
             return Gate(user=None, missing=(f"user {address} does not resolve",))
-        if not self._wallets.holds(user):
+        if not self._wallets.contains(user):
             reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
             return Gate(user=user, missing=(reason,))
         missing_directories = self._accounts.missing_directories(user)
@@ -194,7 +194,7 @@ class Agent:
 
     def _check(self, submission: Submission) -> None:
         """Raise InvalidInput if a submission is invalid."""
-        if not self._wallets.holds(submission.user):
+        if not self._wallets.contains(submission.user):
             user = submission.user
             raise InvalidInput(
                 f"cannot submit for {user.address[:80]!r}", detail=f"ids {user.uid}:{user.gid}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import structlog
 
 from gridstead.domain.chain.events import ChainEvent
-from gridstead.domain.users.accounts import customers, missing
+from gridstead.domain.users.accounts import addresses_without_account, customers
 from gridstead.errors import ChainUnavailable
 from gridstead.ports import Chain, Directory
 from gridstead.services.chain.follower import Follower
@@ -59,7 +59,7 @@ class LdapConnector:
                     f"could not read block {last}", detail="the chain has become shorter"
                 )
             required_addresses |= customers(self._chain.events(first=first, end=last_block))
-        self._ensure(missing(required_addresses, self._directory.users()))
+        self._ensure(addresses_without_account(required_addresses, self._directory.users()))
         log.info("directory_reconciled", block=head.number, users=len(required_addresses))
 
     def _create_customers(self, events: Iterable[ChainEvent]) -> None:

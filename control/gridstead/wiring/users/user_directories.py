@@ -7,7 +7,7 @@ from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.users.storage import UserStorage
 from gridstead.adapters.users.user_directories import Quota, SharedStorage
 from gridstead.config import UserDirectoriesSettings
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.services.users.user_directories import UserDirectoryMaker
 from gridstead.wiring import loop
 from gridstead.wiring.users.ldap_connector import open_directory
@@ -27,7 +27,7 @@ def run(settings: UserDirectoriesSettings) -> None:
     service = UserDirectoryMaker(
         open_directory(settings.directory, gid=ids.gid),
         SharedStorage(storage, quota=quota),
-        WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
+        WalletIdRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
         clock=SystemClock(),
     )
     loop.run(

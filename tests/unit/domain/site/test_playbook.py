@@ -22,7 +22,7 @@ from gridstead.domain.site.playbook import (
     failures,
     plan_site,
 )
-from gridstead.domain.site.run_record import Circumstances, FailedTask, to_record
+from gridstead.domain.site.run_record import Circumstances, FailedTask, to_run_record
 from gridstead.domain.site.verification import to_report, to_verification
 from gridstead.domain.slurm.hostlist import expand_hostlist
 from gridstead.errors import UnexpectedOutput
@@ -172,7 +172,7 @@ def test_record_has_names_and_messages_but_no_diffs():
     circumstances = Circumstances(by="me@here", commit="abc+", started_at=1, ended_at=2)
     request = PlaybookRequest(playbook="p.yml", limit="b")
 
-    record = to_record("1-apply", "apply", request, run, circumstances)
+    record = to_run_record("1-apply", "apply", request, run, circumstances)
 
     assert record.changed == {"b": ("slurm: Ensure the key",)}
     assert record.failed == (FailedTask(host="a", task="slurm: Ensure x", message="no room"),)
