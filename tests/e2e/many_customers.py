@@ -15,7 +15,7 @@ from gridstead.config import ClientSettings, load
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import COLD
-from gridstead.wiring.chain import OpenChain, open_chain, open_wallet
+from gridstead.wiring.chain import ChainAccess, open_chain, open_wallet
 from gridstead.workflow.parse import from_graphql
 
 CREDIT = 10**18
@@ -28,7 +28,7 @@ class GridConnection:
     """A customer's connection to the grid."""
 
     settings: ClientSettings
-    chain: OpenChain
+    chain: ChainAccess
     customer: Customer
 
     @property

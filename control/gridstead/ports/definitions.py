@@ -132,6 +132,6 @@ class Modules(Protocol):
             InvalidInput: If the module does not exist, is too large, or is on a host that is not
                 allowed. Another request would not help.
             ModuleUnavailable: If a later attempt may succeed.
-            TooMuch: If too many modules are being fetched.
+            LimitExceeded: If too many modules are being fetched.
         """
         ...

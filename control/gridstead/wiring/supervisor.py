@@ -28,7 +28,7 @@ from gridstead.services.chain.follower import Follower
 from gridstead.services.supervisor.registration import Registration
 from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 from gridstead.wiring import loop
-from gridstead.wiring.chain import OpenChain, open_chain, open_wallet
+from gridstead.wiring.chain import ChainAccess, open_chain, open_wallet
 from gridstead.wiring.credentials import read_key, tls_files
 from gridstead.wiring.transactions import open_outbox
 
@@ -124,7 +124,7 @@ def _agent_client(settings: Slurm) -> AgentClient:
 
 
 def _follower(
-    chain: OpenChain, wallet: Wallet, database: Database, *, confirmations: int
+    chain: ChainAccess, wallet: Wallet, database: Database, *, confirmations: int
 ) -> Follower:
     """Return a follower of the claims of this provider. It skips all other events of the grid."""
     claims = ChainLedger(chain.node, chain.contracts, claims_of=wallet.address)
@@ -141,7 +141,7 @@ def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClien
     )
 
 
-def _rules(settings: SupervisorSettings, chain: OpenChain, wallet: Wallet) -> Rules:
+def _rules(settings: SupervisorSettings, chain: ChainAccess, wallet: Wallet) -> Rules:
     slack_min = None
     if not chain.contracts.has_batches:
         (slack_min,) = ask(

@@ -20,10 +20,10 @@ from gridstead.errors import (
     InvalidInput,
     InvalidWorkflow,
     JobDefinitionUnavailable,
+    LimitExceeded,
     ModuleUnavailable,
     ScriptDamaged,
     ScriptUnavailable,
-    TooMuch,
 )
 from gridstead.services.definitions.job_definitions import LoggerAccess
 
@@ -104,9 +104,9 @@ def test_caller_is_charged_for_the_size_of_the_stored_record(definitions_setup):
 
 def test_workflow_of_a_caller_above_the_rate_limit_is_not_stored(definitions_setup):
     def refuse_charge(_size):
-        raise TooMuch("too many requests")
+        raise LimitExceeded("too many requests")
 
-    with pytest.raises(TooMuch):
+    with pytest.raises(LimitExceeded):
         definitions_setup.service.submit(wire_workflow(), "", refuse_charge)
 
     assert len(definitions_setup.scripts.records) == 1

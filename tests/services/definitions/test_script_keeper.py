@@ -11,7 +11,7 @@ from tests.fakes.store import FakeClock, MemoryCursor
 
 from gridstead.domain.definitions.job_definition import ResealResult
 from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState
-from gridstead.errors import ChainUnavailable, TooMuch, Transient
+from gridstead.errors import ChainUnavailable, LimitExceeded, Transient
 
 CUSTOMER = "0x" + "c0" * 20
 PROVIDER = "0x" + "ab" * 20
@@ -190,7 +190,7 @@ def test_unused_script_beyond_the_limit_is_refused(setup):
     setup.add("a")
     setup.add("b")
 
-    with pytest.raises(TooMuch) as caught:
+    with pytest.raises(LimitExceeded) as caught:
         setup.add("c")
 
     assert caught.value.hint
@@ -204,7 +204,7 @@ def test_scripts_of_ended_jobs_count_as_unused_until_they_are_removed(setup):
     setup.ledger.job = replace(setup.ledger.job, state=JobState.FINISHED)
     setup.sweep_after(0)
 
-    with pytest.raises(TooMuch) as caught:
+    with pytest.raises(LimitExceeded) as caught:
         setup.add("b", size=20)
     setup.sweep_after(KEPT_AFTER_END_S + 1)
     setup.add("b", size=20)
@@ -217,7 +217,7 @@ def test_limit_includes_scripts_from_before_a_restart(setup):
     setup.add(size=20)
     setup.keeper = setup.new_keeper(unused_bytes=25)
 
-    with pytest.raises(TooMuch):
+    with pytest.raises(LimitExceeded):
         setup.add("b")
 
 

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from gridstead.errors import TooMuch
+from gridstead.errors import LimitExceeded
 from gridstead.rpc.definitions.graphql_schema import Requests, Submit, Validate, make_schema
 from gridstead.rpc.origins import ANY_ORIGIN, allow_origins
 from gridstead.rpc.peer_limit import Network, PeerLimit
@@ -115,7 +115,7 @@ class _GraphqlEndpoint:
             # A body that is too large counts as a body of the maximum size.
             size = MAX_BODY_BYTES if body is None else len(body)
             service.request_bytes.take(caller, size)
-        except TooMuch as err:
+        except LimitExceeded as err:
             extensions = {"type": "internal", "code": err.code}
             return _error_response(429, f"{err}. {err.hint}", extensions)
         if body is None:

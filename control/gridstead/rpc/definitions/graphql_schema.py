@@ -31,7 +31,13 @@ from graphql import (
 from graphql import validate as validate_document
 from graphql.utilities.type_info import TypeInfo
 
-from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, TooMuch, WorkflowProblem
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    InvalidWorkflow,
+    LimitExceeded,
+    WorkflowProblem,
+)
 
 MAX_QUERY_CHARS = 16 * 1024
 MAX_QUERY_TOKENS = 1000
@@ -43,7 +49,7 @@ _PROBLEMS_KEY = "problems"  # _format adds this key, _split_by_rule removes it
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
 CountBytes = Callable[[int], None]
-"""Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
+"""Counts a number of bytes against the caller's limit. Raises LimitExceeded if it is exceeded."""
 
 Submit = Callable[[Mapping[str, object], str, CountBytes], str]
 """Takes (workflow, address of the owner or empty, count_bytes). Returns the script's id."""
@@ -177,7 +183,7 @@ def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
         )
     if isinstance(original, InvalidInput):
         return _wire_error(error, str(original), {"type": "validation", "code": original.code})
-    if isinstance(original, TooMuch):
+    if isinstance(original, LimitExceeded):
         return _wire_error(
             error, f"{original}. {original.hint}", {"type": "internal", "code": original.code}
         )

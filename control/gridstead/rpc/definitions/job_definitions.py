@@ -18,7 +18,14 @@ import grpc
 
 from gridstead.domain.definitions.job_definition import ScriptAnswer, ScriptRequest
 from gridstead.domain.jobs.ids import JobId, parse_slurm_job_name
-from gridstead.errors import GridsteadError, InvalidInput, NotAllowed, Rejected, TooMuch, Transient
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    LimitExceeded,
+    NotAllowed,
+    Rejected,
+    Transient,
+)
 from gridstead.proto.sbatchapi_pb2 import (
     ChallengeRequest,
     ChallengeResponse,
@@ -43,7 +50,7 @@ GetSBatch = Callable[[ScriptRequest], ScriptAnswer]
 ToJobId = Callable[[int], JobId]
 
 _CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
-    (TooMuch, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (LimitExceeded, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (NotAllowed, grpc.StatusCode.UNAUTHENTICATED),
     (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
     (Rejected, grpc.StatusCode.NOT_FOUND),

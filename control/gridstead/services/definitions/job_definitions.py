@@ -63,7 +63,7 @@ from gridstead.workflow.render import ScriptPaths, render, secrets_of
 from gridstead.workflow.schema import ModuleSource, Workflow
 
 CountBytes = Callable[[int], None]
-"""Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
+"""Counts a number of bytes against the caller's limit. Raises LimitExceeded if it is exceeded."""
 
 MODULES_TIMEOUT_S = 60  # all modules of a workflow together; clients do not wait longer
 SALT_BYTES = 16
@@ -171,7 +171,7 @@ class JobDefinitions:
         Raises:
             InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.
             InvalidInput: If the customer is not an address, or the script would be too large.
-            TooMuch: If the scripts that no hot (unsettled) job names take too much space, too many
+            LimitExceeded: If the scripts that no hot (unsettled) job names take too much space, too many
                 modules are being fetched, or the caller has exceeded its limit.
             ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """

@@ -25,7 +25,7 @@ from gridstead.domain.definitions.job_definition import (
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.jobs.lifecycle import COLD
-from gridstead.errors import TooMuch
+from gridstead.errors import LimitExceeded
 from gridstead.ports import Clock, Ledger, ScriptStore
 from gridstead.services.chain.follower import Follower
 
@@ -84,11 +84,11 @@ class ScriptKeeper:
         """Store a script that no job names yet.
 
         Raises:
-            TooMuch: If the scripts without a hot job have reached the size limit.
+            LimitExceeded: If the scripts without a hot job have reached the size limit.
         """
         size = len(record)  # an estimate, which the next sweep replaces by the exact size
         if self._unused_bytes + size > self._retention.max_unused_bytes:
-            raise TooMuch(
+            raise LimitExceeded(
                 "could not store the workflow",
                 detail="too many scripts without a hot job are stored",
                 hint="Try again later: unused scripts expire.",
