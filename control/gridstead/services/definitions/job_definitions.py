@@ -171,8 +171,8 @@ class JobDefinitions:
         Raises:
             InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.
             InvalidInput: If the customer is not an address, or the script would be too large.
-            LimitExceeded: If the scripts that no hot (unsettled) job names take too much space, too many
-                modules are being fetched, or the caller has exceeded its limit.
+            LimitExceeded: If the scripts that no hot (unsettled) job names take too much space, too
+                many modules are being fetched, or the caller has exceeded its limit.
             ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
