@@ -22,7 +22,7 @@ import pytest
 from tests import billing_oracle
 from tests.e2e import many_customers
 
-from gridstead.cli.client import to_json
+from gridstead.cli.client import job_to_json
 from gridstead.cli.job import history_event_to_json
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -250,7 +250,7 @@ class GridClient:
 
     def job(self, user, number):
         """Return a job with the fields of `gridstead job get --json`."""
-        return to_json(self._connection_of(user).jobs([number])[number])
+        return job_to_json(self._connection_of(user).jobs([number])[number])
 
     def wait(self, user, number, *states, timeout=90):
         """Wait until the job is in one of the ``states`` and return the job.

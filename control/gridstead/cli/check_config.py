@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.client import settings_file
-from gridstead.cli.options import Json, ServiceConfig, settings_path
+from gridstead.cli.client import client_settings_path
+from gridstead.cli.options import Json, ServiceConfig, service_settings_path
 from gridstead.cli.output import emit_result
 from gridstead.config import SERVICE_SETTINGS, ClientSettings, Settings, load
 from gridstead.distributions import (
@@ -40,7 +40,9 @@ def check_config(
     The command reads only this file. It contacts no other program and changes nothing.
     """
     model = _model_of(service)
-    path = settings_file(config) if service == CLIENT else settings_path(service, config)
+    path = service_settings_path(service, config)
+    if service == CLIENT:
+        path = client_settings_path(config)
     load(model, path)
     record = {"service": service, "file": str(path), "good": True}
     emit_result(record, f"{path}: valid", as_json=as_json)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import typer
 
 from gridstead.cli.commands import SERVICE_SUMMARIES
-from gridstead.cli.options import ServiceConfig, settings_path
+from gridstead.cli.options import ServiceConfig, service_settings_path
 from gridstead.config import SERVICE_SETTINGS, Service, load
 
 # The module that runs each service.
@@ -42,7 +42,7 @@ def add_run(
 
     @app.command("run", help=f"{text} Runs until it is stopped, and logs JSON lines on stdout.")
     def run(config: ServiceConfig = None) -> None:
-        settings = load(model, settings_path(service, config))
+        settings = load(model, service_settings_path(service, config))
         importlib.import_module("gridstead.logs").set_up(settings.log_level)
         importlib.import_module(wiring).run(settings)
 

@@ -13,7 +13,7 @@ from typing import get_type_hints
 import pytest
 
 from gridstead import distributions
-from gridstead.cli.commands import OWN_COMMANDS, SERVICE_SUMMARIES, Commands
+from gridstead.cli.commands import OWN_COMMANDS, SERVICE_SUMMARIES, LazyCommands
 from gridstead.cli.service import WIRING
 from gridstead.config import SERVICE_SETTINGS
 
@@ -35,7 +35,7 @@ def broken_distribution(monkeypatch):
 
 @pytest.mark.parametrize("name", OWN_COMMANDS)
 def test_list_of_commands_shows_the_first_paragraph_of_each_help(name):
-    first_paragraph = Commands()[name].help.split("\n\n")[0]
+    first_paragraph = LazyCommands()[name].help.split("\n\n")[0]
 
     assert " ".join(first_paragraph.split()) == OWN_COMMANDS[name].help
 

@@ -12,6 +12,8 @@ from gridstead.services.users.user_directories import UserDirectoryMaker
 from gridstead.wiring import loop
 from gridstead.wiring.users.ldap_connector import open_directory
 
+BYTES_PER_GIB = 1 << 30
+
 
 def run(settings: UserDirectoriesSettings) -> None:
     """Run the service that creates user directories until it is stopped."""
@@ -23,7 +25,7 @@ def run(settings: UserDirectoriesSettings) -> None:
     )
     quota = None
     if paths.quota_gib is not None:
-        quota = Quota(command=paths.quota_command, size_bytes=paths.quota_gib << 30)
+        quota = Quota(command=paths.quota_command, size_bytes=paths.quota_gib * BYTES_PER_GIB)
     service = UserDirectoryMaker(
         open_directory(settings.directory, gid=ids.gid),
         SharedStorage(storage, quota=quota),
