@@ -76,7 +76,7 @@ class MemoryScripts:
             record=self.records[batch_location_hash], owner=self.owners[batch_location_hash]
         )
 
-    def use(self, uses: Iterable[ScriptUse]) -> None:
+    def add_uses(self, uses: Iterable[ScriptUse]) -> None:
         for use in uses:
             script = use.batch_location_hash
             if script not in self.records:

@@ -190,7 +190,7 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """List the playbook runs that you started on this machine: time, commit and outcome."""
-    records = _site(checkout).runs()
+    records = _open_site(checkout).runs()
     if run is not None:
         record = _find_run(records, run)
         emit_json(asdict(record))
@@ -245,7 +245,7 @@ def _inventory_path(inventory: str | None) -> str | None:
     return str(path)
 
 
-def _site(checkout: Path | None) -> SiteService:
+def _open_site(checkout: Path | None) -> SiteService:
     if find_spec("ansible_runner") is None:
         hint = "Run `make setup` in the checkout, and use the gridstead command of its .venv."
         raise ConfigError("cannot run playbooks: ansible-runner is not installed", hint=hint)
@@ -267,7 +267,7 @@ def _open_site_for_run(
     checkout: Path | None, command: str
 ) -> Iterator[tuple[SiteService, RunObserver]]:
     """Yield the site, and an observer that shows the progress and stops the run on Ctrl-C."""
-    site = _site(checkout)
+    site = _open_site(checkout)
     from gridstead.ports.site import Stop  # noqa: PLC0415 - needs Ansible
     from gridstead.services.site.site import RunObserver  # noqa: PLC0415 - needs Ansible
 

@@ -61,7 +61,7 @@ class ScriptStore(Protocol):
         """
         ...
 
-    def use(self, uses: Iterable[ScriptUse]) -> None:
+    def add_uses(self, uses: Iterable[ScriptUse]) -> None:
         """Store which jobs name which scripts. Safe to repeat.
 
         ``uses`` must be in the order of their events on the chain.

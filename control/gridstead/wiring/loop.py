@@ -131,7 +131,7 @@ class _Stopper:
         self._requests.put(None)
 
     def wait(self) -> bool:
-        """Wait at most CLOCK_CHECK_INTERVAL_S for a request to stop. Return whether there is one."""
+        """Wait at most CLOCK_CHECK_INTERVAL_S for a request to stop. Return whether one came."""
         try:
             self._requests.get(timeout=CLOCK_CHECK_INTERVAL_S)
         except Empty:

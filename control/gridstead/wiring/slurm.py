@@ -86,6 +86,6 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
         slurm=slurm,
         accounts=LocalAccounts(runner=runner, storage=storage, account=settings.account),
         reports=reports,
-        wallets=WalletIdRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
+        wallet_ids=WalletIdRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
         clock=clock,
     )

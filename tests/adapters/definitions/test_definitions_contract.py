@@ -92,7 +92,7 @@ class TestScriptStore:
     def test_first_customer_to_use_a_script_becomes_its_owner(self, scripts):
         put(scripts)
 
-        scripts.use([use(7), use(8, customer=BOB)])
+        scripts.add_uses([use(7), use(8, customer=BOB)])
 
         assert scripts.get("id").owner == ALICE
         assert scripts.uses() == (use(7),)
@@ -100,26 +100,26 @@ class TestScriptStore:
     def test_owner_from_the_submission_does_not_change(self, scripts):
         put(scripts, owner=ALICE)
 
-        scripts.use([use(7, customer=BOB), use(8)])
+        scripts.add_uses([use(7, customer=BOB), use(8)])
 
         assert scripts.get("id").owner == ALICE
         assert scripts.uses() == (use(8),)
 
     def test_use_of_an_unknown_script_is_ignored(self, scripts):
-        scripts.use([use(7)])
+        scripts.add_uses([use(7)])
 
         assert scripts.uses() == ()
 
     def test_repeated_use_changes_nothing(self, scripts):
         put(scripts)
-        scripts.use([use(7)])
-        scripts.use([use(7)])
+        scripts.add_uses([use(7)])
+        scripts.add_uses([use(7)])
 
         assert scripts.uses() == (use(7),)
 
     def test_very_large_job_number_is_stored(self, scripts):
         put(scripts)
-        scripts.use([use(2**256 - 1)])
+        scripts.add_uses([use(2**256 - 1)])
 
         assert scripts.uses() == (use(2**256 - 1),)
 
@@ -132,7 +132,7 @@ class TestScriptStore:
 
     def test_used_script_is_removed_after_its_release(self, scripts):
         put(scripts)
-        scripts.use([use(7)])
+        scripts.add_uses([use(7)])
         assert scripts.sweep(10**9) == 0
 
         scripts.release([use(7)], ends_at=200)
@@ -143,7 +143,7 @@ class TestScriptStore:
 
     def test_script_of_two_jobs_is_removed_after_the_second_release(self, scripts):
         put(scripts)
-        scripts.use([use(7), use(8)])
+        scripts.add_uses([use(7), use(8)])
 
         scripts.release([use(7)], ends_at=200)
         assert scripts.sweep(201) == 0
@@ -153,16 +153,16 @@ class TestScriptStore:
 
     def test_script_that_is_used_again_after_its_release_is_kept(self, scripts):
         put(scripts)
-        scripts.use([use(7)])
+        scripts.add_uses([use(7)])
         scripts.release([use(7)], ends_at=200)
-        scripts.use([use(7)])
+        scripts.add_uses([use(7)])
 
         assert scripts.sweep(201) == 0
 
     def test_holdings_count_unused_scripts_and_their_size(self, scripts):
         put(scripts, "a", "x" * 1000)
         put(scripts, "b")
-        scripts.use([use(7, "b")])
+        scripts.add_uses([use(7, "b")])
 
         totals = scripts.totals()
 

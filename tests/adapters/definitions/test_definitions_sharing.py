@@ -142,7 +142,7 @@ def test_hanging_transaction_blocks_another_instance_until_a_timeout(postgresql_
     with hung_instance._database.begin() as connection:
         connection.execute(text("UPDATE definitions SET ends_at = 1"))
         with pytest.raises(Transient, match="kept it locked"):
-            other_instance.use([use(7)])
+            other_instance.add_uses([use(7)])
 
     close(hung_instance)
     close(other_instance)
@@ -173,7 +173,7 @@ def test_script_is_kept_if_a_new_job_uses_it_while_the_last_job_is_released(post
     """The release waits until the other instance has committed the use by the new job."""
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(first)
-    first.use([use(7)])
+    first.add_uses([use(7)])
     commit_reached, commit_allowed = threading.Event(), threading.Event()
 
     def pause(_):

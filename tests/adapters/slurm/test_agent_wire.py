@@ -63,7 +63,7 @@ class AgentConnection:
             slurm=self.slurm,
             accounts=FakeAccounts(USER),
             reports=self.reports,
-            wallets=WalletIdRange(),
+            wallet_ids=WalletIdRange(),
             clock=clock,
         )
         server_certificate = authority.issue("agent")

@@ -39,7 +39,7 @@ def cluster(request, authority):
         slurm=FakeSlurm(fake),
         accounts=accounts,
         reports=FakeReportStore(),
-        wallets=WalletIdRange(),
+        wallet_ids=WalletIdRange(),
         clock=clock,
     )
     server = AgentServer(

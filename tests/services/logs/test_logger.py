@@ -11,7 +11,7 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
 from gridstead.domain.logs.access import (
-    MAX_AGE_S,
+    MAX_SIGNATURE_AGE_S,
     WritePermit,
     make_write_token,
     read_request_text,
@@ -157,10 +157,10 @@ def test_sweep_passes_the_time_to_the_store(service, logs, clock):
     ("age_s", "is_accepted"),
     [
         (0, True),
-        (MAX_AGE_S, True),
-        (-MAX_AGE_S, True),
-        (MAX_AGE_S + 1, False),
-        (-MAX_AGE_S - 1, False),
+        (MAX_SIGNATURE_AGE_S, True),
+        (-MAX_SIGNATURE_AGE_S, True),
+        (MAX_SIGNATURE_AGE_S + 1, False),
+        (-MAX_SIGNATURE_AGE_S - 1, False),
     ],
 )
 def test_time_of_a_signed_request_may_differ_by_five_minutes(

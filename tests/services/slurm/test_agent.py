@@ -42,7 +42,7 @@ class AgentSetup:
             slurm=self.slurm,
             accounts=self.accounts,
             reports=self.reports,
-            wallets=WalletIdRange(),
+            wallet_ids=WalletIdRange(),
             clock=self.clock,
         )
 

@@ -95,7 +95,7 @@ def use_fake_site(monkeypatch):
 
     def use(result):
         fake = FakeSite(result)
-        monkeypatch.setattr(cli, "_site", lambda _checkout: fake)
+        monkeypatch.setattr(cli, "_open_site", lambda _checkout: fake)
         return fake
 
     return use

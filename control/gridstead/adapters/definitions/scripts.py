@@ -95,7 +95,7 @@ class Scripts:
         )
         return StoredScript(record=record, owner=row.owner)
 
-    def use(self, uses: Iterable[ScriptUse]) -> None:
+    def add_uses(self, uses: Iterable[ScriptUse]) -> None:
         """Store that these jobs use scripts."""
         self._execute(_USE, map(_to_row, uses))
 

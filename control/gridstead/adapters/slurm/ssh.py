@@ -105,7 +105,7 @@ class SshScheduler:
     Args:
         access: How to reach the login node.
         clock: The wall clock.
-        wallets: The uids and the gid with which jobs may run.
+        wallet_ids: The uids and the gid with which jobs may run.
         storage: The parents of the users' directories on the login node.
         account: The Slurm account of the customers' associations.
     """
@@ -115,13 +115,13 @@ class SshScheduler:
         access: SshAccess,
         clock: Clock,
         *,
-        wallets: WalletIdRange | None = None,
+        wallet_ids: WalletIdRange | None = None,
         storage: UserStorage | None = None,
         account: str = "grid",
     ) -> None:
         self._runner = SshRunner(access)
         self._clock = clock
-        self._wallets = wallets or WalletIdRange()
+        self._wallet_ids = wallet_ids or WalletIdRange()
         self._storage = storage or UserStorage()
         self._account = account
         self._associated_addresses: set[str] = set()
@@ -129,7 +129,7 @@ class SshScheduler:
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id."""
         message = f"could not submit job {submission.job_key.job_id.slurm_job_name}"
-        if not self._wallets.contains(submission.user):
+        if not self._wallet_ids.contains(submission.user):
             raise SubmitRejected(message, detail=f"{submission.user} is not a wallet's account")
         home = self._storage.homes / submission.user.address
         result = self._runner.run(
@@ -167,7 +167,7 @@ class SshScheduler:
         user = wrapper.parse_user(self._runner.run(wrapper.user(address)), address)
         if user is None:
             return Gate(user=None, missing=(f"user {address} does not resolve",))
-        if not self._wallets.contains(user):
+        if not self._wallet_ids.contains(user):
             reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
             return Gate(user=user, missing=(reason,))
         paths = self._storage.directories_of(user)

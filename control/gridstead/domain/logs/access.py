@@ -20,7 +20,7 @@ from gridstead.domain.jobs.ids import is_address
 from gridstead.domain.logs.log import LogId, is_log_identity, is_log_name
 from gridstead.errors import ConfigError
 
-MAX_AGE_S = 300
+MAX_SIGNATURE_AGE_S = 300
 MIN_KEY_BYTES = 32
 # A token is valid for the paid time plus this time, because the job may wait in queues and the
 # customer may pay for more time.
@@ -106,4 +106,4 @@ def is_fresh(timestamp: int, *, now: int) -> bool:
     Units: ``timestamp`` Unix seconds or milliseconds; ``now`` Unix seconds.
     """
     seconds = timestamp // 1000 if timestamp >= _MIN_MILLISECONDS else timestamp
-    return abs(seconds - now) <= MAX_AGE_S
+    return abs(seconds - now) <= MAX_SIGNATURE_AGE_S

@@ -26,7 +26,7 @@ from gridstead.domain.supervisor.evidence import (
     Ended,
     Unknown,
     assess_job,
-    belongs,
+    belongs_to_job,
     is_cancelled_by_us,
 )
 from gridstead.domain.supervisor.hooks import pre_hook_failed
@@ -98,7 +98,9 @@ def _cancel_impostors(
     """Cancel live Slurm jobs that have the job key but belong to another user or an older claim."""
     not_before = (record.claimed_at or 0) - rules.wait_times.clock_skew_s
     for attempt in snapshot.live_attempts(record.job_key):
-        if belongs(attempt, job_key=record.job_key, customer=job.customer, not_before=not_before):
+        if belongs_to_job(
+            attempt, job_key=record.job_key, customer=job.customer, not_before=not_before
+        ):
             continue
         reason = (
             f"slurm job {attempt.slurm_job_id} of {attempt.user} has this job's job key but does "

@@ -80,7 +80,7 @@ class WaitTimes:
     rejection_retry_s: int = 60
 
 
-def belongs(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int) -> bool:
+def belongs_to_job(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int) -> bool:
     """Return whether an attempt belongs to a job.
 
     The attempt must have the job key and the user of the job, and must have been submitted at
@@ -156,7 +156,9 @@ def _attempts_of(
     """Return the attempts of a job, except attempts that were cancelled or that Slurm refused."""
     result = []
     for attempt in attempts:
-        if not belongs(attempt, job_key=record.job_key, customer=customer, not_before=not_before):
+        if not belongs_to_job(
+            attempt, job_key=record.job_key, customer=customer, not_before=not_before
+        ):
             continue
         if not is_cancelled_by_us(attempt, record) and not _was_rejected(attempt, record):
             result.append(attempt)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.transactions.calls import Call, Expire, job_key_of
-from gridstead.domain.transactions.outbox import OutboxEntry, Refusal
+from gridstead.domain.transactions.outbox import NodeRefusal, OutboxEntry
 
 
 def pack(
@@ -18,7 +18,7 @@ def pack(
     max_calls: int,
     gas_limit: int,
     max_gas: Mapping[int, int],
-    refusals: Mapping[int, Refusal],
+    refusals: Mapping[int, NodeRefusal],
 ) -> Iterator[tuple[int, ...]]:
     """Yield the batches as tuples of entry ids, in the order in which they must be sent.
 
@@ -42,7 +42,7 @@ def pack(
         yield tuple(batch.entry_ids)
 
 
-def _max_batch_size(entry: OutboxEntry, max_calls: int, refusal: Refusal | None) -> int:
+def _max_batch_size(entry: OutboxEntry, max_calls: int, refusal: NodeRefusal | None) -> int:
     """Return how many calls a batch with this entry may have."""
     if isinstance(entry.call, Expire):
         return 1  # The contracts have no function for a batch of such calls.

@@ -128,7 +128,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class NodeRefusal:
     """The refusal of a transaction by a node.
 
     Attributes:
@@ -206,7 +206,7 @@ class ChainView:
     fees: Fees
     gas_limit: int
     max_gas: Mapping[int, int]
-    refusals: Mapping[int, Refusal]
+    refusals: Mapping[int, NodeRefusal]
     sendable_ids: frozenset[int] | None = None
 
     @property

@@ -179,4 +179,4 @@ class ScriptKeeper:
             if use is not None:
                 uses.append(use)
         if uses:
-            self._store.use(uses)
+            self._store.add_uses(uses)

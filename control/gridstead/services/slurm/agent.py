@@ -54,7 +54,7 @@ class Agent:
         slurm: Slurm, with the rights of SlurmUser.
         accounts: Users, directories and associations on this host.
         reports: The store of the plugins' reports.
-        wallets: The uids and the gid with which jobs may run.
+        wallet_ids: The uids and the gid with which jobs may run.
         clock: Wall time, to limit how often slurmctld is made to read associations again.
     """
 
@@ -64,13 +64,13 @@ class Agent:
         slurm: Slurm,
         accounts: Accounts,
         reports: ReportStore,
-        wallets: WalletIdRange,
+        wallet_ids: WalletIdRange,
         clock: Clock,
     ) -> None:
         self._slurm = slurm
         self._accounts = accounts
         self._reports = reports
-        self._wallets = wallets
+        self._wallet_ids = wallet_ids
         self._clock = clock
         self._reassociated_at: int | None = None
         self._lock = threading.Lock()
@@ -150,7 +150,7 @@ class Agent:
         user = self._accounts.user(address)
         if user is None:
             return Gate(user=None, missing=(f"user {address} does not resolve",))
-        if not self._wallets.contains(user):
+        if not self._wallet_ids.contains(user):
             reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
             return Gate(user=user, missing=(reason,))
         missing_directories = self._accounts.missing_directories(user)
@@ -194,7 +194,7 @@ class Agent:
 
     def _check(self, submission: Submission) -> None:
         """Raise InvalidInput if a submission is invalid."""
-        if not self._wallets.contains(submission.user):
+        if not self._wallet_ids.contains(submission.user):
             user = submission.user
             raise InvalidInput(
                 f"cannot submit for {user.address[:80]!r}", detail=f"ids {user.uid}:{user.gid}"

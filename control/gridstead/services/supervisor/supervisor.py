@@ -121,7 +121,7 @@ class Supervisor:
         Raises:
             GridsteadError: If the chain did not answer. In this case nothing was planned.
         """
-        self._ports.follower.follow(self._remember_claims)
+        self._ports.follower.follow(self._record_claims)
         snapshot = self._gather_snapshot()
         actions = plan_jobs(snapshot, self._rules)
         for action in actions:
@@ -138,7 +138,7 @@ class Supervisor:
                 jobs=len(snapshot.records),
             )
 
-    def _remember_claims(self, events: tuple[ChainEvent, ...], head: Block) -> None:
+    def _record_claims(self, events: tuple[ChainEvent, ...], head: Block) -> None:
         """Write a CLAIMED entry for each new claim of the provider that is valid at ``head``."""
         claim_blocks: dict[JobId, int] = {}
         for event in events:

@@ -49,7 +49,7 @@ class Backoffs:
             length_s = min(2 * self._backoffs[key].length_s, MAX_BACKOFF_S)
         self._backoffs[key] = _Backoff(until=now + length_s, length_s=length_s)
 
-    def sendable(self, entries: Iterable[OutboxEntry], now: int) -> tuple[OutboxEntry, ...]:
+    def without_delayed(self, entries: Iterable[OutboxEntry], now: int) -> tuple[OutboxEntry, ...]:
         """Return the entries, except queued ones whose calls back off.
 
         Args:

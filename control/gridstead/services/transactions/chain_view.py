@@ -29,10 +29,10 @@ from gridstead.domain.transactions.calls import Call, job_key_of
 from gridstead.domain.transactions.objection import objection
 from gridstead.domain.transactions.outbox import (
     ChainView,
+    NodeRefusal,
     OutboxEntry,
     PendingStatus,
     Receipt,
-    Refusal,
     Transaction,
 )
 from gridstead.domain.transactions.plan import TransactionPlan
@@ -54,7 +54,7 @@ class OutboxSnapshot:
     entries: tuple[OutboxEntry, ...]
     transactions: tuple[Transaction, ...]
     statuses: Mapping[str, PendingStatus]
-    refusals: Mapping[int, Refusal]
+    refusals: Mapping[int, NodeRefusal]
 
 
 class ChainViewReader:
@@ -120,7 +120,7 @@ class ChainViewReader:
             refusals=snapshot.refusals,
         )
 
-    def check(self, view: ChainView, plan: TransactionPlan) -> ChainView:
+    def with_objections(self, view: ChainView, plan: TransactionPlan) -> ChainView:
         """Return the view with the objections to the calls that the plan would send to the node.
 
         After a reorg, and in the first tick of a process, the calls of all pending transactions are

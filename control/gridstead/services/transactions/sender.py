@@ -26,8 +26,8 @@ from gridstead.domain.transactions.dispatch import plan_transactions
 from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
+    NodeRefusal,
     PendingStatus,
-    Refusal,
     Reply,
     SendResult,
     SendState,
@@ -77,7 +77,7 @@ class Sender:
             ports.clock, ports.ledger, ports.account, confirmations=policy.confirmations
         )
         self._statuses: dict[str, PendingStatus] = {}
-        self._refusals: dict[int, Refusal] = {}
+        self._refusals: dict[int, NodeRefusal] = {}
         self._backoffs = Backoffs()
         self._last_head: tuple[int, int] | None = None  # (Unix seconds, height) of the last view
 
@@ -91,7 +91,7 @@ class Sender:
         """
         ports = self._ports
         next_entries = ports.transactions.next_entries(self._policy.max_queued)
-        entries = self._backoffs.sendable(next_entries, ports.clock.now())
+        entries = self._backoffs.without_delayed(next_entries, ports.clock.now())
         genesis = ports.ledger.block(0)
         if genesis is None:
             raise ChainUnavailable("could not read the chain's first block")
@@ -108,7 +108,7 @@ class Sender:
         view = self._view_reader.read(snapshot)
         self._forget_mined_and_closed(view)
         first_plan = plan_transactions(view, self._policy)
-        view = self._view_reader.check(view, first_plan)
+        view = self._view_reader.with_objections(view, first_plan)
         plan = plan_transactions(view, self._policy)
         self._store(account_name, plan)
         signed_transactions = self._sign(account_name, plan, view)
@@ -342,7 +342,7 @@ class Sender:
             )
             if not entry_ids:
                 continue
-            refusal = Refusal(call_count=call_count, message=reply.message)
+            refusal = NodeRefusal(call_count=call_count, message=reply.message)
             self._refusals |= dict.fromkeys(entry_ids, refusal)
             if transaction.nonce not in sent_nonces:
                 withdrawn_nonces.append(transaction.nonce)

@@ -27,13 +27,13 @@ class UserDirectoryMaker:
         self,
         directory: Directory,
         storage: UserDirectories,
-        wallets: WalletIdRange,
+        wallet_ids: WalletIdRange,
         *,
         clock: Clock,
     ) -> None:
         self._directory = directory
         self._storage = storage
-        self._wallets = wallets
+        self._wallet_ids = wallet_ids
         self._clock = clock
         self._completed: set[GridUser] = set()
         self._rejected: set[GridUser] = set()
@@ -44,7 +44,7 @@ class UserDirectoryMaker:
         for user in self._directory.users():
             if user in self._completed or user in self._rejected:
                 continue
-            if not self._wallets.contains(user):
+            if not self._wallet_ids.contains(user):
                 self._rejected.add(user)
                 log.error(
                     "user_rejected", user=user.address, reason=f"uid {user.uid}, gid {user.gid}"

@@ -19,7 +19,7 @@ from tests.unit.domain.transactions.outbox import entry, job_id
 
 from gridstead.domain.transactions.calls import ClaimJobs
 from gridstead.domain.transactions.dispatch import raised_fees
-from gridstead.domain.transactions.outbox import Refusal, SendState
+from gridstead.domain.transactions.outbox import NodeRefusal, SendState
 from gridstead.domain.transactions.plan import UnsignedTransaction
 
 
@@ -37,7 +37,7 @@ def test_call_that_is_refused_alone_is_rejected_with_the_message_of_the_node():
         entry(1, state=SendState.SENT),
         entry(2),
         transactions=[refused_transaction],
-        refusals={1: Refusal(call_count=1, message="too big")},
+        refusals={1: NodeRefusal(call_count=1, message="too big")},
     )
 
     reason = 'the node refused the transaction: "too big"'
