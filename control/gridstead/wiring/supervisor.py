@@ -129,7 +129,7 @@ def _follower(
     """Return a follower of the claims of this provider. It skips all other events of the grid."""
     claims = ChainLedger(chain.node, chain.contracts, claims_of=wallet.address)
     cursor = SqlCursor(database, "supervisor")
-    return Follower(claims, cursor, start=chain.first_block, confirmations=confirmations)
+    return Follower(claims, cursor, first_block=chain.first_block, confirmations=confirmations)
 
 
 def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClient:

@@ -12,7 +12,7 @@ from gridstead.domain.transactions.calls import Call, Expire, job_key_of
 from gridstead.domain.transactions.outbox import NodeRefusal, OutboxEntry
 
 
-def pack(
+def pack_batches(
     entries: Iterable[OutboxEntry],
     *,
     max_calls: int,

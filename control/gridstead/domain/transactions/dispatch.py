@@ -34,7 +34,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from gridstead.domain.transactions.batches import pack
+from gridstead.domain.transactions.batches import pack_batches
 from gridstead.domain.transactions.calls import job_key_of
 from gridstead.domain.transactions.outbox import (
     ChainView,
@@ -321,7 +321,7 @@ class _TransactionPlanner:
         pending_gas = sum(self._max_gas(transaction.entry_ids) for transaction in live_transactions)
         gas_for_pending = policy.max_pending_gas_in_blocks * view.gas_limit - pending_gas
         remaining_gas = min(gas_for_pending, policy.max_new_gas_in_blocks * view.gas_limit)
-        batches = pack(
+        batches = pack_batches(
             self._sendable_entries(changes),
             max_calls=policy.max_batch_calls,
             gas_limit=view.gas_limit // policy.batch_gas_divisor,

@@ -28,16 +28,16 @@ class LdapConnector:
         chain: The chain, with the events of the grid.
         follower: The reader of new events.
         directory: The LDAP directory.
-        start: The first block that the first tick reads.
+        first_block: The first block that the first tick reads.
     """
 
     def __init__(
-        self, chain: Chain, follower: Follower, directory: Directory, *, start: int = 0
+        self, chain: Chain, follower: Follower, directory: Directory, *, first_block: int = 0
     ) -> None:
         self._chain = chain
         self._follower = follower
         self._directory = directory
-        self._start = start
+        self._first_block = first_block
         self._is_reconciled = False
 
     def tick(self) -> None:
@@ -51,7 +51,7 @@ class LdapConnector:
         """Compare all events with the directory and create the missing users."""
         required_addresses: set[str] = set()
         head = self._chain.head()
-        for first in range(self._start, head.number + 1, BLOCKS_PER_READ):
+        for first in range(self._first_block, head.number + 1, BLOCKS_PER_READ):
             last = first + BLOCKS_PER_READ - 1
             last_block = head if last >= head.number else self._chain.block(last)
             if last_block is None:

@@ -43,7 +43,7 @@ def run(settings: JobDefinitionsSettings) -> None:
     to_job_id = chain.contracts.job_id
     store = Scripts(database, ScriptSeal(keys), to_job_id)
     cursor = SqlCursor(database, "job-definitions")
-    follower = _follower(store, chain.ledger, cursor, start=chain.first_block)
+    follower = _follower(store, chain.ledger, cursor, first_block=chain.first_block)
     keeper = _keeper(settings, store, chain.ledger, follower)
     service = _service(settings, keeper, store, chain.ledger, challenge_keys=keys)
     metrics = _metrics(store, chain.ledger, cursor)
@@ -98,7 +98,7 @@ def _service(
     )
 
 
-def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) -> Follower:
+def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, first_block: int) -> Follower:
     """Return the follower of the chain. A new store follows the chain from the newest block on.
 
     No script is older than its store, so older blocks are not needed.
@@ -106,7 +106,7 @@ def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) 
     with store.exclusive():
         if cursor.load() is None:
             cursor.save(ledger.head())
-    return Follower(ledger, cursor, start=start)
+    return Follower(ledger, cursor, first_block=first_block)
 
 
 def _servers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.transactions.batches import pack
+from gridstead.domain.transactions.batches import pack_batches
 from gridstead.domain.transactions.calls import SetRunning, Settle
 from gridstead.domain.transactions.outbox import OutboxEntry, SendState
 
@@ -52,7 +52,7 @@ def entries_from(first, last):
 
 def pack_entries(entries, *, max_calls, gas_limit=10**9, max_gas=None, refusals=None):
     """Return the batches of the entries as a list of tuples of entry ids."""
-    batches = pack(
+    batches = pack_batches(
         entries,
         max_calls=max_calls,
         gas_limit=gas_limit,
