@@ -81,8 +81,7 @@ def apply(
     if as_json:
         emit_json(asdict(record))
     else:
-        changes = sum(map(len, record.changed.values()))
-        print_line(f"{changes} changes on {len(record.changed)} hosts")
+        print_line(f"{_change_count(record)} changes on {len(record.changed)} hosts")
         _emit_waiting(record)
     _exit_if_interrupted(record)
 
@@ -212,7 +211,6 @@ def _find_run(records: Iterable[RunRecord], run: str) -> RunRecord:
 
 def _run_row(record: RunRecord) -> tuple[object, ...]:
     circumstances = record.circumstances
-    changes = sum(map(len, record.changed.values()))
     failed_hosts = ", ".join(failure.host for failure in record.failed)
     return (
         record.id,
@@ -221,9 +219,14 @@ def _run_row(record: RunRecord) -> tuple[object, ...]:
         circumstances.commit,
         record.inventory or "",
         record.outcome,
-        changes,
+        _change_count(record),
         failed_hosts,
     )
+
+
+def _change_count(record: RunRecord) -> int:
+    """Return how many tasks changed something, on all hosts together."""
+    return sum(map(len, record.changed.values()))
 
 
 def _inventory_path(inventory: str | None) -> str | None:

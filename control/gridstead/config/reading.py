@@ -11,6 +11,7 @@ from typing import TypeGuard, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gridstead.config.values import Settings
@@ -120,13 +121,21 @@ def _keys(model: type[Settings], table_path: list[int | str]) -> list[str]:
     for name in table_path:
         if isinstance(name, int):
             continue  # The item is the index of a table in an array of tables.
-        field = model.model_fields.get(str(name))
-        annotations = () if field is None else (field.annotation, *get_args(field.annotation))
-        table_type = next(filter(_is_table, annotations), None)
-        if table_type is None:
+        table_model = _table_model(model.model_fields.get(str(name)))
+        if table_model is None:
             return []
-        model = table_type
+        model = table_model
     return list(model.model_fields)
+
+
+def _table_model(field: FieldInfo | None) -> type[Settings] | None:
+    """Return the model of a field that contains a table, such as ``Tls`` for ``Tls | None``."""
+    if field is None:
+        return None
+    for annotation in (field.annotation, *get_args(field.annotation)):
+        if _is_table(annotation):
+            return annotation
+    return None
 
 
 def _is_table(annotation: object) -> TypeGuard[type[Settings]]:

@@ -20,6 +20,7 @@ NONCE_LIFE_S = 600
 # Real challenges are shorter. Longer text is not parsed: deep nesting could crash the process.
 MAX_CHALLENGE_BYTES = 256
 RANDOM_BYTES = 6
+ANY_ADDRESS = ""  # stands for any address: any wallet may use the nonce
 
 _TIME_BYTES = 4  # sufficient until 2106
 _TAG_BYTES = 6
@@ -64,9 +65,9 @@ def nonce_expiry(keys: Iterable[bytes], nonce: str, *, address: str) -> int | No
     if len(decoded_nonce) != _NONCE_BYTES or base64.b64encode(decoded_nonce).decode() != nonce:
         return None
     content, tag = decoded_nonce[:-_TAG_BYTES], decoded_nonce[-_TAG_BYTES:]
-    # The nonce may have been created for this address or for any address.
-    for key, wallet in product(keys, (address, "")):
-        if hmac.compare_digest(tag, _tag(key, content, wallet)):
+    allowed_addresses = (address, ANY_ADDRESS)
+    for key, allowed_address in product(keys, allowed_addresses):
+        if hmac.compare_digest(tag, _tag(key, content, allowed_address)):
             return int.from_bytes(content[:_TIME_BYTES]) + NONCE_LIFE_S
     return None
 

@@ -106,7 +106,8 @@ def paid_seconds_ceil(escrow: int, price_per_min: int) -> int:
     max_s = MAX_PAID_MINUTES * SECONDS_PER_MINUTE
     if not price_per_min:
         return max_s
-    paid_s = -(-escrow * SECONDS_PER_MINUTE // price_per_min)  # Two negations round up.
+    # The addition rounds the quotient up.
+    paid_s = (escrow * SECONDS_PER_MINUTE + price_per_min - 1) // price_per_min
     return min(paid_s, max_s)
 
 

@@ -210,10 +210,9 @@ def raise_if_failed(run: PlaybookRun, record: RunRecord) -> None:
         )
     hint = "Fix the cause and run it again: completed tasks stay in effect."
     if record.waiting:
-        handlers = [f"{host}: {', '.join(names)}" for host, names in record.waiting.items()]
-        hint += (
-            f" These handlers did not run, although their settings changed: {'; '.join(handlers)}."
-        )
+        texts = [f"{host}: {', '.join(names)}" for host, names in record.waiting.items()]
+        handlers = "; ".join(texts)
+        hint += f" These handlers did not run, although their settings changed: {handlers}."
     raise ConfigError(
         f"could not apply the inventory to {_host_names(failed_tasks)}", detail=detail, hint=hint
     )

@@ -217,7 +217,9 @@ def _check_count(name: str, count: int, minimum: int, maximum: int) -> None:
 
 
 def _check_script(text: str) -> None:
-    if not text.startswith("#!") or "\0" in text or len(text.encode()) > MAX_SCRIPT_BYTES:
+    has_interpreter = text.startswith("#!")
+    is_too_large = len(text.encode()) > MAX_SCRIPT_BYTES
+    if not has_interpreter or is_too_large or "\0" in text:
         raise InvalidInput(
             "invalid script", detail="must have an interpreter line, no null bytes, at most 1 MiB"
         )
