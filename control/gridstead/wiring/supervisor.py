@@ -20,7 +20,7 @@ from gridstead.config import Slurm, SshKeys, SupervisorSettings, to_wei
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.supervisor.evidence import WaitTimes
 from gridstead.domain.supervisor.offers import Terms
-from gridstead.domain.supervisor.snapshot import Rules
+from gridstead.domain.supervisor.snapshot import SupervisorPolicy
 from gridstead.errors import ConfigError
 from gridstead.ports import Clock
 from gridstead.rpc.users import SshKeyServer
@@ -69,9 +69,9 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
         reports=slurm if isinstance(slurm, AgentClient) else None,
         scripts=_scripts(settings, wallet),
     )
-    rules = _rules(settings, chain, wallet)
+    policy = _policy(settings, chain, wallet)
     supervisor = Supervisor(
-        ports, rules, submission_threads=SUBMISSION_THREADS, failpoint=failpoint
+        ports, policy, submission_threads=SUBMISSION_THREADS, failpoint=failpoint
     )
     registration = Registration(
         chain.ledger, outbox, slurm, provider=wallet.address, terms=_terms(settings)
@@ -141,13 +141,13 @@ def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClien
     )
 
 
-def _rules(settings: SupervisorSettings, chain: ChainAccess, wallet: Wallet) -> Rules:
+def _policy(settings: SupervisorSettings, chain: ChainAccess, wallet: Wallet) -> SupervisorPolicy:
     slack_min = None
     if not chain.contracts.has_batches:
         (slack_min,) = ask(
             chain.node, [chain.contracts.constants.slack_minutes()], at_block=chain.ledger.head()
         )
-    return Rules(
+    return SupervisorPolicy(
         chain_id=settings.chain.chain_id,
         contract=chain.contracts.meta_scheduler.address,
         provider=wallet.address,

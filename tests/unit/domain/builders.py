@@ -15,7 +15,7 @@ from gridstead.domain.supervisor.actions import Cancel, Note, Put
 from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, ControllerSample
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import plan_jobs
-from gridstead.domain.supervisor.snapshot import Rules, Snapshot
+from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
 
 CREDIT = 10**18
 CONTRACT = "0x" + "c0" * 20
@@ -26,7 +26,9 @@ CLAIM_BLOCK = 100
 T0 = 1_000_000  # The Unix time at which jobs are claimed.
 CONFIRMATIONS = 6
 
-RULES = Rules(chain_id=179188, contract=CONTRACT, provider=PROVIDER, confirmations=CONFIRMATIONS)
+POLICY = SupervisorPolicy(
+    chain_id=179188, contract=CONTRACT, provider=PROVIDER, confirmations=CONFIRMATIONS
+)
 
 
 def job_id(number=7):
@@ -118,9 +120,9 @@ def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMAT
     return replace(base, **changes)
 
 
-def planned_actions(jobs=(), records=(), *, rules=RULES, **fields):
+def planned_actions(jobs=(), records=(), *, policy=POLICY, **fields):
     """Return the actions that the supervisor plans for a snapshot with these fields."""
-    return plan_jobs(snapshot(jobs, records, **fields), rules)
+    return plan_jobs(snapshot(jobs, records, **fields), policy)
 
 
 def calls_of(actions):

@@ -22,7 +22,7 @@ from gridstead.domain.supervisor.journal import JournalRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class SupervisorPolicy:
     """The settings of the supervisor's decisions.
 
     Attributes:

@@ -23,7 +23,7 @@ from gridstead.domain.supervisor.actions import Cancel, Extend, Note, Put, Submi
 from gridstead.domain.supervisor.attempt import AccountingSample, ControllerSample, NodeReport
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import is_claimed, is_head_after_claim, plan_jobs
-from gridstead.domain.supervisor.snapshot import Rules, Snapshot
+from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
 from gridstead.domain.transactions.calls import Settle, call_name, job_key_of
 from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
@@ -83,7 +83,7 @@ class Supervisor:
 
     Args:
         ports: The ports to use.
-        rules: The operator's settings.
+        policy: The operator's settings.
         submission_threads: How many submissions run in parallel.
         failpoint: Called with the name of each failpoint.
     """
@@ -91,13 +91,13 @@ class Supervisor:
     def __init__(
         self,
         ports: SupervisorPorts,
-        rules: Rules,
+        policy: SupervisorPolicy,
         *,
         submission_threads: int = 1,
         failpoint: Callable[[str], None] = ignore,
     ) -> None:
         self._ports = ports
-        self._rules = rules
+        self._policy = policy
         self._failpoint = failpoint
         self._journal_lock = threading.Lock()
         self._submitter = Submitter(
@@ -123,7 +123,7 @@ class Supervisor:
         """
         self._ports.follower.follow(self._record_claims)
         snapshot = self._gather_snapshot()
-        actions = plan_jobs(snapshot, self._rules)
+        actions = plan_jobs(snapshot, self._policy)
         for action in actions:
             if not isinstance(action, Submit | Put):
                 self._try(type(action).__name__, partial(self._perform, action))
@@ -142,7 +142,7 @@ class Supervisor:
         """Write a CLAIMED entry for each new claim of the provider that is valid at ``head``."""
         claim_blocks: dict[JobId, int] = {}
         for event in events:
-            is_ours = event.provider == self._rules.provider
+            is_ours = event.provider == self._policy.provider
             is_claim = event.kind is ChainEventKind.JOB_CLAIMED and is_ours
             if is_claim and event.job_id is not None:
                 claim_blocks[event.job_id] = event.block
@@ -150,7 +150,7 @@ class Supervisor:
             return
         entries: list[JournalEntry] = []
         for job in self._ports.ledger.jobs(claim_blocks, at_block=head).values():
-            if not is_claimed(job, job.job_key, self._rules.provider):
+            if not is_claimed(job, job.job_key, self._policy.provider):
                 continue
             self._memory.claim_blocks[job.id] = claim_blocks[job.id]
             if job.job_key not in self._memory.records.by_job_key:
@@ -193,7 +193,7 @@ class Supervisor:
             now=ports.clock.now(),
             head=head,
             jobs=jobs,
-            queues=ports.ledger.queue_sizes(self._rules.provider, at_block=head),
+            queues=ports.ledger.queue_sizes(self._policy.provider, at_block=head),
             records=dict(records),
             controller_sample=controller_sample,
             accounting_sample=self._sample_slurmdbd(controller_sample, jobs, head),
@@ -224,7 +224,7 @@ class Supervisor:
         unclaimed_since_block: dict[JobKey, int] = {}
         for job_key, record in self._memory.records.by_job_key.items():
             job = jobs.get(job_key.job_id)
-            is_ours = job is not None and is_claimed(job, job_key, self._rules.provider)
+            is_ours = job is not None and is_claimed(job, job_key, self._policy.provider)
             if is_head_after_claim(record, head) and not is_ours:
                 since_block = previous_blocks.get(job_key, head.number)
                 unclaimed_since_block[job_key] = min(since_block, head.number)

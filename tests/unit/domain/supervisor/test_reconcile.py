@@ -14,7 +14,7 @@ import pytest
 from tests.unit.domain.builders import (
     CLAIM_BLOCK,
     OTHER_ADDRESS,
-    RULES,
+    POLICY,
     T0,
     accounting_sample,
     attempt,
@@ -145,7 +145,7 @@ def test_job_that_is_absent_for_six_seconds_is_submitted_again():
 
 def test_job_that_slurm_lost_too_often_panics_without_a_bill():
     our_job = job(JobState.RUNNING)
-    submissions = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(RULES.max_attempts)]
+    submissions = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(POLICY.max_attempts)]
     lost_record = journal_record(
         our_job, (EntryKind.SUBMIT_INTENDED, T0), *submissions, (EntryKind.ABSENT, T0 + 54)
     )
@@ -344,13 +344,13 @@ def test_intended_submissions_are_not_counted_as_attempts():
 def test_claimable_jobs_are_claimed_with_one_call():
     actions = planned_actions(queues=QueueSizes(claimable=3, cancelling=0, top_up=0))
 
-    assert calls_of(actions) == [ClaimJobs(limit=RULES.claim_limit)]
+    assert calls_of(actions) == [ClaimJobs(limit=POLICY.claim_limit)]
 
 
 def test_several_calls_claim_the_queues_of_plain_contracts():
-    rules = replace(RULES, deepsquare_slack_min=15, claim_limit=4)
+    policy = replace(POLICY, deepsquare_slack_min=15, claim_limit=4)
 
-    puts = planned_actions(rules=rules, queues=QueueSizes(claimable=9, cancelling=2, top_up=1))
+    puts = planned_actions(policy=policy, queues=QueueSizes(claimable=9, cancelling=2, top_up=1))
 
     # Each call claims one entry of a queue. In one tick, the supervisor puts at most
     # ``claim_limit`` calls per queue into the outbox.

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.domain.builders import (
     CLAIM_BLOCK,
     OTHER_ADDRESS,
-    RULES,
+    POLICY,
     T0,
     accounting_sample,
     attempt,
@@ -164,7 +164,7 @@ def test_attempt_is_not_cancelled_if_the_latest_block_is_older_than_the_claim(jo
     )
     older_head = replace(state.head, timestamp=T0)
 
-    assert plan_jobs(replace(state, head=older_head), RULES) == ()
+    assert plan_jobs(replace(state, head=older_head), POLICY) == ()
 
 
 def record_of_a_cancelled_attempt(our_job, cancelled_attempt):
@@ -240,11 +240,11 @@ def test_orphan_is_not_cancelled_while_its_claim_may_be_in_a_later_block():
 
 
 def test_attempt_for_a_job_of_other_contracts_is_not_cancelled():
-    rules = replace(RULES, contract="0x" + "dd" * 20)
+    policy = replace(POLICY, contract="0x" + "dd" * 20)
 
     assert (
         planned_actions(
-            rules=rules, controller_sample=controller_sample(attempt(job())), now=T0 + 120
+            policy=policy, controller_sample=controller_sample(attempt(job())), now=T0 + 120
         )
         == ()
     )

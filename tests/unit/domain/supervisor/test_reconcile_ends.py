@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.domain.builders import (
     CREDIT,
-    RULES,
+    POLICY,
     T0,
     accounting_sample,
     attempt,
@@ -51,9 +51,9 @@ def calls_for_end(our_job, ended, **fields):
 @pytest.mark.parametrize("slurm_state", sorted(END_STATES))
 def test_end_waits_until_the_start_is_mined(slurm_state, deepsquare_slack_min):
     our_job = job()
-    rules = replace(RULES, deepsquare_slack_min=deepsquare_slack_min)
+    policy = replace(POLICY, deepsquare_slack_min=deepsquare_slack_min)
 
-    calls = calls_for_end(our_job, attempt(our_job, slurm_state), rules=rules)
+    calls = calls_for_end(our_job, attempt(our_job, slurm_state), policy=policy)
 
     assert calls == [SetRunning(job_key=our_job.job_key, started_at=T0 + 2)]
 
@@ -183,7 +183,7 @@ def test_job_that_slurm_rejected_too_often_is_refused():
     assert calls_of(actions) == [Refuse(job_key=our_job.job_key)]
 
 
-UNCONFIRMED_HEIGHT = job().state_block + RULES.confirmations - 1
+UNCONFIRMED_HEIGHT = job().state_block + POLICY.confirmations - 1
 
 
 def test_job_is_not_refused_before_its_claim_is_confirmed():
@@ -330,8 +330,8 @@ def test_billed_time_on_plain_contracts_stays_within_the_slack():
         [our_job], [submitted_record(our_job)], accounting_sample=accounting_sample(ended_attempt)
     )
 
-    (call,) = calls_of(plan_jobs(state, RULES))
-    (plain_call,) = calls_of(plan_jobs(state, replace(RULES, deepsquare_slack_min=15)))
+    (call,) = calls_of(plan_jobs(state, POLICY))
+    (plain_call,) = calls_of(plan_jobs(state, replace(POLICY, deepsquare_slack_min=15)))
 
     # The attempt ran from T0 - 7200 to T0 - 1800. Plain contracts do not accept the whole time.
     assert call.seconds == 5400
