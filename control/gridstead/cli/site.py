@@ -324,7 +324,7 @@ def _plan_json(site_plan: SitePlan) -> Mapping[str, object]:
     return {
         "changes": list(map(_change_json, site_plan.changes)),
         "effects": list(map(asdict, site_plan.effects)),
-        "drains": site_plan.drains,
+        "drains": site_plan.nodes_to_drain,
         "jobs": jobs,
     }
 
@@ -350,8 +350,8 @@ def _emit_plan(site_plan: SitePlan, *, diff: bool) -> None:
     print_line("")
     for effect in site_plan.effects:
         print_line(f"{effect.host}: {effect}")
-    if site_plan.drains:
-        nodes = ", ".join(site_plan.drains)
+    if site_plan.nodes_to_drain:
+        nodes = ", ".join(site_plan.nodes_to_drain)
         print_line(f"drain first: {nodes} (playbooks/drain.yml waits for their jobs)")
     if site_plan.jobs is None:
         print_line("the jobs on these nodes are unknown, because Slurm does not answer")

@@ -42,7 +42,7 @@ def run(settings: SupervisorSettings) -> None:
     ticks = _ticks(settings, database)
     close = [database.close]
     if settings.ssh_keys is not None:
-        server = _serve_keys(settings.ssh_keys)
+        server = _start_ssh_key_server(settings.ssh_keys)
         close.append(server.stop)
     loop.run(ticks, close=tuple(close))
 
@@ -67,7 +67,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
         scheduler=slurm,
         accounting=slurm,
         reports=slurm if isinstance(slurm, AgentClient) else None,
-        scripts=_scripts(settings, wallet),
+        scripts=_job_definition_client(settings, wallet),
     )
     policy = _policy(settings, chain, wallet)
     supervisor = Supervisor(
@@ -132,7 +132,7 @@ def _follower(
     return Follower(claims, cursor, first_block=chain.first_block, confirmations=confirmations)
 
 
-def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClient:
+def _job_definition_client(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClient:
     peer = settings.job_definitions
     return JobDefinitionClient(
         GrpcPeer(address=peer.endpoint, ca=peer.ca_file),
@@ -170,7 +170,7 @@ def _terms(settings: SupervisorSettings) -> Terms:
     return Terms(prices=prices, labels=settings.labels)
 
 
-def _serve_keys(settings: SshKeys) -> SshKeyServer:
+def _start_ssh_key_server(settings: SshKeys) -> SshKeyServer:
     """Start the server of the supervisor's public SSH key."""
     public_key = read_key(settings.public_key_file).decode().strip()
     server = SshKeyServer(settings.listen, tls_files(settings), authorized_keys=lambda: public_key)

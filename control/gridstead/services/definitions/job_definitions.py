@@ -158,11 +158,13 @@ class JobDefinitions:
         self._sleep = sleep
         self._waiting_slots = threading.BoundedSemaphore(MAX_WAITING_REQUESTS)
 
-    def submit(self, mapping: Mapping[str, object], customer: str, count_bytes: CountBytes) -> str:
+    def submit(
+        self, graphql_workflow: Mapping[str, object], customer: str, count_bytes: CountBytes
+    ) -> str:
         """Store the script of a workflow and return its id.
 
         Args:
-            mapping: The workflow in its GraphQL form.
+            graphql_workflow: The workflow in its GraphQL form.
             customer: Address of the owner. If it is empty, the owner is the first customer whose
                 job names the script.
             count_bytes: Counts the size of the stored record against the caller's limit. The size
@@ -176,7 +178,7 @@ class JobDefinitions:
             ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
-        workflow = from_graphql(mapping, fetch_module=self._module_fetcher())
+        workflow = from_graphql(graphql_workflow, fetch_module=self._module_fetcher())
         record = json.dumps(self._new_record(workflow))
         count_bytes(len(record))
         batch_location_hash = script_id(record)
@@ -203,14 +205,14 @@ class JobDefinitions:
             )
         return record
 
-    def validate(self, mapping: Mapping[str, object]) -> str:
+    def validate(self, graphql_module: Mapping[str, object]) -> str:
         """Check a module in its GraphQL form.
 
         Returns:
             ``valid``, or a line for each broken rule.
         """
         try:
-            check_module(mapping)
+            check_module(graphql_module)
         except InvalidWorkflow as err:
             return "\n".join(map(str, err.problems))
         return "valid"

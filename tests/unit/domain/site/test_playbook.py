@@ -82,7 +82,7 @@ def test_task_without_a_unit_state_has_no_effect():
 def test_plan_contains_nodes_to_drain_and_jobs_on_affected_hosts():
     plan = plan_site(EVENTS, [JOB])
 
-    assert plan.drains == ("compute1",)
+    assert plan.nodes_to_drain == ("compute1",)
     assert plan.jobs == {"compute1": (JOB,), "controller": ()}
 
 
@@ -100,7 +100,7 @@ def test_plan_contains_nodes_to_drain_and_jobs_on_affected_hosts():
 def test_node_is_drained_if_an_effect_would_end_its_jobs(name, jobs, drains):
     handler_run = host_finished("compute1", name, is_handler=True)
 
-    assert plan_site([handler_run], jobs).drains == drains
+    assert plan_site([handler_run], jobs).nodes_to_drain == drains
 
 
 def test_jobs_of_a_plan_are_unknown_if_slurm_did_not_answer():
@@ -117,7 +117,7 @@ def test_plan_of_an_unchanged_site_is_empty():
 
     assert plan.changes == ()
     assert plan.effects == ()
-    assert plan.drains == ()
+    assert plan.nodes_to_drain == ()
     assert plan.jobs == {}
 
 

@@ -108,7 +108,7 @@ def test_call_that_exceeds_every_limit_is_sent_if_nothing_is_pending():
     )
 
 
-def test_call_that_is_not_cleared_is_neither_sent_nor_rejected():
+def test_call_that_may_not_be_sent_is_neither_sent_nor_rejected():
     plan = plan_for(entry(1), entry(2), sendable_ids=frozenset({2}))
 
     assert plan.batches == ((2,),)

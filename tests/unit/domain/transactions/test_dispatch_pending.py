@@ -92,7 +92,7 @@ def test_newest_transaction_of_a_nonce_is_sent_again_if_all_were_refused():
 
 
 @pytest.mark.parametrize("waited_s", [10, 40])
-def test_transaction_with_a_call_that_is_not_cleared_is_not_sent_again(waited_s):
+def test_transaction_with_a_call_that_may_not_be_sent_is_not_sent_again(waited_s):
     pending_transaction = transaction(7, 1, 2)
     statuses = {
         pending_transaction.hash: PendingStatus(
