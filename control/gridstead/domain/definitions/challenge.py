@@ -20,7 +20,7 @@ NONCE_LIFE_S = 600
 # Real challenges are shorter. Longer text is not parsed: deep nesting could crash the process.
 MAX_CHALLENGE_BYTES = 256
 RANDOM_BYTES = 6
-ANY_ADDRESS = ""  # stands for any address: any wallet may use the nonce
+ANY_ADDRESS = ""  # any wallet may use a nonce with this address
 
 _TIME_BYTES = 4  # sufficient until 2106
 _TAG_BYTES = 6
