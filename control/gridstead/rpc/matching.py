@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         texts_by_job = {}
         for job_id, text in view().items():
-            texts_by_job[job_id.slurm_name] = text
+            texts_by_job[job_id.slurm_job_name] = text
         body = json.dumps(texts_by_job).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

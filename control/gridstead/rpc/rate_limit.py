@@ -16,7 +16,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from gridstead.errors import TooMuch
+from gridstead.errors import LimitExceeded
 
 MAX_CALLERS = 20_000
 IPV6_PREFIX = 64
@@ -60,7 +60,7 @@ class RateLimiter:
         """Take an amount from a caller's bucket.
 
         Raises:
-            TooMuch: If the bucket has too few tokens; nothing is taken.
+            LimitExceeded: If the bucket has too few tokens; nothing is taken.
         """
         now = self._now()
         peer = caller_identity(caller_host(caller, self._proxies))
@@ -76,7 +76,7 @@ class RateLimiter:
         if not is_allowed:
             # If the amount is larger than a bucket, the hint is the time until the bucket is full.
             wait_s = (min(amount, self._burst) - tokens) / self._rate_per_s
-            raise TooMuch(
+            raise LimitExceeded(
                 "too many requests",
                 detail=f"{self._subject} are limited for each caller",
                 hint=f"Try again in {max(1, round(wait_s))} s.",

@@ -16,7 +16,7 @@ from typing import Protocol
 import grpc
 
 from gridstead.domain.jobs.billing import Resources
-from gridstead.domain.jobs.ids import JobKey, parse_job_key, parse_slurm_name
+from gridstead.domain.jobs.ids import JobKey, parse_job_key, parse_slurm_job_name
 from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, NodeReport
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.errors import (
@@ -289,7 +289,7 @@ def _job_key(text: str) -> JobKey:
 
 
 def _check_names(names: Iterable[str]) -> None:
-    if any(parse_slurm_name(name) is None for name in names):
+    if any(parse_slurm_job_name(name) is None for name in names):
         raise InvalidInput("invalid query for job names")
 
 

@@ -23,7 +23,7 @@ from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.logs.client import LoggerClient, WriteAccess
 from gridstead.adapters.logs.files import FileLogs, Limits
-from gridstead.domain.logs.access import WritePermit, write_token
+from gridstead.domain.logs.access import WritePermit, make_write_token
 from gridstead.domain.logs.log import LogId
 from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
 from gridstead.rpc.definitions.graphql import GraphqlService, graphql_server
@@ -55,7 +55,7 @@ def access_to(owner, clock, *, name=NAME, log_identity=LOG_IDENTITY):
     The token expires after ten minutes.
     """
     log = LogId(owner=owner, name=name, log_identity=log_identity)
-    token = write_token(KEY, WritePermit(log=log, expires_at=clock.now() + 600))
+    token = make_write_token(KEY, WritePermit(log=log, expires_at=clock.now() + 600))
     return WriteAccess(owner=owner, log_name=name, token=token)
 
 
@@ -184,7 +184,7 @@ def clock():
 def service(root, clock):
     """Yield the logger without its gRPC server."""
     logs = FileLogs(root, key=KEY, limits=Limits(log_bytes=MAX_BYTES))
-    yield Logger(sink=logs, key=KEY, clock=clock, recover=recover)
+    yield Logger(store=logs, key=KEY, clock=clock, recover=recover)
     logs.close()
 
 

@@ -20,7 +20,7 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.definitions.job_definitions import submit_workflow
 from gridstead.adapters.definitions.modules import MAX_CALLERS, GitModules
-from gridstead.errors import InvalidWorkflow, JobDefinitionUnavailable, TooMuch, Transient
+from gridstead.errors import InvalidWorkflow, JobDefinitionUnavailable, LimitExceeded, Transient
 from gridstead.rpc.definitions.graphql import WORKERS
 from gridstead.rpc.rate_limit import RateLimiter
 
@@ -59,7 +59,7 @@ class TestLimits:
 
     def test_caller_is_told_that_the_store_is_full(self, server_tls, ca):
         def submit(*_):
-            raise TooMuch(
+            raise LimitExceeded(
                 "cannot store the workflow now", detail="too many wait", hint="Try again later."
             )
 

@@ -73,7 +73,7 @@ class TestFetch:
         assert script.environment["GRIDSTEAD_LOGGER_URL"] == "logger:8445"
         assert script.environment["GRIDSTEAD_LOGGER_CA"] == "/etc/ca.crt"
         assert script.environment["GRIDSTEAD_LOG_OWNER"] == CUSTOMER
-        assert script.environment["GRIDSTEAD_LOG_NAME"] == job.id.slurm_name
+        assert script.environment["GRIDSTEAD_LOG_NAME"] == job.id.slurm_job_name
         assert script.environment["GRIDSTEAD_LOG_TOKEN"] not in script.text
 
     def test_job_without_logging_has_no_secrets(self, servers, client, wallet):
@@ -218,7 +218,7 @@ class TestOtherClients:
             challenge=challenge,
             provider_address=bytes.fromhex(wallet.address[2:]),
             customer_address=bytes.fromhex(CUSTOMER[2:]),
-            job_id=job.id.slurm_name,
+            job_id=job.id.slurm_job_name,
         )
 
     def test_challenge_is_json_with_message_and_nonce(self, stubs):

@@ -8,7 +8,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from gridstead.errors import TooMuch
+from gridstead.errors import LimitExceeded
 from gridstead.rpc import rate_limit
 from gridstead.rpc.rate_limit import (
     RateLimiter,
@@ -45,13 +45,13 @@ def accepted_call_count(limit, peer, count):
     for _ in range(count):
         try:
             limit.take(RemoteCaller(peer))
-        except TooMuch:
+        except LimitExceeded:
             continue
         accepted_count += 1
     return accepted_count
 
 
-class TestPeerLimit:
+class TestRateLimiter:
     def test_calls_beyond_the_burst_are_refused(self, limit):
         assert accepted_call_count(limit, "a", 10) == 4
 
@@ -70,7 +70,7 @@ class TestPeerLimit:
     def test_refusal_contains_the_time_to_wait(self, limit):
         limit.take(RemoteCaller("a"), 4)
 
-        with pytest.raises(TooMuch) as caught:
+        with pytest.raises(LimitExceeded) as caught:
             limit.take(RemoteCaller("a"), 4)
 
         assert caught.value.hint == "Try again in 2 s."  # 4 calls at 2 calls per second
@@ -150,12 +150,12 @@ def test_callers_behind_a_known_proxy_have_separate_limits(one_call_limit):
     one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
     one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
 
-    with pytest.raises(TooMuch):
+    with pytest.raises(LimitExceeded):
         one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
 
 
 def test_caller_has_one_limit_with_and_without_a_known_proxy(one_call_limit):
     one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
 
-    with pytest.raises(TooMuch):
+    with pytest.raises(LimitExceeded):
         one_call_limit.take(RemoteCaller("198.51.100.7"))

@@ -48,20 +48,20 @@ class Lab:
 
     def submit(self, number: int, body: str, *options: str, name: str | None = None) -> str:
         """Submit a job with ``number`` in its name and its job key. Return its Slurm job id."""
-        slurm_name = f"0x{number:064x}"
+        slurm_job_name = f"0x{number:064x}"
         slurm_job_id = self.run(
             "sbatch", "--parsable", f"--uid={UID}", f"--gid={GID}", f"--account={ACCOUNT}",
             "--chdir=/tmp",
             "--output=/dev/null", "--export=NONE", "--no-requeue",
-            f"--job-name={name or slurm_name}",
-            f"--comment={CHAIN_AND_CONTRACT}/{slurm_name}/recorded-{number}", *options,
+            f"--job-name={name or slurm_job_name}",
+            f"--comment={CHAIN_AND_CONTRACT}/{slurm_job_name}/recorded-{number}", *options,
             stdin=f"#!/bin/bash\n{body}\n",
         ).strip()  # fmt: skip
         self.run(
             "scontrol",
             "update",
             f"JobId={slurm_job_id}",
-            f"AdminComment={CHAIN_AND_CONTRACT}/{slurm_name}/recorded-{number}",
+            f"AdminComment={CHAIN_AND_CONTRACT}/{slurm_job_name}/recorded-{number}",
         )
         return slurm_job_id
 

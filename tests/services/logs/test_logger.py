@@ -11,11 +11,11 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
 from gridstead.domain.logs.access import (
-    MAX_AGE_S,
+    MAX_SIGNATURE_AGE_S,
     WritePermit,
+    make_write_token,
     read_request_text,
     watch_request_text,
-    write_token,
 )
 from gridstead.domain.logs.log import Chunk, LogId
 from gridstead.errors import ConfigError, InvalidInput, LogFull, NotAllowed
@@ -37,7 +37,7 @@ def clock():
 
 @pytest.fixture
 def service(logs, clock):
-    return Logger(sink=logs, key=KEY, clock=clock, recover=recover)
+    return Logger(store=logs, key=KEY, clock=clock, recover=recover)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def owner():
 
 def test_short_key_is_a_configuration_error(logs, clock):
     with pytest.raises(ConfigError):
-        Logger(sink=logs, key=b"short", clock=clock, recover=recover)
+        Logger(store=logs, key=b"short", clock=clock, recover=recover)
 
 
 def log_of(owner, name=NAME, log_identity="1" * 32):
@@ -64,7 +64,7 @@ def line(data):
 
 
 def test_token_of_one_log_is_refused_for_another_log(service, owner, permit):
-    token = write_token(KEY, permit)
+    token = make_write_token(KEY, permit)
     other_owner, other_name = "0x" + "01" * 20, NAME + "0"
 
     assert service.authorize_write(token, owner.address, NAME) == permit
@@ -78,9 +78,9 @@ def test_token_of_one_log_is_refused_for_another_log(service, owner, permit):
 
 
 def test_altered_token_is_refused(service, owner, permit):
-    log_identity, expires_at, mac = write_token(KEY, permit).split(".")
+    log_identity, expires_at, mac = make_write_token(KEY, permit).split(".")
     other_log_identity, later, other_mac = "2" * 32, int(expires_at) + 1, "0" * 64
-    token_of_other_key = write_token(b"j" * 32, permit)
+    token_of_other_key = make_write_token(b"j" * 32, permit)
     altered_tokens = [
         "",
         "é",
@@ -97,7 +97,7 @@ def test_altered_token_is_refused(service, owner, permit):
 
 
 def test_expired_token_is_refused_for_new_and_open_streams(service, owner, permit, clock):
-    token = write_token(KEY, permit)
+    token = make_write_token(KEY, permit)
     service.write(service.authorize_write(token, owner.address, NAME), line(b"in time"))
     clock.advance(61)
 
@@ -157,10 +157,10 @@ def test_sweep_passes_the_time_to_the_store(service, logs, clock):
     ("age_s", "is_accepted"),
     [
         (0, True),
-        (MAX_AGE_S, True),
-        (-MAX_AGE_S, True),
-        (MAX_AGE_S + 1, False),
-        (-MAX_AGE_S - 1, False),
+        (MAX_SIGNATURE_AGE_S, True),
+        (-MAX_SIGNATURE_AGE_S, True),
+        (MAX_SIGNATURE_AGE_S + 1, False),
+        (-MAX_SIGNATURE_AGE_S - 1, False),
     ],
 )
 def test_time_of_a_signed_request_may_differ_by_five_minutes(

@@ -118,7 +118,7 @@ class JobDefinitionClient:
             challenge=challenge,
             provider_address=provider,
             customer_address=bytes.fromhex(job.customer[2:]),
-            job_id=job.id.slurm_name,
+            job_id=job.id.slurm_job_name,
             secrets_beside=True,
         )
         response: GetSBatchResponse = self._sbatch.GetSBatch(request, timeout=TIMEOUT_S)
@@ -128,7 +128,7 @@ class JobDefinitionClient:
         code = err.code()
         detail = f"{code.name}: {err.details()!r}"
         if code is grpc.StatusCode.NOT_FOUND:
-            return ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=detail)
+            return ScriptUnavailable(f"no script for job {job.id.slurm_job_name}", detail=detail)
         return JobDefinitionUnavailable(
             f"could not fetch a script from {self._peer.address}", detail=detail
         )

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from gridstead.errors import InvalidInput, ModuleUnavailable, TooMuch
+from gridstead.errors import InvalidInput, LimitExceeded, ModuleUnavailable
 from gridstead.ports import Clock
 from gridstead.workflow.schema import ModuleSource
 
@@ -120,7 +120,7 @@ class GitModules:
     @contextmanager
     def _fetch_slot(self, source: ModuleSource) -> Iterator[None]:
         """Wait for a slot to fetch in, unless too many callers wait already."""
-        busy_error = TooMuch(
+        busy_error = LimitExceeded(
             f"could not fetch {source}",
             detail="too many modules are being fetched",
             hint="Try again in a minute.",

@@ -90,7 +90,7 @@ class LogSeal:
         sealed_bytes = len(chunk.data) + TAG_BYTES
         header = _CHUNK_HEADER.pack(
             sealed_bytes,
-            chunk.lines,
+            chunk.line_count,
             first_line,
             chunk.timestamp_ns,
             chunk.writer,

@@ -31,7 +31,7 @@ from gridstead.adapters.logs.file import (
 )
 from gridstead.adapters.logs.tail import FULL_SEQUENCE, Tail, find_tail
 from gridstead.domain.jobs.ids import is_address
-from gridstead.domain.logs.access import check_key
+from gridstead.domain.logs.access import check_key_length
 from gridstead.domain.logs.log import (
     Chunk,
     LogId,
@@ -66,7 +66,7 @@ class Limits:
 
 
 class FileLogs:
-    """Implements port ``LogSink`` with files in a directory.
+    """Implements port ``LogStore`` with files in a directory.
 
     Args:
         root: An existing directory that no other process uses.
@@ -79,7 +79,7 @@ class FileLogs:
     """
 
     def __init__(self, root: Path, *, key: bytes, limits: Limits | None = None) -> None:
-        check_key(key)
+        check_key_length(key)
         self._root = root
         self._key = key
         self._limits = limits or Limits()
@@ -196,7 +196,7 @@ class FileLogs:
     def _append(self, fd: int, tail: Tail, chunk: Chunk) -> None:
         record = tail.seal.seal(chunk, first_line=tail.next_line, position=tail.end)
         _write(fd, record, tail.end)
-        tail.add(len(record), lines=chunk.lines, writer=chunk.writer, sequence=chunk.sequence)
+        tail.add(len(record), lines=chunk.line_count, writer=chunk.writer, sequence=chunk.sequence)
 
     def _full_notice(self, chunk: Chunk) -> Chunk:
         limit = self._limits.log_bytes

@@ -98,7 +98,7 @@ class Spool:
         """Delete the chunks that were taken. Call this when the logger has stored them."""
         with self._condition:
             for chunk in self._taken_chunks:
-                self._unsent_lines -= chunk.lines
+                self._unsent_lines -= chunk.line_count
             self._taken_chunks.clear()
             self._delete_segments()
 

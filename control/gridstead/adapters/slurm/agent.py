@@ -16,9 +16,9 @@ from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
     AccountingSample,
     Attempt,
-    LiveSample,
+    ControllerSample,
     NodeReport,
-    check_state,
+    parse_base_state,
 )
 from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
 from gridstead.errors import (
@@ -65,7 +65,7 @@ class AgentClient:
             script=submission.script.text,
             environment=dict(submission.script.environment),
         )
-        message = f"could not submit job {submission.job_key.job_id.slurm_name}"
+        message = f"could not submit job {submission.job_key.job_id.slurm_job_name}"
         try:
             answer = self._call(self._stub.Submit, request, message)
         except InvalidInput as err:
@@ -84,16 +84,16 @@ class AgentClient:
         )
         self._call(self._stub.Extend, request, f"could not extend {slurm_job_id}")
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists now."""
         answer = self._call(self._stub.Live, pb.LiveRequest(), "could not list live jobs")
-        return LiveSample(
+        return ControllerSample(
             taken_at=answer.taken_at, attempts=tuple(map(_to_attempt, answer.attempts))
         )
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these jobs that were submitted since a time."""
-        names = [job_id.slurm_name for job_id in job_ids]
+        names = [job_id.slurm_job_name for job_id in job_ids]
         request = pb.AccountingRequest(names=names, since=since)
         answer = self._call(self._stub.Accounting, request, "could not read the accounting")
         return AccountingSample(
@@ -182,7 +182,7 @@ def _to_attempt(attempt: pb.Attempt) -> Attempt:
         job_key=parse_job_key(attempt.admin_comment),
         user=attempt.user,
         uid=attempt.uid or None,
-        state=check_state(attempt.state, source=_SOURCE),
+        state=parse_base_state(attempt.state, source=_SOURCE),
         submitted_at=attempt.submitted_at,
         started_at=attempt.started_at or None,
         ended_at=attempt.ended_at or None,

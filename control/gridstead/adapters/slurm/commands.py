@@ -24,7 +24,7 @@ from gridstead.domain.supervisor.attempt import (
     OUT_OF_MEMORY_SIGNAL,
     STARTED_STATES,
     Attempt,
-    check_state,
+    parse_base_state,
 )
 from gridstead.errors import UnexpectedOutput
 
@@ -320,7 +320,7 @@ def _attempt_from_fields(values: list[str], *, name: str) -> Attempt:
         job_id, uid, user, state, exit_code, submit_time, start_time, end_time, time_used,
         time_limit, node_list, admin_comment,
     ) = values  # fmt: skip
-    base_state = check_state(state, source="squeue")
+    base_state = parse_base_state(state, source="squeue")
     started_at = _squeue_start(base_state, start_time, has_nodes=bool(node_list))
     ended_at = None
     suspended_s = 0
@@ -365,7 +365,7 @@ def _sacct_attempt(line: str) -> Attempt:
         job_id, uid, user, state, exit_code, submit_time, start_time, end_time, elapsed,
         admin_comment, name,
     ) = values  # fmt: skip
-    base_state = check_state(state, source="sacct")
+    base_state = parse_base_state(state, source="sacct")
     started_at = _parse_time("sacct", start_time)
     ended_at = _parse_time("sacct", end_time) if base_state in END_STATES else None
     return Attempt(

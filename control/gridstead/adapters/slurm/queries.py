@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from gridstead.adapters.slurm import commands
 from gridstead.adapters.slurm.runner import Runner, read_output
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, ControllerSample
 from gridstead.errors import SchedulerUnavailable
 from gridstead.ports import Clock
 
@@ -18,11 +18,11 @@ _UNKNOWN_JOB = "Invalid job id specified"
 Item = TypeVar("Item", int, str)
 
 
-def list_jobs(runner: Runner, clock: Clock) -> LiveSample:
+def list_jobs(runner: Runner, clock: Clock) -> ControllerSample:
     """Return the jobs that slurmctld lists now."""
     taken_at = clock.now()
     listing = read_output(runner, commands.squeue())
-    return LiveSample(taken_at=taken_at, attempts=commands.parse_squeue(listing))
+    return ControllerSample(taken_at=taken_at, attempts=commands.parse_squeue(listing))
 
 
 def find(runner: Runner, slurm_job_id: int) -> Attempt | None:

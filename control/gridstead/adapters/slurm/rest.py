@@ -28,7 +28,7 @@ from gridstead.adapters.slurm.job import job_environment
 from gridstead.adapters.slurm.release import RestRelease, rest_release
 from gridstead.adapters.slurm.runner import Runner, read_output
 from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, ControllerSample
 from gridstead.domain.supervisor.submission import Submission
 from gridstead.errors import (
     AssociationUnknown,
@@ -102,7 +102,7 @@ class LocalSlurm:
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id. Raises the errors of port Slurm."""
         body = {"script": submission.script.text, "job": self._job_fields(submission)}
-        message = f"could not submit job {submission.job_key.job_id.slurm_name}"
+        message = f"could not submit job {submission.job_key.job_id.slurm_job_name}"
         answer = self._call("POST", "/job/submit", message, body=body)
         slurm_job_id = answer.get("job_id")
         if not isinstance(slurm_job_id, int) or slurm_job_id <= 0:
@@ -136,7 +136,7 @@ class LocalSlurm:
         """Return the job with this id. Returns None if slurmctld does not list the job."""
         return queries.find(self._runner, slurm_job_id)
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists now."""
         return queries.list_jobs(self._runner, self._clock)
 
@@ -154,7 +154,7 @@ class LocalSlurm:
 
     def _job_fields(self, submission: Submission) -> dict[str, object]:
         """Return the description of a job, with the field names of the installed release."""
-        name = submission.job_key.job_id.slurm_name
+        name = submission.job_key.job_id.slurm_job_name
         home = self._homes / submission.user.address
         resources = submission.resources
         variables = job_environment(submission, home=home)

@@ -153,8 +153,8 @@ class SqlOutbox:
         account: str,
         *,
         changes: Iterable[EntryChange],
-        withdrawn: Iterable[int],
-        closed: Iterable[int],
+        withdrawn_nonces: Iterable[int],
+        closed_nonces: Iterable[int],
     ) -> None:
         """Store new states of entries and nonces."""
         with self._database.begin() as connection:
@@ -171,14 +171,14 @@ class SqlOutbox:
                 TRANSACTIONS.c.account == account, _NOT_CLOSED
             )
             connection.execute(
-                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(
+                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn_nonces))).values(
                     withdrawn=1
                 )
             )
             # If the time of sending is unknown because of a crash, the current time is stored.
             sent_at = func.coalesce(TRANSACTIONS.c.sent_at, self._clock.now())
             connection.execute(
-                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(
+                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(closed_nonces))).values(
                     closed=1, sent_at=sent_at
                 )
             )

@@ -61,8 +61,8 @@ def choose(
     providers: Iterable[Provider],
     *,
     refused_by: Collection[str],
-    claim_timeouts: Mapping[str, int] = _NO_TIMEOUTS,
-    excluded: Collection[str] = (),
+    timeout_counts: Mapping[str, int] = _NO_TIMEOUTS,
+    excluded_providers: Collection[str] = (),
 ) -> Choice:
     """Choose the eligible provider with the fewest claim timeouts of this job.
 
@@ -73,17 +73,20 @@ def choose(
         job: A pending job.
         providers: All providers that ever registered, in any order.
         refused_by: The addresses of the providers that refused this job.
-        claim_timeouts: How often a match of this job was not claimed in time, by the address of the
+        timeout_counts: How often a match of this job was not claimed in time, by the address of the
             provider.
-        excluded: The addresses of the providers that are excluded now because of claim timeouts.
+        excluded_providers: The addresses of the providers that are excluded now because of claim
+            timeouts.
     """
     candidates: list[tuple[int, int, str]] = []  # (claim timeouts, price, address)
     reason_counts: dict[str, int] = {}
     for provider in providers:
-        reason = ineligibility_reason(job, provider, refused_by=refused_by, excluded=excluded)
+        reason = ineligibility_reason(
+            job, provider, refused_by=refused_by, excluded_providers=excluded_providers
+        )
         if reason is None:
             price = price_per_minute(job.resources, provider.prices)
-            candidates.append((claim_timeouts.get(provider.address, 0), price, provider.address))
+            candidates.append((timeout_counts.get(provider.address, 0), price, provider.address))
         else:
             reason_counts[reason] = reason_counts.get(reason, 0) + 1
     if candidates:
@@ -94,7 +97,11 @@ def choose(
 
 
 def ineligibility_reason(
-    job: Job, provider: Provider, *, refused_by: Collection[str], excluded: Collection[str] = ()
+    job: Job,
+    provider: Provider,
+    *,
+    refused_by: Collection[str],
+    excluded_providers: Collection[str] = (),
 ) -> str | None:
     """Return why a provider cannot get a job. Returns None if the provider is eligible."""
     if not provider.is_joined:
@@ -107,7 +114,7 @@ def ineligibility_reason(
         return "too small"
     if price_per_minute(job.resources, provider.prices) > job.escrow:
         return "too expensive"
-    if provider.address in excluded:
+    if provider.address in excluded_providers:
         return "did not claim it in time and will be matched again later"
     return None
 

@@ -118,7 +118,7 @@ class Attempt:
         return max(0, self.ended_at - self.started_at - self.suspended_s)
 
 
-def check_state(state: str, *, source: str) -> str:
+def parse_base_state(state: str, *, source: str) -> str:
     """Return the base state of a state that Slurm printed.
 
     Args:
@@ -135,7 +135,7 @@ def check_state(state: str, *, source: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveSample:
+class ControllerSample:
     """All jobs that slurmctld lists: live jobs, and jobs that ended within MinJobAge.
 
     Unit: ``taken_at`` Unix seconds.

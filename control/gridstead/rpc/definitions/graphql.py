@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from gridstead.errors import TooMuch
+from gridstead.errors import LimitExceeded
 from gridstead.rpc.definitions.graphql_schema import GraphqlExecutor, Submit, Validate, make_schema
 from gridstead.rpc.origins import ANY_ORIGIN, allow_origins
 from gridstead.rpc.rate_limit import Network, RateLimiter
@@ -117,7 +117,7 @@ class _GraphqlEndpoint:
             # A body that is too large counts as a body of the maximum size.
             size = MAX_BODY_BYTES if body is None else len(body)
             service.byte_limiter.take(caller, size)
-        except TooMuch as err:
+        except LimitExceeded as err:
             extensions = {"type": "internal", "code": err.code}
             return _error_response(429, f"{err}. {err.hint}", extensions)
         if body is None:

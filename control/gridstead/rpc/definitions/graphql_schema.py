@@ -31,7 +31,13 @@ from graphql import (
 from graphql import validate as validate_document
 from graphql.utilities.type_info import TypeInfo
 
-from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, TooMuch, WorkflowProblem
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    InvalidWorkflow,
+    LimitExceeded,
+    WorkflowProblem,
+)
 
 MAX_QUERY_CHARS = 16 * 1024
 MAX_QUERY_TOKENS = 1000
@@ -44,7 +50,7 @@ _PROBLEMS_KEY = "problems"
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
 CountBytes = Callable[[int], None]
-"""Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
+"""Counts a number of bytes against the caller's limit. Raises LimitExceeded if it is exceeded."""
 
 Submit = Callable[[Mapping[str, object], str, CountBytes], str]
 """Takes (workflow, address of the owner or empty, byte counter). Returns the script's id."""
@@ -178,7 +184,7 @@ def _format_error(error: GraphQLError, _debug: object) -> dict[str, Any]:
         )
     if isinstance(cause, InvalidInput):
         return _wire_error(error, str(cause), {"type": "validation", "code": cause.code})
-    if isinstance(cause, TooMuch):
+    if isinstance(cause, LimitExceeded):
         return _wire_error(
             error, f"{cause}. {cause.hint}", {"type": "internal", "code": cause.code}
         )

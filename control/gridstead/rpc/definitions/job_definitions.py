@@ -17,8 +17,15 @@ from contextlib import contextmanager
 import grpc
 
 from gridstead.domain.definitions.job_definition import ScriptAnswer, ScriptRequest
-from gridstead.domain.jobs.ids import JobId, parse_slurm_name
-from gridstead.errors import GridsteadError, InvalidInput, NotAllowed, Rejected, TooMuch, Transient
+from gridstead.domain.jobs.ids import JobId, parse_slurm_job_name
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    LimitExceeded,
+    NotAllowed,
+    Rejected,
+    Transient,
+)
 from gridstead.proto.sbatchapi_pb2 import (
     ChallengeRequest,
     ChallengeResponse,
@@ -43,7 +50,7 @@ GetSBatch = Callable[[ScriptRequest], ScriptAnswer]
 ToJobId = Callable[[int], JobId]
 
 _STATUS_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
-    (TooMuch, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (LimitExceeded, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (NotAllowed, grpc.StatusCode.UNAUTHENTICATED),
     (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
     (Rejected, grpc.StatusCode.NOT_FOUND),
@@ -152,7 +159,7 @@ def _status_of(err: GridsteadError) -> grpc.StatusCode:
 
 
 def _from_wire(request: GetSBatchRequest, to_job_id: ToJobId) -> ScriptRequest:
-    number = parse_slurm_name(request.job_id.lower())
+    number = parse_slurm_job_name(request.job_id.lower())
     if number is None:
         raise InvalidInput("malformed job id", hint="A job id is 0x and 64 hexadecimal digits.")
     return ScriptRequest(

@@ -29,7 +29,7 @@ from gridstead.wiring.credentials import read_key, read_keys, tls_files
 
 MIB = 1024 * 1024
 HOUR_S = 3600
-SWEEP_S = 60.0
+SWEEP_INTERVAL_S = 60.0
 BURST_S = 2  # seconds of the rate that a caller may use at once
 
 Check = Callable[[], None]
@@ -43,7 +43,7 @@ def run(settings: JobDefinitionsSettings) -> None:
     to_job_id = chain.contracts.job_id
     store = Scripts(database, ScriptSeal(keys), to_job_id)
     cursor = SqlCursor(database, "job-definitions")
-    follower = _follower(store, chain.ledger, cursor, start=chain.first_block)
+    follower = _follower(store, chain.ledger, cursor, first_block=chain.first_block)
     keeper = _keeper(settings, store, chain.ledger, follower)
     service = _service(settings, keeper, store, chain.ledger, challenge_keys=keys)
     metrics = _metrics(store, chain.ledger, cursor)
@@ -58,7 +58,7 @@ def run(settings: JobDefinitionsSettings) -> None:
     sbatch.start()
     ticks = (
         loop.Tick(name="learn", function=keeper.read_chain, interval_s=settings.tick_s),
-        loop.Tick(name="sweep", function=keeper.sweep, interval_s=SWEEP_S),
+        loop.Tick(name="sweep", function=keeper.sweep, interval_s=SWEEP_INTERVAL_S),
     )
     loop.run(ticks, close=(database.close, sbatch.stop, graphql.stop))
 
@@ -69,7 +69,7 @@ def _keeper(
     retention = Retention(
         after_end_s=settings.keep_hours * HOUR_S,
         unused_s=settings.unused_hours * HOUR_S,
-        unused_bytes=settings.limits.unused_mib * MIB,
+        max_unused_bytes=settings.limits.unused_mib * MIB,
     )
     return ScriptKeeper(
         store=store, ledger=ledger, follower=follower, clock=SystemClock(), retention=retention
@@ -98,7 +98,7 @@ def _service(
     )
 
 
-def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) -> Follower:
+def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, first_block: int) -> Follower:
     """Return the follower of the chain. A new store follows the chain from the newest block on.
 
     No script is older than its store, so older blocks are not needed.
@@ -106,7 +106,7 @@ def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) 
     with store.exclusive():
         if cursor.load() is None:
             cursor.save(ledger.head())
-    return Follower(ledger, cursor, start=start)
+    return Follower(ledger, cursor, first_block=first_block)
 
 
 def _servers(
@@ -175,12 +175,12 @@ def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
 
     return Metrics(
         {
-            "gridstead_scripts": Gauge("Stored scripts.", lambda: store.holdings().scripts),
+            "gridstead_scripts": Gauge("Stored scripts.", lambda: store.totals().scripts),
             "gridstead_scripts_unused": Gauge(
-                "Scripts that no hot job names.", lambda: store.holdings().unused
+                "Scripts that no hot job names.", lambda: store.totals().unused
             ),
             "gridstead_scripts_unused_bytes": Gauge(
-                "Size of the scripts that no hot job names.", lambda: store.holdings().unused_bytes
+                "Size of the scripts that no hot job names.", lambda: store.totals().unused_bytes
             ),
             "gridstead_cursor_lag_blocks": Gauge("Blocks that have not been read yet.", lag),
         }
