@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-
 from tests.fakes.account import FakeAccount
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.store import FakeClock, MemoryOutbox
