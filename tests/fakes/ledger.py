@@ -60,9 +60,13 @@ class FakeLedger(FakeChain):
     # Port Ledger, except the methods of port Chain, which FakeChain implements.
 
     def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> dict[JobId, Job]:
-        requested_ids = set(job_ids)
-        jobs = sorted(self._state_at(at_block).jobs.items())
-        return {job.id: job for _, job in jobs if job.id in requested_ids}
+        stored_jobs = self._state_at(at_block).jobs
+        jobs = {}
+        for job_id in sorted(job_ids, key=lambda job_id: job_id.number):
+            job = stored_jobs.get(job_id.number)
+            if job is not None and job.id == job_id:
+                jobs[job_id] = job
+        return jobs
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
         state = self._state_at(at_block)

@@ -132,8 +132,8 @@ class SupervisorSetup:
         return self.ledger.job(number).state
 
     def jobs(self):
-        """Return all jobs on the chain. No test has more than a hundred jobs."""
-        job_ids = map(self.ledger.job_id, range(1, 101))
+        """Return all jobs on the chain."""
+        job_ids = map(self.ledger.job_id, self.ledger._state.jobs)
         return list(self.ledger.jobs(job_ids, at_block=self.ledger.head()).values())
 
     def live_attempts(self):
