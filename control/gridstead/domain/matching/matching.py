@@ -3,7 +3,7 @@
 
 A provider is eligible if all of this is true:
 
-- It is approved.
+- It is approved, not banned, and accepts jobs.
 - It never refused this job.
 - Its labels satisfy the job's conditions.
 - Its nodes have room for all tasks at once.
@@ -71,7 +71,7 @@ def choose(
 
     Args:
         job: A pending job.
-        providers: All providers that ever registered, in any order.
+        providers: Providers with an approved record, in any order.
         refused_by: The addresses of the providers that refused this job.
         claim_timeouts: How often a match of this job was not claimed in time, by the address of the
             provider.
@@ -90,7 +90,7 @@ def choose(
         _, price, address = min(candidates)
         return Choice(provider=address, price_per_min=price)
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(reason_counts.items()))
-    return Choice(provider=None, reason=f"no provider can run it: {reasons or 'none registered'}")
+    return Choice(provider=None, reason=f"no provider can run it: {reasons or 'none approved'}")
 
 
 def ineligibility_reason(
@@ -98,7 +98,7 @@ def ineligibility_reason(
 ) -> str | None:
     """Return why a provider cannot get a job. Returns None if the provider is eligible."""
     if not provider.is_joined:
-        return "not approved"
+        return "banned or not accepting jobs"
     if provider.address in refused_by:
         return "refused it"
     if not _has_labels(provider.labels, job.uses, job.affinity):

@@ -52,7 +52,9 @@ class MetaScheduler:
         self._last_claim_blocks: dict[str, int] = {}  # by provider
         self._block_times: dict[int, int] = {}  # by block number
         self._requested_expiries: set[tuple[JobKey, int]] = set()
-        self._providers: set[str] = set()
+        # All providers that were ever approved. A removed provider remains in the set: if a reorg
+        # reverts the removal, the follower does not deliver the event of the approval again.
+        self._approved_providers: set[str] = set()
         self._view_lock = threading.Lock()
         self._states: dict[JobId, JobState] = {}
         self._reasons: dict[JobId, str] = {}
@@ -99,8 +101,8 @@ class MetaScheduler:
 
     def _read_events(self, events: Iterable[ChainEvent]) -> None:
         for event in events:
-            if event.kind is ChainEventKind.PROVIDER_CHANGED:
-                self._providers.add(event.provider)
+            if event.kind is ChainEventKind.PROVIDER_APPROVED:
+                self._approved_providers.add(event.provider)
             elif event.job_id is not None:
                 self._hot_ids.add(event.job_id)
             if event.kind is ChainEventKind.JOB_CLAIMED:
@@ -174,7 +176,7 @@ class MetaScheduler:
         reasons: dict[JobId, str] = {}
         if not pending:
             return reasons
-        providers = self._ledger.providers(sorted(self._providers), at_block=head)
+        providers = self._ledger.approved_providers(self._approved_providers, at_block=head)
         matches: list[Match] = []
         for job in pending:
             try:
