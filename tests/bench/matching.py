@@ -36,6 +36,7 @@ from gridstead.adapters.store.database import Database  # noqa: E402
 from gridstead.adapters.store.outbox import SqlOutbox  # noqa: E402
 from gridstead.services.chain.follower import Follower  # noqa: E402
 from gridstead.services.matching.meta_scheduler import MetaScheduler  # noqa: E402
+from gridstead.services.matching.skipped_matches import SkippedMatches  # noqa: E402
 
 CONFIRMATIONS = 6
 REGISTRATION_GAS = 10**6
@@ -44,7 +45,7 @@ MAX_RATIO = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class MeasuredChain:
     """A chain with pending jobs, its meta-scheduler, and the seconds of the measured ticks."""
 
     chain: Devnet
@@ -96,11 +97,12 @@ def start_grid(stack, folder, unapproved_count, job_count):
         Follower(grid.ledger, VolatileCursor(), confirmations=CONFIRMATIONS),
         SqlOutbox(database, SystemClock()),
         confirmations=CONFIRMATIONS,
+        skipped_matches=SkippedMatches(SystemClock()),
     )
     # No sender runs, so the jobs remain pending, and each tick chooses their provider again.
     service.tick()
     assert "being matched" in set(service.pending().values())
-    return Grid(chain=chain, service=service, tick_seconds=[])
+    return MeasuredChain(chain=chain, service=service, tick_seconds=[])
 
 
 def register(grid: RealGrid, count):

@@ -18,6 +18,7 @@ from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import TransactionReverted
 from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.services.matching.skipped_matches import SkippedMatches
 
 CLAIM_TIMEOUT_BLOCKS = 10
 DAY_S = 86_400
@@ -32,7 +33,11 @@ class Operator:
         self.wallet_sender = WalletSender(chain, chain.operator, directory, batch=batch)
         ledger = self.grid.ledger
         self.service = MetaScheduler(
-            ledger, Follower(ledger, VolatileCursor()), self.wallet_sender.outbox, confirmations=1
+            ledger,
+            Follower(ledger, VolatileCursor()),
+            self.wallet_sender.outbox,
+            confirmations=1,
+            skipped_matches=SkippedMatches(self.wallet_sender.clock),
         )
         self.timeouts = ledger.timeouts(at_block=ledger.head())
 

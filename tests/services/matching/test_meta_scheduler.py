@@ -11,6 +11,7 @@ from gridstead.domain.transactions.calls import Register
 from gridstead.errors import InvalidInput
 from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.services.matching.skipped_matches import SkippedMatches
 
 PROVIDER = "0x" + "11" * 20
 OTHER_PROVIDER = "0x" + "22" * 20
@@ -24,7 +25,13 @@ def ledger():
 
 def meta_scheduler(ledger, outbox=None):
     follower = Follower(ledger, MemoryCursor())
-    return MetaScheduler(ledger, follower, outbox or MemoryOutbox(), confirmations=2)
+    return MetaScheduler(
+        ledger,
+        follower,
+        outbox or MemoryOutbox(),
+        confirmations=2,
+        skipped_matches=SkippedMatches(ledger.clock),
+    )
 
 
 class LedgerWithReadAddresses(FakeLedger):

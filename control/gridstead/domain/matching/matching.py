@@ -9,6 +9,7 @@ A provider is eligible if all of this is true:
 - Its nodes have room for all tasks at once.
 - The job's escrow pays for at least one minute at the provider's prices.
 - It is not excluded after several claim timeouts of this job (``expiry.py``).
+- It is not excluded after a skipped match (``skips.py``).
 
 The eligible provider with the fewest claim timeouts of this job is chosen, and among providers with
 the same number the cheapest.
@@ -30,6 +31,7 @@ from gridstead.domain.jobs.billing import Resources, price_per_minute
 from gridstead.domain.jobs.job import Affinity, Hardware, Job, Label, Provider
 
 _NO_TIMEOUTS: Mapping[str, int] = MappingProxyType({})
+_NOT_EXCLUDED: Mapping[str, str] = MappingProxyType({})
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -62,7 +64,7 @@ def choose(
     *,
     refused_by: Collection[str],
     claim_timeouts: Mapping[str, int] = _NO_TIMEOUTS,
-    excluded: Collection[str] = (),
+    excluded: Mapping[str, str] = _NOT_EXCLUDED,
 ) -> Choice:
     """Choose the eligible provider with the fewest claim timeouts of this job.
 
@@ -75,7 +77,7 @@ def choose(
         refused_by: The addresses of the providers that refused this job.
         claim_timeouts: How often a match of this job was not claimed in time, by the address of the
             provider.
-        excluded: The addresses of the providers that are excluded now because of claim timeouts.
+        excluded: The providers that are excluded now, with the reasons, by address.
     """
     candidates: list[tuple[int, int, str]] = []  # (claim timeouts, price, address)
     reason_counts: dict[str, int] = {}
@@ -94,7 +96,11 @@ def choose(
 
 
 def ineligibility_reason(
-    job: Job, provider: Provider, *, refused_by: Collection[str], excluded: Collection[str] = ()
+    job: Job,
+    provider: Provider,
+    *,
+    refused_by: Collection[str],
+    excluded: Mapping[str, str] = _NOT_EXCLUDED,
 ) -> str | None:
     """Return why a provider cannot get a job. Returns None if the provider is eligible."""
     if not provider.is_joined:
@@ -107,9 +113,7 @@ def ineligibility_reason(
         return "too small"
     if price_per_minute(job.resources, provider.prices) > job.escrow:
         return "too expensive"
-    if provider.address in excluded:
-        return "did not claim it in time and will be matched again later"
-    return None
+    return excluded.get(provider.address)
 
 
 def fits(resources: Resources, hardware: Hardware) -> bool:

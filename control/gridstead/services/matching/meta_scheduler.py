@@ -2,7 +2,8 @@
 """The meta-scheduler matches pending jobs to providers and expires jobs that time out.
 
 The meta-scheduler stores only its outbox. At each start it reads all events since the first block.
-The events show the jobs, and the providers that claimed or refused the jobs.
+The events show the jobs, and the providers that claimed or refused the jobs. ``SkippedMatches``
+remembers the skipped matches until the service stops.
 ``domain/matching/expiry.py`` defines the timeouts.
 """
 
@@ -24,6 +25,7 @@ from gridstead.domain.transactions.calls import Expire, Match, key_of
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.skipped_matches import SkippedMatches
 
 log = structlog.get_logger()
 
@@ -37,15 +39,23 @@ class MetaScheduler:
         outbox: The outbox of the meta-scheduler's wallet.
         confirmations: How many blocks must follow the end of a job before the job is forgotten. A
             reorg may revert an end that has fewer confirmations.
+        skipped_matches: The matches that the contracts skipped.
     """
 
     def __init__(
-        self, ledger: Ledger, follower: Follower, outbox: Outbox, *, confirmations: int
+        self,
+        ledger: Ledger,
+        follower: Follower,
+        outbox: Outbox,
+        *,
+        confirmations: int,
+        skipped_matches: SkippedMatches,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._outbox = outbox
         self._confirmations = confirmations
+        self._skipped_matches = skipped_matches
         self._hot_ids: set[JobId] = set()
         # The key includes the customer: after a reorg, a job of another customer may have the id.
         self._returns: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
@@ -64,6 +74,7 @@ class MetaScheduler:
 
         A job without an eligible provider stays pending. The queue view shows the reason.
         """
+        self._skipped_matches.update()
         self._follower.tick(self._read_events)
         if not self._hot_ids:
             self._update_view({}, {})
@@ -222,12 +233,14 @@ class MetaScheduler:
         if not is_batch_location_hash(job.batch_location_hash):  # No provider can run this job.
             return Choice(provider=None, reason="the script id of the job is malformed")
         returns = self._returns.get((job.id, job.customer), ReturnHistory())
+        excluded = returns.excluded_providers(head=head, timeouts=timeouts)
+        excluded |= self._skipped_matches.excluded_from(job.job_key)
         return choose(
             job,
             providers,
             refused_by=returns.refused_by,
             claim_timeouts=returns.timeout_counts(),
-            excluded=returns.excluded_providers(head=head, timeouts=timeouts),
+            excluded=excluded,
         )
 
     def _update_view(self, states: dict[JobId, JobState], reasons: dict[JobId, str]) -> None:

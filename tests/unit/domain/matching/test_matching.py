@@ -87,11 +87,15 @@ def test_provider_with_claim_timeouts_is_chosen_if_no_other_provider_is_eligible
 
 def test_excluded_provider_is_not_chosen():
     choice = choose(
-        PENDING, [provider()], refused_by=(), claim_timeouts={PROVIDER: 3}, excluded={PROVIDER}
+        PENDING,
+        [provider()],
+        refused_by=(),
+        claim_timeouts={PROVIDER: 3},
+        excluded={PROVIDER: "excluded"},
     )
 
     assert choice.provider is None
-    assert "1 did not claim it in time" in choice.reason
+    assert "1 excluded" in choice.reason
 
 
 def test_reason_names_the_refusal_of_a_provider_that_also_has_claim_timeouts():
@@ -100,7 +104,7 @@ def test_reason_names_the_refusal_of_a_provider_that_also_has_claim_timeouts():
         [provider()],
         refused_by={PROVIDER},
         claim_timeouts={PROVIDER: 1},
-        excluded={PROVIDER},
+        excluded={PROVIDER: "excluded"},
     )
 
     assert "1 refused it" in choice.reason
