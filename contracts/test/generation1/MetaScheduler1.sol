@@ -19,8 +19,8 @@ import {Tools1} from "./Tools1.sol";
 /// @notice A test double of contract MetaScheduler of DeepSquare 1.2. Our contracts are derived
 /// from those of DeepSquare 1.2, and our clients also support a grid with the original contracts.
 /// The double has the same selectors, events, errors and order of checks as the original. It also
-/// has the faults of the original. It bills whole minutes, and at least one minute. It bills at the
-/// prices at the time of the settlement. A bill may exceed the time since the start by 15 minutes.
+/// has the faults of the original. It bills whole minutes, and at least one minute
+/// unless the report is too high. It bills at the prices at the time of the settlement. A bill may exceed the time since the start by 15 minutes.
 /// A job is also billed if its provider reports a panic.
 contract MetaScheduler1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
@@ -266,15 +266,15 @@ contract MetaScheduler1 is Roles1 {
     }
 
     /// @dev The cost of the reported minutes, but of at least one minute, at the provider's current
-    /// prices. The cost is at most the escrow.
+    /// prices. If the report exceeds the elapsed time and the slack, the cost of the elapsed whole
+    /// minutes. The cost is at most the escrow.
     function _bill(Job memory job, uint256 reported) private returns (uint256 cost) {
         uint256 elapsed = (block.timestamp - job.time.start) / 60;
-        uint256 minutes_ = reported;
-        if (reported > elapsed + constants.billDurationDeltaMinute()) {
-            emit BilledTooMuchEvent(job.jobId, job.providerAddr, reported);
-            minutes_ = elapsed;
+        uint256 minutes_ = reported == 0 ? 1 : reported;
+        if (minutes_ > elapsed + constants.billDurationDeltaMinute()) {
+            emit BilledTooMuchEvent(job.jobId, job.providerAddr, minutes_);
+            minutes_ = elapsed; // 0 in the first minute
         }
-        if (minutes_ == 0) minutes_ = 1;
         cost = minutes_
             * Tools1.perMinute(job.definition, providerManager.getProviderPrices(job.providerAddr));
         if (cost > job.cost.maxCost) cost = job.cost.maxCost;

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The double of the contracts of DeepSquare 1.2 behaves like the original in these details.
+
+The original's byte-code was compared with Gridstead's contracts in random runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.adapters.chain.grids import join_real_grid
+from tests.devnet import wallet
+from tests.fakes.ledger import HARDWARE, PRICES, SMALL
+
+from gridstead.adapters.chain.abi import artifact
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.jobs.billing import price_per_minute
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.errors import TransactionReverted
+
+OTHER_PROVIDER = wallet(5)
+DOUBLE_PRICES = replace(PRICES, cpu_per_min=2 * PRICES.cpu_per_min)
+
+
+@pytest.fixture
+def generation():
+    """Run all tests of this module on the contracts of DeepSquare 1.2."""
+    return "1.2"
+
+
+@pytest.fixture
+def grid(chain):
+    """The grid. The provider has joined the grid."""
+    return join_real_grid(chain)
+
+
+@pytest.fixture
+def other_provider(chain, grid):
+    """A second provider that has joined the grid, at about twice the price."""
+    chain.anvil.fund(OTHER_PROVIDER.address)
+    hardware = (
+        HARDWARE.node_count,
+        HARDWARE.gpus_per_node,
+        HARDWARE.cpus_per_node,
+        HARDWARE.memory_per_node_mb,
+    )
+    prices = (
+        DOUBLE_PRICES.gpu_per_min,
+        DOUBLE_PRICES.cpu_per_min,
+        DOUBLE_PRICES.memory_mb_per_min,
+    )
+    call(grid, OTHER_PROVIDER, "register", hardware, prices, [], contract="providers")
+    chain.as_admin.approve_provider(OTHER_PROVIDER.address)
+    return OTHER_PROVIDER
+
+
+def call(grid, sender, function, *arguments, contract="meta_scheduler"):
+    """Call a function of a contract with a wallet, and return the receipt."""
+    target = getattr(grid.devnet.contracts, contract)
+    direct = DirectSender(grid.devnet.node, sender)
+    return direct.transact(target.address, target.data(function, *arguments), name=function)
+
+
+def error_of(grid, sender, function, *arguments):
+    """Call a function that reverts. Return the name and the arguments of the error."""
+    with pytest.raises(TransactionReverted) as refusal:
+        call(grid, sender, function, *arguments)
+    return refusal.value.error_name, refusal.value.arguments
+
+
+def id_of(number):
+    """Return the id of a job in the contracts' calls."""
+    return number.to_bytes(32)
+
+
+def end(grid, number, state=JobState.FINISHED, *, minutes=1):
+    """Report the end of a job as its provider, and return the receipt."""
+    arguments = (id_of(number), state, minutes, "", 0)
+    return call(grid, grid.devnet.provider, "providerSetJobStatus", *arguments)
+
+
+def events_of(receipt):
+    """Return the names and the fields of a receipt's events, in order."""
+    types = {}
+    for contract in ("MetaScheduler", "JobRepository", "Credit"):
+        for name, event in artifact(contract).events.items():
+            types[event.topic] = (name, event)
+    events = []
+    for log in receipt["logs"]:
+        name, event = types[log["topics"][0]]
+        events.append((name, event.decode(log)))
+    return events
+
+
+def event_of(receipt, name):
+    """Return the fields of the only event with this name."""
+    (fields,) = [fields for event_name, fields in events_of(receipt) if event_name == name]
+    return fields
+
+
+def running_job(grid, **fields):
+    """Return the number of a job that the provider has just started."""
+    number = grid.request("script", **fields)
+    grid.match(number)
+    grid.claim()
+    grid.run(number, 0)
+    return number
+
+
+def time_of(grid, number):
+    """Return submit, start, end, cancel request, block of the last transition, and panic."""
+    view = grid.devnet.contracts.jobs.get(number)
+    (answer,) = grid.devnet.node.read([view.read], at_block=grid.ledger.head())
+    return view.value(answer).fields[6]
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "reported_min", "billed_min"),
+    [(30, 0, 1), (30, 15, 15), (30, 16, 0), (60, 17, 1), (130, 0, 1), (130, 17, 17), (130, 18, 2)],
+)
+def test_report_above_the_slack_bills_the_elapsed_whole_minutes(
+    grid, elapsed_s, reported_min, billed_min
+):
+    number = running_job(grid)
+    grid.pass_time(elapsed_s)
+
+    receipt = end(grid, number, minutes=reported_min)
+
+    price = price_per_minute(SMALL, PRICES)
+    assert grid.job(number).final_cost == billed_min * price
+    has_event = "BilledTooMuchEvent" in dict(events_of(receipt))
+    assert has_event == (billed_min < reported_min)
