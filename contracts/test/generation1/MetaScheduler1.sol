@@ -19,9 +19,9 @@ import {Tools1} from "./Tools1.sol";
 /// @notice A test double of contract MetaScheduler of DeepSquare 1.2. Our contracts are derived
 /// from those of DeepSquare 1.2, and our clients also support a grid with the original contracts.
 /// The double has the same selectors, events, errors and order of checks as the original. It also
-/// has the faults of the original. It bills whole minutes, and at least one minute
-/// unless the report is too high. It bills at the prices at the time of the settlement. A bill may exceed the time since the start by 15 minutes.
-/// A job is also billed if its provider reports a panic.
+/// has the faults of the original. It bills whole minutes, and at least one minute unless the
+/// report is too high. It bills at the prices at the time of the settlement. A bill may exceed the
+/// time since the start by 15 minutes. A job is also billed if its provider reports a panic.
 contract MetaScheduler1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
 
@@ -118,9 +118,11 @@ contract MetaScheduler1 is Roles1 {
     function claimNextJob() external onlyJoined {
         JobId jobId = providerJobQueues.popNextClaimableJob(msg.sender);
         Job memory job = jobs.get(jobId);
-        ProviderPrices memory prices = providerManager.getProviderPrices(msg.sender);
+        // After a refusal, the queue of another provider may have a stale entry of this job.
+        address provider = job.providerAddr;
+        ProviderPrices memory prices = providerManager.getProviderPrices(provider);
         uint64 minutes_ = Tools1.toDuration(job.definition, prices, job.cost.maxCost);
-        emit ClaimJobEvent(job.customerAddr, msg.sender, jobId, minutes_, job.definition);
+        emit ClaimJobEvent(job.customerAddr, provider, jobId, minutes_, job.definition);
         jobs.setJobStatus(jobId, JobStatus.SCHEDULED);
     }
 

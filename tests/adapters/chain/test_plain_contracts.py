@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import pytest
 from tests.adapters.chain.grids import join_real_grid
-from tests.devnet import wallet
+from tests.devnet import COIN, wallet
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 
 from gridstead.adapters.chain.abi import artifact
 from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.chain.events import ChainEventKind
 from gridstead.domain.jobs.billing import price_per_minute
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.errors import TransactionReverted
@@ -131,3 +132,33 @@ def test_report_above_the_slack_bills_the_elapsed_whole_minutes(
     assert grid.job(number).final_cost == billed_min * price
     has_event = "BilledTooMuchEvent" in dict(events_of(receipt))
     assert has_event == (billed_min < reported_min)
+
+
+def rematched_job(grid, other_provider):
+    """Return a job that the provider refused, and that is now matched to the other provider.
+
+    The queue of the first provider still has an entry of the job.
+    """
+    number = grid.request("script", escrow=200 * COIN)
+    grid.match(number)
+    grid.refuse(number)
+    operator = grid.devnet.operator
+    call(grid, operator, "metaSchedule", id_of(number), other_provider.address)
+    return number
+
+
+def test_claim_of_a_stale_entry_names_the_provider_of_the_job(grid, other_provider):
+    number = rematched_job(grid, other_provider)
+    first_block = grid.ledger.head().number + 1
+
+    receipt = call(grid, grid.devnet.provider, "claimNextJob")
+
+    claim = event_of(receipt, "ClaimJobEvent")
+    assert claim["providerAddr"].lower() == other_provider.address
+    price = price_per_minute(SMALL, DOUBLE_PRICES)
+    assert claim["maxDurationMinute"] == 200 * COIN // price
+    assert grid.job(number).state is JobState.SCHEDULED
+    # Therefore the supervisor of the other provider finds its job.
+    events = grid.ledger.events(first=first_block, end=grid.ledger.head())
+    (claimed,) = [event for event in events if event.kind is ChainEventKind.JOB_CLAIMED]
+    assert claimed.provider == other_provider.address
