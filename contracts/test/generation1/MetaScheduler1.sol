@@ -205,7 +205,7 @@ contract MetaScheduler1 is Roles1 {
     function claimNextTopUpJob() external onlyJoined {
         JobId jobId = providerJobQueues.popNextTopUpJob(msg.sender);
         Job memory job = jobs.get(jobId);
-        ProviderPrices memory prices = providerManager.getProviderPrices(msg.sender);
+        ProviderPrices memory prices = providerManager.getProviderPrices(job.providerAddr);
         uint64 minutes_ = Tools1.toDuration(job.definition, prices, job.cost.pendingTopUp);
         job.cost.pendingTopUp = 0; // The fraction of a minute is lost.
         jobs.setCost(jobId, job.cost);

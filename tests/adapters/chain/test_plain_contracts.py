@@ -162,3 +162,18 @@ def test_claim_of_a_stale_entry_names_the_provider_of_the_job(grid, other_provid
     events = grid.ledger.events(first=first_block, end=grid.ledger.head())
     (claimed,) = [event for event in events if event.kind is ChainEventKind.JOB_CLAIMED]
     assert claimed.provider == other_provider.address
+
+
+def test_claim_of_a_stale_top_up_uses_the_prices_of_the_provider_of_the_job(grid, other_provider):
+    number = grid.request("script")
+    grid.match(number)
+    grid.claim()
+    grid.top_up(number, 60 * COIN)
+    grid.refuse(number)
+    operator = grid.devnet.operator
+    call(grid, operator, "metaSchedule", id_of(number), other_provider.address)
+
+    receipt = call(grid, grid.devnet.provider, "claimNextTopUpJob")
+
+    minutes = event_of(receipt, "ClaimNextTopUpJobEvent")["maxDurationMinute"]
+    assert minutes == 60 * COIN // price_per_minute(SMALL, DOUBLE_PRICES)
