@@ -143,7 +143,7 @@ contract MetaScheduler1 is Roles1 {
         jobs.setJobStatus(_jobId, _nextJobStatus);
         if (ends) {
             uint256 cost = job.status == JobStatus.RUNNING ? _bill(job, _jobDurationMinute) : 0;
-            _end(job, cost, 0);
+            _end(job, cost, _nextJobStatus == JobStatus.PANICKED ? block.timestamp : 0);
             return;
         }
         providerManager.incJobCount(msg.sender);

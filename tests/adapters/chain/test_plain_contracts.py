@@ -177,3 +177,21 @@ def test_claim_of_a_stale_top_up_uses_the_prices_of_the_provider_of_the_job(grid
 
     minutes = event_of(receipt, "ClaimNextTopUpJobEvent")["maxDurationMinute"]
     assert minutes == 60 * COIN // price_per_minute(SMALL, DOUBLE_PRICES)
+
+
+def test_panic_that_a_provider_reports_has_a_time(grid):
+    number = running_job(grid)
+
+    end(grid, number, JobState.PANICKED)
+
+    *_, panicked_at = time_of(grid, number)
+    assert panicked_at == grid.ledger.head().timestamp
+
+
+def test_end_without_a_panic_has_no_time_of_a_panic(grid):
+    number = running_job(grid)
+
+    end(grid, number)
+
+    *_, panicked_at = time_of(grid, number)
+    assert panicked_at == 0
