@@ -161,8 +161,8 @@ contract MetaScheduler1 is Roles1 {
 
     function cancelJob(JobId _jobId) external {
         Job memory job = jobs.get(_jobId);
-        if (msg.sender != job.customerAddr) revert CustomerOnly(msg.sender, job.customerAddr);
         if (Tools1.isCold(job.status)) revert JobHotStatusOnly(job.status);
+        if (msg.sender != job.customerAddr) revert CustomerOnly(msg.sender, job.customerAddr);
         jobs.setHasCancelRequest(_jobId, true);
         job.time.cancelRequestTimestamp = block.timestamp;
         if (job.status == JobStatus.RUNNING) {
@@ -214,6 +214,7 @@ contract MetaScheduler1 is Roles1 {
 
     function setDelegateSpendingAuthority(JobId _jobId, bool _delegateSpendingAuthority) external {
         Job memory job = jobs.get(_jobId);
+        if (Tools1.isCold(job.status)) revert JobHotStatusOnly(job.status);
         if (msg.sender != job.customerAddr) revert CustomerOnly(msg.sender, job.customerAddr);
         job.cost.delegateSpendingAuthority = _delegateSpendingAuthority;
         jobs.setCost(_jobId, job.cost);

@@ -195,3 +195,19 @@ def test_end_without_a_panic_has_no_time_of_a_panic(grid):
 
     *_, panicked_at = time_of(grid, number)
     assert panicked_at == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"), [("cancelJob", ()), ("setDelegateSpendingAuthority", (True,))]
+)
+def test_calls_about_an_ended_job_revert_with_its_state_for_everybody(grid, function, arguments):
+    number = grid.request("script")
+    assert error_of(grid, grid.devnet.provider, function, id_of(number), *arguments) == (
+        "CustomerOnly",
+        (grid.provider, grid.customer),
+    )
+    grid.cancel(number)
+
+    for sender in (grid.devnet.customer, grid.devnet.provider):
+        error = error_of(grid, sender, function, id_of(number), *arguments)
+        assert error == ("JobHotStatusOnly", (str(int(JobState.CANCELLED)),))
