@@ -242,8 +242,8 @@ contract MetaScheduler1 is Roles1 {
 
     function _ofProvider(JobId jobId) private view returns (Job memory job) {
         job = jobs.get(jobId);
-        if (msg.sender != job.providerAddr) revert JobProviderOnly(msg.sender, job.providerAddr);
         if (!providerManager.isValidForScheduling(msg.sender)) revert ProviderNotJoined();
+        if (msg.sender != job.providerAddr) revert JobProviderOnly(msg.sender, job.providerAddr);
     }
 
     function _takeBack(Job memory job) private {

@@ -211,3 +211,18 @@ def test_calls_about_an_ended_job_revert_with_its_state_for_everybody(grid, func
     for sender in (grid.devnet.customer, grid.devnet.provider):
         error = error_of(grid, sender, function, id_of(number), *arguments)
         assert error == ("JobHotStatusOnly", (str(int(JobState.CANCELLED)),))
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [("refuseJob", ()), ("providerSetJobStatus", (JobState.RUNNING, 0, "", 0))],
+)
+def test_account_that_has_not_joined_is_refused_before_the_provider_is_compared(
+    grid, function, arguments
+):
+    number = grid.request("script")
+    grid.match(number)
+
+    error = error_of(grid, grid.devnet.customer, function, id_of(number), *arguments)
+
+    assert error == ("ProviderNotJoined", ())
