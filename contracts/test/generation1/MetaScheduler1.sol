@@ -156,7 +156,9 @@ contract MetaScheduler1 is Roles1 {
     }
 
     function timeoutJob(JobId _jobId) external onlyRole(METASCHEDULER_ROLE) {
-        _takeBack(jobs.get(_jobId));
+        Job memory job = jobs.get(_jobId);
+        Tools1.checkNewJobStatus(job.status, JobStatus.PENDING);
+        _takeBack(job);
     }
 
     function cancelJob(JobId _jobId) external {

@@ -226,3 +226,18 @@ def test_account_that_has_not_joined_is_refused_before_the_provider_is_compared(
     error = error_of(grid, grid.devnet.customer, function, id_of(number), *arguments)
 
     assert error == ("ProviderNotJoined", ())
+
+
+def test_timeout_of_a_job_in_another_state_reverts_with_the_error_of_the_transition(grid):
+    running_number = running_job(grid)
+    ended_number = grid.request("script")
+    grid.cancel(ended_number)
+    pending_number = grid.request("script")
+
+    def timeout_error(number):
+        return error_of(grid, grid.devnet.operator, "timeoutJob", id_of(number))
+
+    running, pending = str(int(JobState.RUNNING)), str(int(JobState.PENDING))
+    assert timeout_error(running_number) == ("InvalidTransition", (running, pending))
+    assert timeout_error(ended_number) == ("JobHotStatusOnly", (str(int(JobState.CANCELLED)),))
+    assert timeout_error(pending_number) == ("SameStatusError", ())
