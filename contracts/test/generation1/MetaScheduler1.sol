@@ -84,6 +84,9 @@ contract MetaScheduler1 is Roles1 {
         bytes32 _jobName,
         bool _delegateSpendingAuthority
     ) external returns (JobId jobId) {
+        // In the original the field is an enum with five values. The decoder refuses other values.
+        // solhint-disable-next-line reason-string
+        if (_definition.storageType > 4) revert();
         if (!enableRequestNewJob) revert NewJobRequestDisabled();
         uint256 minimum = constants.minimumAmount();
         if (_lockedCredits < minimum) revert InsufficientFunds(_lockedCredits, minimum);

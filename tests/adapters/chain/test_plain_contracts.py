@@ -241,3 +241,16 @@ def test_timeout_of_a_job_in_another_state_reverts_with_the_error_of_the_transit
     assert timeout_error(running_number) == ("InvalidTransition", (running, pending))
     assert timeout_error(ended_number) == ("JobHotStatusOnly", (str(int(JobState.CANCELLED)),))
     assert timeout_error(pending_number) == ("SameStatusError", ())
+
+
+def test_request_with_an_unknown_storage_type_reverts_without_an_error(grid):
+    def request(storage_type, escrow):
+        definition = (0, 100, 1, 1, "script", storage_type, [], [])
+        call(grid, grid.devnet.customer, "requestNewJob", definition, escrow, bytes(32), False)
+
+    request(4, 200 * COIN)
+    with pytest.raises(TransactionReverted) as refusal:
+        request(5, 0)
+
+    # Not InsufficientFunds: the type is checked before the amount.
+    assert refusal.value.error_name == "unknown"
