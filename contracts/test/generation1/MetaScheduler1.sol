@@ -298,6 +298,6 @@ contract MetaScheduler1 is Roles1 {
         jobs.setTime(job.jobId, time);
         uint256 cut = cost * constants.deepsquareCut() / 100;
         if (cost > cut) credit.transfer(job.providerAddr, cost - cut);
-        if (job.cost.maxCost > cost) credit.transfer(job.customerAddr, job.cost.maxCost - cost);
+        credit.transfer(job.customerAddr, job.cost.maxCost - cost); // It may be 0.
     }
 }

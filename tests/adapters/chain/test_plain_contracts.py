@@ -254,3 +254,16 @@ def test_request_with_an_unknown_storage_type_reverts_without_an_error(grid):
 
     # Not InsufficientFunds: the type is checked before the amount.
     assert refusal.value.error_name == "unknown"
+
+
+def test_job_that_uses_its_whole_escrow_has_a_transfer_of_0_to_its_customer(grid):
+    price = price_per_minute(SMALL, PRICES)
+    minutes = -(-100 * COIN // price)
+    number = running_job(grid, escrow=100 * COIN)
+    grid.pass_time(60 * minutes)
+
+    receipt = end(grid, number, minutes=minutes)
+
+    transfers = [fields for name, fields in events_of(receipt) if name == "Transfer"]
+    assert [fields["to"].lower() for fields in transfers] == [grid.provider, grid.customer]
+    assert [fields["value"] for fields in transfers] == [80 * COIN, 0]
