@@ -85,7 +85,6 @@ contract MetaScheduler1 is Roles1 {
         bool _delegateSpendingAuthority
     ) external returns (JobId jobId) {
         // In the original the field is an enum with five values. The decoder refuses other values.
-        // solhint-disable-next-line reason-string
         if (_definition.storageType > 4) revert();
         if (!enableRequestNewJob) revert NewJobRequestDisabled();
         uint256 minimum = constants.minimumAmount();
@@ -143,12 +142,14 @@ contract MetaScheduler1 is Roles1 {
         }
         if (bytes(_lastError).length > 0) jobs.setLastError(_jobId, _lastError);
         jobs.setExitCode(_jobId, _exitCode);
-        jobs.setJobStatus(_jobId, _nextJobStatus);
+        Tools1.checkNewJobStatus(job.status, _nextJobStatus);
         if (ends) {
+            // The credits move before the event of the transition.
             uint256 cost = job.status == JobStatus.RUNNING ? _bill(job, _jobDurationMinute) : 0;
             _end(job, cost, _nextJobStatus == JobStatus.PANICKED ? block.timestamp : 0);
-            return;
         }
+        jobs.setJobStatus(_jobId, _nextJobStatus);
+        if (ends) return;
         providerManager.incJobCount(msg.sender);
         job.time.start = block.timestamp;
         jobs.setTime(_jobId, job.time);
@@ -175,8 +176,8 @@ contract MetaScheduler1 is Roles1 {
             providerJobQueues.pushCancellingJob(job.providerAddr, _jobId);
             return;
         }
-        jobs.setJobStatus(_jobId, JobStatus.CANCELLED); // Its provider is not notified.
         _end(job, 0, 0);
+        jobs.setJobStatus(_jobId, JobStatus.CANCELLED); // Its provider is not notified.
     }
 
     function claimNextCancellingJob() external onlyJoined {
@@ -232,8 +233,8 @@ contract MetaScheduler1 is Roles1 {
         Job memory job = jobs.get(_jobId);
         if (Tools1.isCold(job.status)) revert JobHotStatusOnly(job.status);
         jobs.setLastError(_jobId, _lastError);
-        jobs.setJobStatus(_jobId, JobStatus.PANICKED);
         _end(job, 0, block.timestamp);
+        jobs.setJobStatus(_jobId, JobStatus.PANICKED);
     }
 
     function setEnableRequestNewJob(bool _enable) external onlyRole(DEFAULT_ADMIN_ROLE) {

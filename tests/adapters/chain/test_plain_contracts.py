@@ -267,3 +267,26 @@ def test_job_that_uses_its_whole_escrow_has_a_transfer_of_0_to_its_customer(grid
     transfers = [fields for name, fields in events_of(receipt) if name == "Transfer"]
     assert [fields["to"].lower() for fields in transfers] == [grid.provider, grid.customer]
     assert [fields["value"] for fields in transfers] == [80 * COIN, 0]
+
+
+def names_of_events(receipt):
+    return [name for name, _ in events_of(receipt)]
+
+
+def test_credits_move_before_the_event_of_the_transition(grid):
+    billed_number = running_job(grid)
+    grid.pass_time(60)
+    settlement = end(grid, billed_number, minutes=100)
+    cancelled_number, panicked_number = grid.request("script"), grid.request("script")
+    cancellation = call(grid, grid.devnet.customer, "cancelJob", id_of(cancelled_number))
+    panic = call(grid, grid.devnet.operator, "panicJob", id_of(panicked_number), "lost")
+
+    assert names_of_events(settlement) == [
+        "BilledTooMuchEvent",
+        "Transfer",
+        "Transfer",
+        "JobTransitionEvent",
+    ]
+    assert names_of_events(cancellation) == ["Transfer", "JobTransitionEvent"]
+    assert names_of_events(panic) == ["Transfer", "JobTransitionEvent"]
+    assert grid.job(billed_number).state_block == int(settlement["blockNumber"], 16)
