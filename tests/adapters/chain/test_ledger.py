@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.generations import on_all
 from tests.adapters.chain.grids import RealGrid, queue_sizes
 from tests.devnet import COIN
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
@@ -287,7 +287,7 @@ def test_timeouts_are_those_of_the_contracts(grid):
     assert timeouts == Timeouts(claim_blocks=10, start_s=week_s, settle_grace_s=week_s)
 
 
-@on_both
+@on_all
 def test_timeouts_are_read_at_the_requested_block(chain):
     ledger = ChainLedger(chain.node, chain.contracts)
     before = ledger.head()

@@ -19,7 +19,7 @@ from gridstead.adapters.chain.provider_manager import ProviderManager
 from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import ConfigError
 
-COMPATIBLE_VERSION = "2"
+COMPATIBLE_VERSIONS = ("2", "3")  # the first number of the version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +74,9 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     if not (jobs and providers and queues and constants and credit):
         hint = "Set chain.contract to the address that `gridstead contracts deploy` printed."
         raise ConfigError(f"cannot find the grid's contracts at {meta_scheduler}", hint=hint)
-    if version and version.split(".")[0] != COMPATIBLE_VERSION:
-        detail = f"their version is {version}, this release needs {COMPATIBLE_VERSION}.x"
+    if version and version.split(".")[0] not in COMPATIBLE_VERSIONS:
+        needed = " or ".join(f"{number}.x" for number in COMPATIBLE_VERSIONS)
+        detail = f"their version is {version}, this release needs {needed}"
         hint = "Install a release that supports this version of the contracts."
         raise ConfigError("cannot use the grid's contracts", detail=detail, hint=hint)
     return Contracts(
