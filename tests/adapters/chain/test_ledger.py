@@ -280,6 +280,17 @@ def test_job_number_is_reused_after_a_reorg(grid):
     assert grid.job(number).batch_location_hash == "script-2"
 
 
+def test_job_that_ended_without_a_start_has_no_start(joined_grid):
+    number = joined_grid.request("script-1")
+    joined_grid.pass_time(600)
+    joined_grid.cancel(number)
+
+    job = joined_grid.job(number)
+
+    assert (job.state, job.started_at) == (JobState.CANCELLED, 0)
+    assert job.ended_at == joined_grid.ledger.head().timestamp
+
+
 def test_timeouts_are_those_of_the_contracts(grid):
     timeouts = grid.ledger.timeouts(at_block=grid.ledger.head())
 

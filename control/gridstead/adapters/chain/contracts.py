@@ -58,6 +58,15 @@ class Contracts:
         """
         return self.generation > DEEPSQUARE
 
+    @property
+    def has_terms(self) -> bool:
+        """Whether JobRepository stores the terms of a job: its price and its start.
+
+        Without terms, a job whose start equals its end has not run. DeepSquare 1.2 and 3.x show a
+        job that ended without a start like this in the struct ``Job``. 2.x shows a start of 0.
+        """
+        return self.generation > DEEPSQUARE
+
     def job_id(self, number: int) -> JobId:
         """Return the id of the job with a number."""
         return JobId(chain_id=self.chain_id, contract=self.meta_scheduler.address, number=number)
