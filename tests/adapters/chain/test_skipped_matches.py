@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.generations import on_all
 from tests.adapters.chain.grid_setup import GridServices
 from tests.fakes.ledger import PRICES
 
@@ -75,7 +75,7 @@ def test_match_that_a_raised_price_skips_excludes_the_provider_from_the_job(chai
     assert "changed its terms" in grid_services.matching.pending()[grid.job_id(number)]
 
 
-@on_both
+@on_all
 def test_match_of_a_cancelled_job_does_not_exclude_the_provider(chain, grid_services):
     grid = grid_services.grid
     number = grid_services.request()
