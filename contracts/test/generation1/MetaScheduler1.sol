@@ -294,6 +294,7 @@ contract MetaScheduler1 is Roles1 {
         ended.finalCost = cost;
         jobs.setCost(job.jobId, ended);
         JobTime memory time = job.time;
+        if (time.start == 0) time.start = block.timestamp; // It never ran.
         time.end = block.timestamp;
         time.panicTimestamp = panickedAt;
         jobs.setTime(job.jobId, time);

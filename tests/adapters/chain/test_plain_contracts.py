@@ -290,3 +290,33 @@ def test_credits_move_before_the_event_of_the_transition(grid):
     assert names_of_events(cancellation) == ["Transfer", "JobTransitionEvent"]
     assert names_of_events(panic) == ["Transfer", "JobTransitionEvent"]
     assert grid.job(billed_number).state_block == int(settlement["blockNumber"], 16)
+
+
+def test_job_that_never_ran_starts_at_its_end(grid):
+    pending_number, claimed_number = grid.request("script"), grid.request("script")
+    grid.match(claimed_number)
+    grid.claim()
+    grid.cancel(pending_number)
+    cancelled_at = grid.ledger.head().timestamp
+    grid.pass_time(60)
+    end(grid, claimed_number, JobState.FAILED)
+
+    _, started_at, ended_at, *_ = time_of(grid, pending_number)
+    assert (started_at, ended_at) == (cancelled_at, cancelled_at)
+    _, started_at, ended_at, *_ = time_of(grid, claimed_number)
+    assert (started_at, ended_at) == (grid.ledger.head().timestamp, grid.ledger.head().timestamp)
+    # Our services read that the jobs never ran.
+    assert grid.job(pending_number).started_at == 0
+    assert grid.job(claimed_number).started_at == 0
+
+
+def test_job_that_ran_keeps_its_start(grid):
+    number = running_job(grid)
+    started_at = grid.ledger.head().timestamp
+    grid.pass_time(60)
+
+    end(grid, number)
+
+    _, start, ended_at, *_ = time_of(grid, number)
+    assert (start, ended_at) == (started_at, grid.ledger.head().timestamp)
+    assert grid.job(number).started_at == started_at
