@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tests.fakes.chain import State
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
-from gridstead.domain.jobs.billing import price_per_minute, settle
+from gridstead.domain.jobs.billing import divide_escrow, price_per_minute
 from gridstead.domain.jobs.job import Job, Provider
 from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
 from gridstead.domain.matching.expiry import Timeouts, expiry
@@ -235,7 +235,7 @@ class Contracts:
         """End a job, and divide its escrow. The customer pays for ``seconds`` of run time."""
         job = self._transition(number, state)
         price = job.price_per_min
-        bill = settle(
+        bill = divide_escrow(
             escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=FEE_PERCENT
         )
         if job.provider:

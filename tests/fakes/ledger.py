@@ -116,7 +116,7 @@ class FakeLedger(FakeChain):
                 self.apply(wallet, entry.call)
             except TransactionReverted as error:
                 change = replace(change, state=SendState.REJECTED, reason=str(error))
-            outbox.record("", changes=[change], withdrawn=(), closed=())
+            outbox.record("", changes=[change], withdrawn_nonces=(), closed_nonces=())
         self.mine()
 
     def apply(self, wallet: str, call: Call) -> None:

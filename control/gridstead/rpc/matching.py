@@ -126,5 +126,5 @@ class _Handler(BaseHTTPRequestHandler):
 def _jobs_as_json(texts: Mapping[JobId, str]) -> str:
     texts_by_name = {}
     for job_id, text in texts.items():
-        texts_by_name[job_id.slurm_name] = text
+        texts_by_name[job_id.slurm_job_name] = text
     return json.dumps(texts_by_name)

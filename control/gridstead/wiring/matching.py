@@ -39,7 +39,7 @@ def run(settings: MetaSchedulerSettings) -> None:
     # The follower's position is not stored: the meta-scheduler reads all events of the chain again
     # at each start.
     follower = Follower(
-        chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations
+        chain.ledger, VolatileCursor(), first_block=chain.first_block, confirmations=confirmations
     )
     service = MetaScheduler(
         chain.ledger,

@@ -13,13 +13,13 @@ from gridstead.adapters.transactions.account import ChainAccount
 from gridstead.domain.transactions.outbox import SkippedCall
 from gridstead.domain.transactions.plan import DispatchPolicy
 from gridstead.services.transactions.sender import Sender, SenderPorts
-from gridstead.wiring.chain import OpenChain
+from gridstead.wiring.chain import ChainAccess
 
 MAX_BATCH = 50  # calls in one transaction
 
 
 def open_outbox(
-    chain: OpenChain,
+    chain: ChainAccess,
     wallet: Wallet,
     database: Database,
     *,
@@ -39,6 +39,6 @@ def open_outbox(
         account=ChainAccount(chain.node, chain.contracts, wallet),
         transactions=outbox,
     )
-    batch = MAX_BATCH if chain.contracts.has_batches else 1
-    policy = DispatchPolicy(confirmations=confirmations, batch=batch)
+    max_batch_calls = MAX_BATCH if chain.contracts.has_batches else 1
+    policy = DispatchPolicy(confirmations=confirmations, max_batch_calls=max_batch_calls)
     return outbox, Sender(ports, policy, failpoint=failpoint, on_skipped=on_skipped)

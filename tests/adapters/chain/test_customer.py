@@ -306,7 +306,7 @@ def test_follower_reads_the_new_job_after_a_reorg_of_a_real_chain(chain, ledger)
     def record(events):
         numbers.extend(event.job_id.number for event in events)
 
-    follower = Follower(ledger, cursor, start=ledger.head().number)
+    follower = Follower(ledger, cursor, first_block=ledger.head().number)
     chain.as_customer.request_job(request())
     follower.tick(record)
     chain.as_customer.request_job(request())

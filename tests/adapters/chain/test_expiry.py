@@ -30,7 +30,7 @@ class Operator:
     def __init__(self, chain, directory):
         self.grid = join_real_grid(chain)
         batch = self.grid.expected.max_calls
-        self.wallet_sender = WalletSender(chain, chain.operator, directory, batch=batch)
+        self.wallet_sender = WalletSender(chain, chain.operator, directory, max_batch_calls=batch)
         ledger = self.grid.ledger
         self.service = MetaScheduler(
             ledger,

@@ -10,8 +10,7 @@ from tests.contracts.ledger.model import MAX_UINT, ContractModel, Refused
 from tests.contracts.ledger.paid_time import emitted_minutes_floor
 from tests.contracts.ledger.state import NOBODY, Job, QueueKind
 
-from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, paid_seconds_ceil
-from gridstead.domain.jobs.billing import settle as divide_escrow
+from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, divide_escrow, paid_seconds_ceil
 from gridstead.domain.jobs.lifecycle import JobState
 
 GRID = "MetaScheduler"

@@ -82,7 +82,7 @@ def expiry(job: Job, timeouts: Timeouts, *, claimed_at: int | None) -> int | Non
             return None
 
 
-def is_due(
+def has_expired(
     job: Job,
     *,
     head: Block,

@@ -63,8 +63,8 @@ def choose(
     providers: Iterable[Provider],
     *,
     refused_by: Collection[str],
-    claim_timeouts: Mapping[str, int] = _NO_TIMEOUTS,
-    excluded: Mapping[str, str] = _NOT_EXCLUDED,
+    timeout_counts: Mapping[str, int] = _NO_TIMEOUTS,
+    excluded_providers: Mapping[str, str] = _NOT_EXCLUDED,
 ) -> Choice:
     """Choose the eligible provider with the fewest claim timeouts of this job.
 
@@ -75,17 +75,19 @@ def choose(
         job: A pending job.
         providers: Providers with an approved record, in any order.
         refused_by: The addresses of the providers that refused this job.
-        claim_timeouts: How often a match of this job was not claimed in time, by the address of the
+        timeout_counts: How often a match of this job was not claimed in time, by the address of the
             provider.
-        excluded: The providers that are excluded now, with the reasons, by address.
+        excluded_providers: The providers that are excluded now, with the reasons, by address.
     """
     candidates: list[tuple[int, int, str]] = []  # (claim timeouts, price, address)
     reason_counts: dict[str, int] = {}
     for provider in providers:
-        reason = ineligibility_reason(job, provider, refused_by=refused_by, excluded=excluded)
+        reason = ineligibility_reason(
+            job, provider, refused_by=refused_by, excluded_providers=excluded_providers
+        )
         if reason is None:
             price = price_per_minute(job.resources, provider.prices)
-            candidates.append((claim_timeouts.get(provider.address, 0), price, provider.address))
+            candidates.append((timeout_counts.get(provider.address, 0), price, provider.address))
         else:
             reason_counts[reason] = reason_counts.get(reason, 0) + 1
     if candidates:
@@ -100,7 +102,7 @@ def ineligibility_reason(
     provider: Provider,
     *,
     refused_by: Collection[str],
-    excluded: Mapping[str, str] = _NOT_EXCLUDED,
+    excluded_providers: Mapping[str, str] = _NOT_EXCLUDED,
 ) -> str | None:
     """Return why a provider cannot get a job. Returns None if the provider is eligible."""
     if not provider.is_joined:
@@ -113,7 +115,7 @@ def ineligibility_reason(
         return "too small"
     if price_per_minute(job.resources, provider.prices) > job.escrow:
         return "too expensive"
-    return excluded.get(provider.address)
+    return excluded_providers.get(provider.address)
 
 
 def fits(resources: Resources, hardware: Hardware) -> bool:

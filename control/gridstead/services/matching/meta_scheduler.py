@@ -19,9 +19,9 @@ from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.ids import JobId, JobKey, is_batch_location_hash
 from gridstead.domain.jobs.job import Block, Job, Provider
 from gridstead.domain.jobs.lifecycle import COLD, JobState
-from gridstead.domain.matching.expiry import ReturnHistory, Timeouts, is_due
+from gridstead.domain.matching.expiry import ReturnHistory, Timeouts, has_expired
 from gridstead.domain.matching.matching import Choice, choose
-from gridstead.domain.transactions.calls import Expire, Match, key_of
+from gridstead.domain.transactions.calls import Expire, Match, outbox_key
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 from gridstead.services.chain.follower import Follower
@@ -142,7 +142,7 @@ class MetaScheduler:
             del self._block_times[block]
 
     def _is_due(self, job: Job, head: Block, timeouts: Timeouts) -> bool:
-        return is_due(
+        return has_expired(
             job,
             head=head,
             timeouts=timeouts,
@@ -158,7 +158,7 @@ class MetaScheduler:
         state = job.state.name
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
         try:
-            self._outbox.put(key_of(call), call)
+            self._outbox.put(outbox_key(call), call)
         except GridsteadError as error:
             log.warning("expiry_failed", job_id=job.id, state=state, reason=str(error))
             return False
@@ -214,7 +214,7 @@ class MetaScheduler:
 
         Returns the reason for each call that could not be stored, by job id.
         """
-        calls = [(key_of(call), call) for call in matches]
+        calls = [(outbox_key(call), call) for call in matches]
         reasons: dict[JobId, str] = {}
         try:
             self._outbox.put_all(calls)
@@ -233,14 +233,14 @@ class MetaScheduler:
         if not is_batch_location_hash(job.batch_location_hash):  # No provider can run this job.
             return Choice(provider=None, reason="the script id of the job is malformed")
         returns = self._returns.get((job.id, job.customer), ReturnHistory())
-        excluded = returns.excluded_providers(head=head, timeouts=timeouts)
-        excluded |= self._skipped_matches.excluded_from(job.job_key)
+        excluded_providers = returns.excluded_providers(head=head, timeouts=timeouts)
+        excluded_providers |= self._skipped_matches.excluded_from(job.job_key)
         return choose(
             job,
             providers,
             refused_by=returns.refused_by,
-            claim_timeouts=returns.timeout_counts(),
-            excluded=excluded,
+            timeout_counts=returns.timeout_counts(),
+            excluded_providers=excluded_providers,
         )
 
     def _update_view(self, states: dict[JobId, JobState], reasons: dict[JobId, str]) -> None:

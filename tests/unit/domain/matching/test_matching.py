@@ -59,7 +59,7 @@ def test_provider_without_claim_timeouts_is_preferred_to_a_cheaper_provider_with
         PENDING,
         [provider(PROVIDER), provider(OTHER_ADDRESS, prices=EXPENSIVE)],
         refused_by=(),
-        claim_timeouts={PROVIDER: 1},
+        timeout_counts={PROVIDER: 1},
     )
 
     assert choice.provider == OTHER_ADDRESS
@@ -71,7 +71,7 @@ def test_provider_with_fewer_claim_timeouts_is_preferred():
         PENDING,
         [provider(PROVIDER), provider(OTHER_ADDRESS, prices=EXPENSIVE)],
         refused_by=(),
-        claim_timeouts={PROVIDER: 2, OTHER_ADDRESS: 1},
+        timeout_counts={PROVIDER: 2, OTHER_ADDRESS: 1},
     )
 
     assert choice.provider == OTHER_ADDRESS
@@ -80,7 +80,7 @@ def test_provider_with_fewer_claim_timeouts_is_preferred():
 def test_provider_with_claim_timeouts_is_chosen_if_no_other_provider_is_eligible():
     providers = [provider(PROVIDER), provider(OTHER_ADDRESS, is_joined=False)]
 
-    choice = choose(PENDING, providers, refused_by=(), claim_timeouts={PROVIDER: 3})
+    choice = choose(PENDING, providers, refused_by=(), timeout_counts={PROVIDER: 3})
 
     assert choice.provider == PROVIDER
 
@@ -90,8 +90,8 @@ def test_excluded_provider_is_not_chosen():
         PENDING,
         [provider()],
         refused_by=(),
-        claim_timeouts={PROVIDER: 3},
-        excluded={PROVIDER: "excluded"},
+        timeout_counts={PROVIDER: 3},
+        excluded_providers={PROVIDER: "excluded"},
     )
 
     assert choice.provider is None
@@ -103,8 +103,8 @@ def test_reason_names_the_refusal_of_a_provider_that_also_has_claim_timeouts():
         PENDING,
         [provider()],
         refused_by={PROVIDER},
-        claim_timeouts={PROVIDER: 1},
-        excluded={PROVIDER: "excluded"},
+        timeout_counts={PROVIDER: 1},
+        excluded_providers={PROVIDER: "excluded"},
     )
 
     assert "1 refused it" in choice.reason
