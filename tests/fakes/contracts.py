@@ -113,13 +113,12 @@ class Contracts:
 
     def approve(self, address: str) -> None:
         self.state.providers[address] = replace(self.state.waiting.pop(address), is_joined=True)
-        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
+        self._emit(ChainEventKind.PROVIDER_APPROVED, provider=address)
 
     def ban(self, address: str) -> None:
         self.state.providers[address] = replace(
             self.state.providers[address], is_joined=False, is_banned=True
         )
-        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
 
     def request(self, job: Job) -> None:
         self._move(job.customer, ESCROW, job.escrow)
@@ -157,7 +156,6 @@ class Contracts:
             is_joined=False,
             is_waiting=True,
         )
-        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=wallet)
 
     def _match(self, number: int, provider: str, limit: int) -> None:
         record = self.state.providers.get(provider)

@@ -85,6 +85,15 @@ class FakeLedger(FakeChain):
                 records[address] = replace(record, is_waiting=address in state.waiting)
         return records
 
+    def approved_providers(
+        self, addresses: Iterable[str], *, at_block: Block
+    ) -> dict[str, Provider]:
+        records = self._state_at(at_block).providers
+        providers = {}
+        for address in set(addresses) & records.keys():
+            providers[address] = replace(records[address], is_waiting=False, is_banned=False)
+        return providers
+
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
         return self._state_at(at_block).waiting.get(address)
 

@@ -55,7 +55,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
     outbox, sender = open_outbox(
-        chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
+        chain, wallet, database, confirmations=confirmations, failpoint=failpoint
     )
     slurm = open_slurm(settings.slurm, clock)
     ports = SupervisorPorts(

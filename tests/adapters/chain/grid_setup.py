@@ -18,6 +18,7 @@ from gridstead.domain.supervisor.offers import Terms
 from gridstead.domain.supervisor.snapshot import SupervisorPolicy
 from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.services.matching.skipped_matches import SkippedMatches
 from gridstead.services.supervisor.registration import Registration
 from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 from gridstead.services.users.ldap_connector import LdapConnector
@@ -58,8 +59,14 @@ class GridServices:
             terms=terms,
         )
         follower = Follower(self.ledger, MemoryCursor())
+        self.skipped_matches = SkippedMatches(self.clock)
+        self.operator_sender.on_skipped = self.skipped_matches.add
         self.matching = MetaScheduler(
-            self.ledger, follower, self.operator_sender.outbox, confirmations=CONFIRMATIONS
+            self.ledger,
+            follower,
+            self.operator_sender.outbox,
+            confirmations=CONFIRMATIONS,
+            skipped_matches=self.skipped_matches,
         )
         self.connector = LdapConnector(
             self.ledger, Follower(self.ledger, MemoryCursor()), self.users

@@ -3,12 +3,13 @@
 
 A provider is eligible if all of this is true:
 
-- It is approved.
+- It is approved, not banned, and accepts jobs.
 - It never refused this job.
 - Its labels satisfy the job's conditions.
 - Its nodes have room for all tasks at once.
 - The job's escrow pays for at least one minute at the provider's prices.
 - It is not excluded after several claim timeouts of this job (``expiry.py``).
+- It is not excluded after a skipped match (``skips.py``).
 
 The eligible provider with the fewest claim timeouts of this job is chosen, and among providers with
 the same number the cheapest.
@@ -30,6 +31,7 @@ from gridstead.domain.jobs.billing import Resources, price_per_minute
 from gridstead.domain.jobs.job import Affinity, Hardware, Job, Label, Provider
 
 _NO_TIMEOUTS: Mapping[str, int] = MappingProxyType({})
+_NOT_EXCLUDED: Mapping[str, str] = MappingProxyType({})
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -62,7 +64,7 @@ def choose(
     *,
     refused_by: Collection[str],
     timeout_counts: Mapping[str, int] = _NO_TIMEOUTS,
-    excluded_providers: Collection[str] = (),
+    excluded_providers: Mapping[str, str] = _NOT_EXCLUDED,
 ) -> Choice:
     """Choose the eligible provider with the fewest claim timeouts of this job.
 
@@ -71,12 +73,11 @@ def choose(
 
     Args:
         job: A pending job.
-        providers: All providers that ever registered, in any order.
+        providers: Providers with an approved record, in any order.
         refused_by: The addresses of the providers that refused this job.
         timeout_counts: How often a match of this job was not claimed in time, by the address of the
             provider.
-        excluded_providers: The addresses of the providers that are excluded now because of claim
-            timeouts.
+        excluded_providers: The providers that are excluded now, with the reasons, by address.
     """
     candidates: list[tuple[int, int, str]] = []  # (claim timeouts, price, address)
     reason_counts: dict[str, int] = {}
@@ -93,7 +94,7 @@ def choose(
         _, price, address = min(candidates)
         return Choice(provider=address, price_per_min=price)
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(reason_counts.items()))
-    return Choice(provider=None, reason=f"no provider can run it: {reasons or 'none registered'}")
+    return Choice(provider=None, reason=f"no provider can run it: {reasons or 'none approved'}")
 
 
 def ineligibility_reason(
@@ -101,11 +102,11 @@ def ineligibility_reason(
     provider: Provider,
     *,
     refused_by: Collection[str],
-    excluded_providers: Collection[str] = (),
+    excluded_providers: Mapping[str, str] = _NOT_EXCLUDED,
 ) -> str | None:
     """Return why a provider cannot get a job. Returns None if the provider is eligible."""
     if not provider.is_joined:
-        return "not approved"
+        return "banned or not accepting jobs"
     if provider.address in refused_by:
         return "refused it"
     if not _has_labels(provider.labels, job.uses, job.affinity):
@@ -114,9 +115,7 @@ def ineligibility_reason(
         return "too small"
     if price_per_minute(job.resources, provider.prices) > job.escrow:
         return "too expensive"
-    if provider.address in excluded_providers:
-        return "did not claim it in time and will be matched again later"
-    return None
+    return excluded_providers.get(provider.address)
 
 
 def fits(resources: Resources, hardware: Hardware) -> bool:

@@ -119,8 +119,13 @@ class _TransactionPlanner:
             return self._unsent_change(entry)
         if not self._is_final(receipts[0]):
             return EntryChange(entry_id=entry.id, state=SendState.MINED)
-        reason = _skip_reason(entry, receipts[0]) or "the transaction failed"
-        return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
+        error = _skip_reason(entry, receipts[0])
+        return EntryChange(
+            entry_id=entry.id,
+            state=SendState.REJECTED,
+            reason=error or "the transaction failed",
+            is_skipped=error is not None,
+        )
 
     def _unsent_change(self, entry: OutboxEntry) -> EntryChange:
         """Return the state of an entry that is in no block and in no pending transaction."""

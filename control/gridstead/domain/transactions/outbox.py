@@ -142,11 +142,37 @@ class NodeRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryChange:
-    """The new state of an outbox entry."""
+    """The new state of an outbox entry.
+
+    Attributes:
+        entry_id: The id of the entry.
+        state: The new state.
+        reason: Why the call is rejected. Empty if it is not rejected.
+        is_skipped: Whether the contract skipped the call in a final transaction of our wallet. The
+            reason is then the contract's error.
+    """
 
     entry_id: int
     state: SendState
     reason: str = ""
+    is_skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedCall:
+    """A call that the contract skipped in a final transaction of our wallet.
+
+    Attributes:
+        call: The call.
+        error: The contract's error with its arguments, such as ``PriceAboveLimit(20, 10)``.
+        requested_at: When the call was stored in the outbox, Unix seconds.
+        seen_at: When the sender found the final receipt of the transaction, Unix seconds.
+    """
+
+    call: Call
+    error: str
+    requested_at: int
+    seen_at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

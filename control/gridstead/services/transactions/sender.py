@@ -31,6 +31,7 @@ from gridstead.domain.transactions.outbox import (
     Reply,
     SendResult,
     SendState,
+    SkippedCall,
     Transaction,
 )
 from gridstead.domain.transactions.plan import DispatchPolicy, TransactionPlan, UnsignedTransaction
@@ -61,6 +62,8 @@ class Sender:
         policy: Limits and timeouts of sending.
         failpoint: Called with the name of each failpoint: ``transaction_stored``,
             ``transaction_sent``, ``receipt_seen`` and ``outcome_stored``.
+        on_skipped: Called with each call that the contract skipped, after the rejection of the call
+            is stored. After a crash between the two, the function is not called.
     """
 
     def __init__(
@@ -69,10 +72,12 @@ class Sender:
         policy: DispatchPolicy,
         *,
         failpoint: Callable[[str], None] = ignore,
+        on_skipped: Callable[[SkippedCall], object] = lambda _: None,
     ) -> None:
         self._ports = ports
         self._policy = policy
         self._failpoint = failpoint
+        self._on_skipped = on_skipped
         self._view_reader = ChainViewReader(
             ports.clock, ports.ledger, ports.account, confirmations=policy.confirmations
         )
@@ -110,7 +115,7 @@ class Sender:
         first_plan = plan_transactions(view, self._policy)
         view = self._view_reader.with_objections(view, first_plan)
         plan = plan_transactions(view, self._policy)
-        self._store(account_name, plan)
+        self._store(account_name, plan, view)
         signed_transactions = self._sign(account_name, plan, view)
         if signed_transactions:
             ports.transactions.add(account_name, *signed_transactions)
@@ -154,7 +159,7 @@ class Sender:
                 last_sent_at=min(now, status.last_sent_at),
             )
 
-    def _store(self, account_name: str, plan: TransactionPlan) -> None:
+    def _store(self, account_name: str, plan: TransactionPlan, view: ChainView) -> None:
         if not (plan.changes or plan.withdrawn_nonces or plan.closed_nonces):
             return
         self._ports.transactions.record(
@@ -167,6 +172,20 @@ class Sender:
         for nonce in plan.withdrawn_nonces:
             log.warning("transaction_withdrawn", nonce=nonce)
         self._failpoint("outcome_stored")
+        self._report_skipped(plan.changes, view)
+
+    def _report_skipped(self, changes: Iterable[EntryChange], view: ChainView) -> None:
+        entries = {entry.id: entry for entry in view.entries}
+        for change in changes:
+            if change.is_skipped:
+                entry = entries[change.entry_id]
+                skipped_call = SkippedCall(
+                    call=entry.call,
+                    error=change.reason,
+                    requested_at=entry.created_at,
+                    seen_at=view.now,
+                )
+                self._on_skipped(skipped_call)
 
     def _sign(self, account_name: str, plan: TransactionPlan, view: ChainView) -> list[Transaction]:
         """Sign the plan's replacements and batches. Reject batches that the contract refuses."""

@@ -17,6 +17,7 @@ from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.expiry import (
     MARGIN_BLOCKS,
     MARGIN_S,
+    NOT_CLAIMED,
     ClaimTimeouts,
     ReturnHistory,
     Timeouts,
@@ -201,7 +202,7 @@ def test_claim_of_an_earlier_match_does_not_count_for_a_later_match():
 def test_provider_is_not_excluded_after_one_claim_timeout():
     history = history_of((ChainEventKind.JOB_REFUSED, 5, PROVIDER))
 
-    assert history.excluded_providers(head=head(5), timeouts=TIMEOUTS) == frozenset()
+    assert history.excluded_providers(head=head(5), timeouts=TIMEOUTS) == {}
 
 
 # Each timeout after the first adds ``claim_blocks`` (10) blocks.
@@ -213,5 +214,7 @@ def test_provider_is_excluded_for_longer_with_each_claim_timeout(timeout_count, 
     last_excluded_block = head(last_timeout + excluded_blocks - 1)
     first_included_block = head(last_timeout + excluded_blocks)
 
-    assert history.excluded_providers(head=last_excluded_block, timeouts=TIMEOUTS) == {PROVIDER}
-    assert history.excluded_providers(head=first_included_block, timeouts=TIMEOUTS) == frozenset()
+    assert history.excluded_providers(head=last_excluded_block, timeouts=TIMEOUTS) == {
+        PROVIDER: NOT_CLAIMED
+    }
+    assert history.excluded_providers(head=first_included_block, timeouts=TIMEOUTS) == {}

@@ -35,7 +35,7 @@ def provider(address=PROVIDER, **changes):
 @pytest.mark.parametrize(
     ("ineligible", "reason"),
     [
-        (provider(is_joined=False), "1 not approved"),
+        (provider(is_joined=False), "1 banned or not accepting jobs"),
         (provider(prices=replace(CHEAP, cpu_per_min=1000 * CREDIT)), "1 too expensive"),
         (provider(hardware=replace(HARDWARE, cpus_per_node=(1, 1))), "1 too small"),
     ],
@@ -91,11 +91,11 @@ def test_excluded_provider_is_not_chosen():
         [provider()],
         refused_by=(),
         timeout_counts={PROVIDER: 3},
-        excluded_providers={PROVIDER},
+        excluded_providers={PROVIDER: "excluded"},
     )
 
     assert choice.provider is None
-    assert "1 did not claim it in time" in choice.reason
+    assert "1 excluded" in choice.reason
 
 
 def test_reason_names_the_refusal_of_a_provider_that_also_has_claim_timeouts():
@@ -104,17 +104,17 @@ def test_reason_names_the_refusal_of_a_provider_that_also_has_claim_timeouts():
         [provider()],
         refused_by={PROVIDER},
         timeout_counts={PROVIDER: 1},
-        excluded_providers={PROVIDER},
+        excluded_providers={PROVIDER: "excluded"},
     )
 
     assert "1 refused it" in choice.reason
 
 
-def test_no_provider_is_chosen_if_no_provider_is_registered():
+def test_no_provider_is_chosen_if_no_provider_is_approved():
     choice = choose(PENDING, [], refused_by=())
 
     assert choice.provider is None
-    assert "none registered" in choice.reason
+    assert "none approved" in choice.reason
 
 
 def test_cheapest_eligible_provider_is_chosen():

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.domain.transactions.dispatch_setup import (
     FEES,
     HEAD,
@@ -106,7 +108,8 @@ def test_skipped_call_is_rejected_when_its_block_is_final():
     plan_after = plan_for(*entries, transactions=[batch], receipts={"6": final_receipt})
 
     assert plan_before.changes == (change(1, SendState.MINED), change(2, SendState.MINED))
-    assert plan_after.changes == (change(1, SendState.FINAL), change(2, SendState.REJECTED, "no"))
+    rejection = replace(change(2, SendState.REJECTED, "no"), is_skipped=True)
+    assert plan_after.changes == (change(1, SendState.FINAL), rejection)
 
 
 def test_all_calls_of_a_failed_transaction_are_rejected():
