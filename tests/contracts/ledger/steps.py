@@ -57,6 +57,9 @@ def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None
 
     A job that panicked or never ran costs nothing.
     """
+    is_unclaimed = job.state is JobState.META_SCHEDULED
+    if is_unclaimed and not providers.is_joined(model, job.provider):
+        raise Refused("ProviderNotJoined")
     seconds = 0
     if job.state is JobState.RUNNING and to is not JobState.PANICKED:
         seconds = min(report.seconds, model.now - job.started_at)

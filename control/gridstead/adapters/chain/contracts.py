@@ -18,7 +18,12 @@ from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
 from gridstead.adapters.chain.money import Constants, Credit
 from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.chain.provider_manager import ProviderManager
-from gridstead.domain.contracts.releases import DEEPSQUARE, GENERATIONS, generation_of
+from gridstead.domain.contracts.releases import (
+    DEEPSQUARE,
+    GENERATION_2,
+    GENERATIONS,
+    generation_of,
+)
 from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import ConfigError
 
@@ -66,6 +71,14 @@ class Contracts:
         job that ended without a start like this in the struct ``Job``. 2.x shows a start of 0.
         """
         return self.generation > DEEPSQUARE
+
+    @property
+    def approves_records(self) -> bool:
+        """Whether an approval names the record, so that the provider cannot replace it before.
+
+        Contracts without this approve whatever record waits when the call is mined.
+        """
+        return self.generation > GENERATION_2
 
     def job_id(self, number: int) -> JobId:
         """Return the id of the job with a number."""
