@@ -241,7 +241,7 @@ def _squeue_options(difference: Difference) -> tuple[str, ...]:
 
 def rules_table(rules: Iterable[Rule]) -> str:
     """Return the rules as a Markdown table."""
-    rows = ["| change | keys | cost | ends | source |", "|---|---|---|---|---|"]
+    rows = ["| change | keys | action | ends | source |", "|---|---|---|---|---|"]
     rows.append(f"| comments, spaces and the order of lines | | {NOTHING} | | |")
     for rule in rules:
         keys = ", ".join(f"`{key}`" for key in rule.parameters or rule.keys)

@@ -2,8 +2,8 @@
 """Settings of QOS and accounts in sacctmgr: validation and comparison of their values.
 
 sacctmgr prints ``MaxWall=90`` as ``01:30:00`` and ``mem=2048`` as ``mem=2G``. Therefore values are
-parsed before they are compared. Sources are sacctmgr(1) and the output of sacctmgr 24.11.5 for each
-setting. The functions read and write no files.
+parsed before they are compared. The rules were taken from the manual page sacctmgr(1) and checked
+with sacctmgr 24.11.5 for each setting. The functions do not access files and do not run sacctmgr.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 _NUMBERS = r"\d+(?::\d+){0,2}"  # one to three numbers separated by colons
 # ``D-H[:M[:S]]``, or one to three numbers separated by colons.
-_DURATION = re.compile(rf"(?P<days>\d+)-(?P<of_day>{_NUMBERS})|(?P<clock>{_NUMBERS})")
+_DURATION = re.compile(rf"(?P<days>\d+)-(?P<time_of_day>{_NUMBERS})|(?P<without_days>{_NUMBERS})")
 _AMOUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)  # such as 4 or 2G
 _TRES = re.compile(r"[a-z]+(/[^=,]+)?", re.IGNORECASE)  # such as cpu or gres/gpu
-_RESOURCES_IN_MB = ("mem", "bb/")
+_PREFIXES_IN_MB = ("mem", "bb/")
 _UNITS = "KMGTP"
 
 
@@ -37,11 +37,11 @@ def _parse_seconds(text: str) -> int:
     if not match:
         raise ValueError(text)
     if match["days"]:
-        parts = list(map(int, match["of_day"].split(":")))
+        parts = list(map(int, match["time_of_day"].split(":")))
         parts += [0] * (3 - len(parts))  # minutes and seconds are optional
         hours, minutes, seconds = parts
         return int(match["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds
-    parts = list(map(int, match["clock"].split(":")))
+    parts = list(map(int, match["without_days"].split(":")))
     if len(parts) == 1:
         return parts[0] * 60
     if len(parts) == 2:
@@ -95,7 +95,7 @@ def parse_tres(text: str) -> tuple[tuple[str, int], ...]:
         if match[2]:
             # K is 1024, and M is 1024**2. For resources in MB, M is 1, and K is 1/1024.
             power = _UNITS.index(match[2].upper()) + 1
-            if name.lower().startswith(_RESOURCES_IN_MB):
+            if name.lower().startswith(_PREFIXES_IN_MB):
                 power -= 2
         amounts[name.lower()] = int(int(match[1]) * 1024**power)
     return tuple(sorted(amounts.items()))
@@ -103,7 +103,7 @@ def parse_tres(text: str) -> tuple[tuple[str, int], ...]:
 
 # A function that parses the text of a setting. Settings of one type have the same parser.
 Parser = Callable[[str], Any]
-DESCRIPTIONS: dict[Parser, str] = {
+ALLOWED_VALUES: dict[Parser, str] = {
     _parse_number: "a whole number",
     _parse_decimal: "a number",
     _parse_shares: "a whole number, or parent",
@@ -163,10 +163,11 @@ PARTITION_TIMES: dict[str, Parser] = {
     "DefaultTime": _parse_time_limit,
     "MaxTime": _parse_time_limit,
 }
-# YAML reads the time 1:00:00 without quotes as the number 3600. H:MM:SS gives no smaller number.
+# YAML reads the time 1:00:00 without quotes as the number 3600. Every longer time gives a larger
+# number. Therefore a number from 3600 on is refused, because it may be such a time.
 _HOUR_S = 3600
-# sacctmgr prints these values, in some notation, if these settings are unset. For every other unset
-# setting it prints nothing.
+# The values that sacctmgr prints for these settings if they are unset. sacctmgr may format a value
+# differently, such as 1.000000. For every other unset setting sacctmgr prints nothing.
 UNSET_VALUES = {
     "Fairshare": "1",
     "GraceTime": "0",
@@ -213,7 +214,7 @@ def invalid_settings(
             error = f"{value}, which is how YAML reads {_format_seconds(value)}"
             yield name, error, "[D-]HH:MM:SS in quotes, or minutes in quotes"
         elif not _is_valid(parse, to_sacctmgr_text(value)):
-            yield name, f'"{to_sacctmgr_text(value)}"', DESCRIPTIONS[parse]
+            yield name, f'"{to_sacctmgr_text(value)}"', ALLOWED_VALUES[parse]
 
 
 def _suggestion(name: str, parsers: Mapping[str, Parser]) -> str:
@@ -266,9 +267,9 @@ def changed_settings(
         if _is_equal(parse, new_value, old_value):
             continue
         if parse is parse_tres:
-            words = [new_value] if new_value else []
-            words += _reset_resources(new_value, old_value)
-            changes[name] = ",".join(words)
+            assignments = [new_value] if new_value else []
+            assignments += _resource_resets(new_value, old_value)
+            changes[name] = ",".join(assignments)
         else:
             changes[name] = new_text or RESET_VALUES.get(name, "-1")
     return changes
@@ -284,12 +285,12 @@ def _is_equal(parse: Parser, new: str, old: str) -> bool:
         return False
 
 
-def _reset_resources(new: str, old: str) -> list[str]:
-    """Return the words that reset the resources which only the old value contains."""
+def _resource_resets(new: str, old: str) -> list[str]:
+    """Return assignments such as ``cpu=-1``, one for each resource that only ``old`` contains."""
     retained_resources = dict(parse_tres(new)) if new else {}
-    words = []
+    resets = []
     for resource in sorted(old.lower().split(",")):
         name, _, _ = resource.partition("=")
         if name and name not in retained_resources:
-            words.append(f"{name}=-1")
-    return words
+            resets.append(f"{name}=-1")
+    return resets

@@ -63,18 +63,16 @@ class MemoryScripts:
     current_uses: set[ScriptUse] = field(default_factory=set)
     used_nonces: dict[str, int] = field(default_factory=dict)
 
-    def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
-        if batch_location_hash not in self.records:
-            self.records[batch_location_hash] = record
-            self.owners[batch_location_hash] = owner
-            self.ends[batch_location_hash] = ends_at
+    def put(self, script_id: str, record: str, *, owner: str, expires_at: int) -> None:
+        if script_id not in self.records:
+            self.records[script_id] = record
+            self.owners[script_id] = owner
+            self.ends[script_id] = expires_at
 
-    def get(self, batch_location_hash: str) -> StoredScript | None:
-        if batch_location_hash not in self.records:
+    def get(self, script_id: str) -> StoredScript | None:
+        if script_id not in self.records:
             return None
-        return StoredScript(
-            record=self.records[batch_location_hash], owner=self.owners[batch_location_hash]
-        )
+        return StoredScript(record=self.records[script_id], owner=self.owners[script_id])
 
     def add_uses(self, uses: Iterable[ScriptUse]) -> None:
         for use in uses:
@@ -92,14 +90,14 @@ class MemoryScripts:
             sorted(self.current_uses, key=lambda use: (use.job_id, use.batch_location_hash))
         )
 
-    def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
+    def release(self, uses: Iterable[ScriptUse], *, expires_at: int) -> None:
         for use in uses:
             self.current_uses.discard(use)
             script = use.batch_location_hash
             used_scripts = {other.batch_location_hash for other in self.current_uses}
             has_no_end = script in self.ends and self.ends[script] is None
             if has_no_end and script not in used_scripts:
-                self.ends[script] = ends_at
+                self.ends[script] = expires_at
 
     def sweep(self, now: int) -> int:
         for nonce, end in list(self.used_nonces.items()):
@@ -112,7 +110,7 @@ class MemoryScripts:
             del self.records[script], self.owners[script], self.ends[script]
         return len(expired_scripts)
 
-    def reseal(self, *, after: str) -> ResealResult:
+    def reseal(self, *, after_id: str) -> ResealResult:
         return ResealResult(count=0, unreadable=(), last=None)
 
     def totals(self) -> ScriptTotals:
@@ -126,10 +124,10 @@ class MemoryScripts:
     def exclusive(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def mark_used(self, nonce: str, *, ends_at: int) -> bool:
+    def mark_used(self, nonce: str, *, expires_at: int) -> bool:
         if nonce in self.used_nonces:
             return False
-        self.used_nonces[nonce] = ends_at
+        self.used_nonces[nonce] = expires_at
         return True
 
 

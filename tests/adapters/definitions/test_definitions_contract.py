@@ -67,7 +67,7 @@ class TestScriptStore:
 
     def test_put_with_an_existing_id_changes_nothing(self, scripts):
         put(scripts, owner=ALICE)
-        put(scripts, owner=ALICE, ends_at=1)
+        put(scripts, owner=ALICE, expires_at=1)
 
         assert scripts.get("id").record == "text"
         assert scripts.sweep(50) == 0  # the end is still 100, from the first call
@@ -135,8 +135,8 @@ class TestScriptStore:
         scripts.add_uses([use(7)])
         assert scripts.sweep(10**9) == 0
 
-        scripts.release([use(7)], ends_at=200)
-        scripts.release([use(7)], ends_at=900)  # has no effect
+        scripts.release([use(7)], expires_at=200)
+        scripts.release([use(7)], expires_at=900)  # has no effect
 
         assert scripts.sweep(200) == 0
         assert scripts.sweep(201) == 1
@@ -145,16 +145,16 @@ class TestScriptStore:
         put(scripts)
         scripts.add_uses([use(7), use(8)])
 
-        scripts.release([use(7)], ends_at=200)
+        scripts.release([use(7)], expires_at=200)
         assert scripts.sweep(201) == 0
-        scripts.release([use(8)], ends_at=300)
+        scripts.release([use(8)], expires_at=300)
 
         assert scripts.sweep(301) == 1
 
     def test_script_that_is_used_again_after_its_release_is_kept(self, scripts):
         put(scripts)
         scripts.add_uses([use(7)])
-        scripts.release([use(7)], ends_at=200)
+        scripts.release([use(7)], expires_at=200)
         scripts.add_uses([use(7)])
 
         assert scripts.sweep(201) == 0
@@ -173,16 +173,16 @@ class TestScriptStore:
         assert scripts.totals() == ScriptTotals(scripts=0, unused=0, unused_bytes=0)
 
     def test_nonce_can_be_taken_once_until_its_end(self, scripts):
-        assert scripts.mark_used("n", ends_at=100)
-        assert not scripts.mark_used("n", ends_at=100)
+        assert scripts.mark_used("n", expires_at=100)
+        assert not scripts.mark_used("n", expires_at=100)
         scripts.sweep(100)
-        assert not scripts.mark_used("n", ends_at=100)
+        assert not scripts.mark_used("n", expires_at=100)
         scripts.sweep(101)
-        assert scripts.mark_used("n", ends_at=200)
+        assert scripts.mark_used("n", expires_at=200)
 
     def test_nonce_is_taken_by_one_of_many_threads(self, scripts):
         with ThreadPoolExecutor(10) as pool:
-            futures = [pool.submit(scripts.mark_used, "n", ends_at=100) for _ in range(10)]
+            futures = [pool.submit(scripts.mark_used, "n", expires_at=100) for _ in range(10)]
 
         results = [future.result() for future in futures]
         assert results.count(True) == 1
@@ -240,8 +240,8 @@ class TestSealed:
         second = open_scripts(url, OTHER_KEY, KEY)
         put(second, "new", "new text")
 
-        assert second.reseal(after="") == ResealResult(count=1, unreadable=(), last="old")
-        assert second.reseal(after="") == ResealResult(count=0, unreadable=(), last=None)
+        assert second.reseal(after_id="") == ResealResult(count=1, unreadable=(), last="old")
+        assert second.reseal(after_id="") == ResealResult(count=0, unreadable=(), last=None)
 
         close(second)
         third = open_scripts(url, OTHER_KEY)
@@ -264,11 +264,11 @@ class TestSealed:
             connection.execute(text("UPDATE definitions SET id = 'A' WHERE id = 'a'"))
 
         resealed_count, unreadable_ids = 0, []
-        page = scripts.reseal(after="")
+        page = scripts.reseal(after_id="")
         while page.last:
             resealed_count += page.count
             unreadable_ids += page.unreadable
-            page = scripts.reseal(after=page.last)
+            page = scripts.reseal(after_id=page.last)
 
         assert resealed_count == 2
         assert sorted(unreadable_ids) == ["A", "c"]

@@ -53,8 +53,8 @@ def test_postgresql_store_can_be_shared_only_with_shared_true(postgresql_url):
     put(first)
 
     assert second.get("id").record == "text"
-    assert first.mark_used("n", ends_at=100)
-    assert not second.mark_used("n", ends_at=100)
+    assert first.mark_used("n", expires_at=100)
+    assert not second.mark_used("n", expires_at=100)
     with pytest.raises(ConfigError, match="another process"):
         Database(postgresql_url)
     close(first)
@@ -182,9 +182,9 @@ def test_script_is_kept_if_a_new_job_uses_it_while_the_last_job_is_released(post
 
     event.listen(second._database._engine, "commit", pause, once=True)
     with ThreadPoolExecutor(2) as pool:
-        use_call = pool.submit(second.use, [use(8)])
+        use_call = pool.submit(second.add_uses, [use(8)])
         commit_reached.wait(20)
-        release_call = pool.submit(first.release, [use(7)], ends_at=1)
+        release_call = pool.submit(first.release, [use(7)], expires_at=1)
         wait_for_a_lock(postgresql_url)
         commit_allowed.set()
         use_call.result()

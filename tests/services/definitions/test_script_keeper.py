@@ -233,12 +233,12 @@ def test_scripts_of_jobs_that_have_not_ended_do_not_count_as_unused(setup):
 
 
 def reseal_function(pages):
-    """Return a fake of the store's method ``reseal``. The fake returns page ``pages[after]``.
+    """Return a fake of the store's method ``reseal``. The fake returns page ``pages[after_id]``.
 
     The store encrypts its records. ``reseal`` encrypts a page of old records with the newest key.
     """
     last_page = ResealResult(count=0, unreadable=(), last=None)
-    return lambda *, after: pages.get(after, last_page)
+    return lambda *, after_id: pages.get(after_id, last_page)
 
 
 def test_all_records_with_an_old_key_are_resealed(setup, capsys):
@@ -272,7 +272,7 @@ def test_space_is_counted_even_if_resealing_fails(setup):
     setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
 
-    def reseal(*, after):
+    def reseal(*, after_id):
         raise Transient("could not reach the state store")
 
     setup.scripts.reseal = reseal

@@ -78,7 +78,7 @@ class ScriptSeal:
         """
         key = self._keys.get(sealed.key_name)
         if key is None:
-            raise unknown_keys([sealed.key_name])
+            raise unknown_keys_error([sealed.key_name])
         nonce, data = sealed.data[:_NONCE_BYTES], sealed.data[_NONCE_BYTES:]
         try:
             return _cipher(key, script_id).decrypt(nonce, data, script_id.encode()).decode()
@@ -88,7 +88,7 @@ class ScriptSeal:
             ) from err
 
 
-def unknown_keys(names: list[str]) -> ConfigError:
+def unknown_keys_error(names: list[str]) -> ConfigError:
     """Return the error for records whose keys the operator removed or replaced."""
     return ConfigError(
         "cannot open stored scripts",

@@ -317,7 +317,7 @@ class JobDefinitions:
             raise NotAllowed("invalid signature of the challenge", detail=str(err)) from err
         if signer != request.provider:
             raise NotAllowed("the challenge was not signed by this provider")
-        if not self._nonces.mark_used(nonce, ends_at=expires_at + CLOCK_SKEW_S):
+        if not self._nonces.mark_used(nonce, expires_at=expires_at + CLOCK_SKEW_S):
             raise NotAllowed("the challenge was used before")
 
     def _matched_job(self, request: ScriptRequest) -> Job:

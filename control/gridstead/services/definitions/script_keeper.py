@@ -93,8 +93,8 @@ class ScriptKeeper:
                 detail="too many scripts without a hot job are stored",
                 hint="Try again later: unused scripts expire.",
             )
-        ends_at = self._clock.now() + self._retention.unused_s
-        self._store.put(batch_location_hash, record, owner=owner, ends_at=ends_at)
+        expires_at = self._clock.now() + self._retention.unused_s
+        self._store.put(batch_location_hash, record, owner=owner, expires_at=expires_at)
         self._unused_bytes += size
 
     def find(self, batch_location_hash: str) -> StoredScript | None:
@@ -150,17 +150,17 @@ class ScriptKeeper:
                 elif job.state in COLD:
                     ended_uses.append(use)
             if ended_uses:
-                self._store.release(ended_uses, ends_at=now + self._retention.after_end_s)
+                self._store.release(ended_uses, expires_at=now + self._retention.after_end_s)
         self._missing_uses = missing_uses
 
     def _reseal(self) -> None:
         count = 0
         unreadable_ids: set[str] = set()
-        resealed_batch = self._store.reseal(after="")
+        resealed_batch = self._store.reseal(after_id="")
         while resealed_batch.last is not None:
             count += resealed_batch.count
             unreadable_ids.update(resealed_batch.unreadable)
-            resealed_batch = self._store.reseal(after=resealed_batch.last)
+            resealed_batch = self._store.reseal(after_id=resealed_batch.last)
         for batch_location_hash in sorted(unreadable_ids - self._unreadable_ids):
             log.error("script_unreadable", batch_location_hash=batch_location_hash)
         self._unreadable_ids = unreadable_ids

@@ -68,7 +68,8 @@ class HTTPData(Model):
     """A URL.
 
     A URL with a `?`, or with a user and a password, is a secret. It is not part of the script. A
-    supervisor of an early release cannot run a job with such a URL.
+    supervisor that does not support separate secrets, such as DeepSquare's, cannot run a job with
+    such a URL.
     """
 
     url: Url = Field(description="Starts with `http://` or `https://`.", repr=False)
@@ -77,8 +78,8 @@ class HTTPData(Model):
 class S3Data(Model):
     """A folder or an object in an S3 store.
 
-    The keys, the region and the URL of the store are not part of the script. A supervisor of an
-    early release cannot run a job with data in S3.
+    The keys, the region and the URL of the store are not part of the script. A supervisor that
+    does not support separate secrets, such as DeepSquare's, cannot run a job with data in S3.
     """
 
     region: S3Text = Field(description="Region of the store.")
@@ -94,9 +95,9 @@ class S3Data(Model):
     ] = Field(
         description=(
             "Path in the bucket. Starts with `/`. For an output it is a folder. For an input, a"
-            " path that ends with `/` is a folder whose content is copied. Any other path is the"
-            " start of names: `/data/in` copies the folder `in` as `$DEEPSQUARE_INPUT/in`, and for"
-            " example also the object `in.csv`."
+            " path that ends with `/` is a folder whose content is copied. Any other path is a"
+            " prefix of object names: `/data/in` copies the folder `in` as `$DEEPSQUARE_INPUT/in`,"
+            " and also an object such as `/data/in.csv`."
         )
     )
     access_key_id: S3Text = Field(description="Access key id.", repr=False)
