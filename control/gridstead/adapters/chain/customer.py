@@ -16,7 +16,7 @@ from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.job_history import HistoryEvent, read_job_history
 from gridstead.adapters.chain.logs import read_logs
 from gridstead.adapters.chain.money import CreditPermit
-from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
+from gridstead.adapters.chain.node import Node, RpcError, to_block, to_bytes, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.jobs.billing import MAX_CPUS, MAX_GPUS, MAX_MEMORY_MB, Resources
@@ -262,14 +262,12 @@ class Customer:
         return CreditPermit(deadline=deadline, v=v, r=r, s=s)
 
     def _value(self, view: ViewCall[T]) -> T:
-        (answer,) = self._node.batch(
-            [("eth_call", [{"to": view.read.to, "data": view.read.data}, "latest"])]
-        )
+        (answer,) = self._node.batch([("eth_call", [view.read, "latest"])])
         if isinstance(answer, RpcError):
             if answer.is_revert:
                 raise reverted(view.function, answer)
             raise unavailable(answer, view.function)
-        return view.value(bytes.fromhex(answer[2:]))
+        return view.value(to_bytes(answer))
 
     def _transact(self, name: str, payload: Payload) -> None:
         self._direct.transact(payload.to, payload.data, name=name)
