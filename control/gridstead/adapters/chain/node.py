@@ -147,20 +147,20 @@ class Node:
         try:
             return self._provider.make_batch_request(requests)
         except BrokenConnection as err:
-            if not isinstance(err.args[0], ProtocolError):
+            if not any(isinstance(cause, ProtocolError) for cause in err.args):
                 raise
             return self._provider.make_batch_request(requests)
 
 
-def to_bytes(answer: object) -> bytes:
+def to_bytes(answer: Any) -> bytes:  # noqa: ANN401
     """Return the bytes in a node's answer.
 
     Raises:
         ChainUnavailable: If the answer is not 0x and hexadecimal digits.
     """
     try:
-        return bytes.fromhex(str(answer).removeprefix("0x"))
-    except ValueError as err:
+        return bytes.fromhex(answer.removeprefix("0x"))
+    except (AttributeError, ValueError) as err:
         raise _unreachable(f"not hexadecimal digits: {str(answer)[:200]}") from err
 
 
