@@ -91,7 +91,12 @@ def test_refused_connection_is_reported_without_the_url(open_node):
 
 def test_late_answer_is_reported_without_the_url(endpoint, open_node):
     may_answer = threading.Event()
-    endpoint.answer = lambda _: None if may_answer.wait(60) else None
+
+    def answer_late(requests):
+        may_answer.wait(60)
+        return batch_answer(requests)
+
+    endpoint.answer = answer_late
     node = open_node(f"http://{USER}:{PASSWORD}@{endpoint.address}/{API_KEY}", timeout_s=0.05)
 
     error = unavailable(node)
