@@ -51,7 +51,7 @@ class RpcError:
         return bool(self.data) or any(fragment in message for fragment in _REVERT_FRAGMENTS)
 
 
-class Provider(HTTPProvider):
+class _Provider(HTTPProvider):
     """The provider of web3.py. It numbers the requests of each batch from 1."""
 
     def encode_batch_rpc_request(self, requests: list[tuple[Any, Any]]) -> bytes:
@@ -83,7 +83,7 @@ class Node:
         self._session = Session()
         self._session.trust_env = False  # ignore proxies, .netrc and CA files of the environment
         self._session.max_redirects = 0
-        self._provider = Provider(
+        self._provider = _Provider(
             url, {"timeout": timeout_s}, self._session, exception_retry_configuration=None
         )
 
