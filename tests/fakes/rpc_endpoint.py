@@ -14,6 +14,14 @@ def batch_answer(requests, result="0x7"):
     return json.dumps(answers).encode()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def handle_error(self, request, client_address):
+        """Do not print the error of a client that has left."""
+
+
 class RpcEndpoint:
     """A server on a free port.
 
@@ -33,8 +41,7 @@ class RpcEndpoint:
         self.status = 200
         self.headers = {}
         self.batches, self.paths, self.credentials = [], [], []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         if context is not None:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         scheme = "https" if context else "http"

@@ -230,6 +230,22 @@ def test_threads_get_the_answers_to_their_own_requests(endpoint, node):
         assert list(pool.map(ask, range(40))) == [[number, -number] for number in range(40)]
 
 
+def test_connections_of_many_threads_are_kept(endpoint, node, caplog):
+    """urllib3 logs a warning for each connection that its pool does not keep."""
+    all_requests = threading.Barrier(30, timeout=60)
+
+    def answer_together(requests):
+        all_requests.wait()
+        return batch_answer(requests)
+
+    endpoint.answer = answer_together
+    with ThreadPoolExecutor(30) as pool:
+        answers = list(pool.map(node.ask, ["eth_chainId"] * 30))
+
+    assert answers == ["0x7"] * 30
+    assert caplog.text == ""
+
+
 def test_request_is_sent_again_if_the_server_closes_the_idle_connection(endpoint, node):
     assert node.ask("eth_chainId") == "0x7"
     bodies = iter([None])

@@ -16,6 +16,7 @@ from typing import Any
 
 from requests import ConnectionError as BrokenConnection
 from requests import RequestException, Session
+from requests.adapters import HTTPAdapter
 from urllib3.exceptions import ProtocolError
 from web3 import HTTPProvider
 
@@ -24,6 +25,7 @@ from gridstead.errors import ChainUnavailable
 
 REQUESTS_PER_BATCH = 100
 TIMEOUT_S = 20.0
+POOL_SIZE = 64  # connections that are kept; a server has fewer threads
 # A message of a node reports a revert if it contains one of these texts. The message is first
 # converted to lower case, and its spaces are removed.
 _REVERT_FRAGMENTS = ("revert", "outofgas", "gasrequiredexceeds")
@@ -83,6 +85,8 @@ class Node:
         self._session = Session()
         self._session.trust_env = False  # ignore proxies, .netrc and CA files of the environment
         self._session.max_redirects = 0
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, HTTPAdapter(pool_maxsize=POOL_SIZE))
         self._provider = _Provider(
             url, {"timeout": timeout_s}, self._session, exception_retry_configuration=None
         )
