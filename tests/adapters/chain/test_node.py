@@ -266,6 +266,7 @@ def test_request_is_sent_again_only_once(endpoint, node):
     ("body", "detail"),
     [
         (b"<html>", "JSONDecodeError: "),
+        (b"[" * 100_000, "RecursionError: "),
         (b"\xff", "UnicodeDecodeError: "),
         (b'{"error": {"code": 1, "message": "no batches"}}', "not a batch answer: {'error'"),
         (b'"0x7"', "not a batch answer: 0x7"),

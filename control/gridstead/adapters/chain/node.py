@@ -137,7 +137,7 @@ class Node:
         except RequestException as err:
             # The text of the exception and of its causes has the URL, which may have an API key.
             raise _unreachable(_reason(err)) from None
-        except ValueError as err:
+        except (ValueError, RecursionError) as err:
             raise _unreachable(f"{type(err).__name__}: {err}") from err
         if [answer["id"] for answer in answers] != list(range(1, len(requests) + 1)):
             raise _unreachable("an answer is missing from the batch")
