@@ -11,7 +11,10 @@ from collections.abc import Iterable
 
 from gridstead.domain.transactions.outbox import Fees
 
-LEAST_TIP = 1_000_000  # wei per gas; some nodes refuse a lower tip
+# Limits of the tip, wei per gas. Some nodes refuse a lower tip. The highest tip limits what a wallet
+# can lose if a node suggests too much.
+LEAST_TIP = 1_000_000
+MOST_TIP = 10**12
 
 
 def new_fees(base_fee: int, suggested_tip: int) -> Fees:
@@ -24,7 +27,7 @@ def new_fees(base_fee: int, suggested_tip: int) -> Fees:
         base_fee: The base fee of the newest block. Unit: wei per gas.
         suggested_tip: The tip that the node suggests, wei per gas. 0 if it suggests none.
     """
-    tip = max(LEAST_TIP, suggested_tip)
+    tip = min(max(LEAST_TIP, suggested_tip), MOST_TIP)
     return Fees(max_fee=2 * base_fee + tip, tip=tip)
 
 

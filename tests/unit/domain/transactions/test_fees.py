@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gridstead.domain.transactions.fees import (
     LEAST_TIP,
+    MOST_TIP,
     new_fees,
     raised_fees,
     replacement_fees,
@@ -27,6 +28,11 @@ def test_tip_is_never_below_the_least_tip():
     assert (
         new_fees(7, 0) == new_fees(7, LEAST_TIP - 1) == Fees(max_fee=14 + LEAST_TIP, tip=LEAST_TIP)
     )
+
+
+def test_tip_is_limited_whatever_the_node_suggests():
+    assert new_fees(7, MOST_TIP + 1) == new_fees(7, 10**30) == new_fees(7, MOST_TIP)
+    assert new_fees(7, 10**30).tip == MOST_TIP
 
 
 def test_max_fee_suffices_after_five_full_blocks():
