@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from gridstead.domain.transactions.outbox import Fees
 
-# Limits of the tip, wei per gas. Some nodes refuse a lower tip. The highest tip limits what a wallet
-# can lose if a node suggests too much.
+# Limits of the tip, wei per gas. Some nodes refuse a lower tip. The upper limit bounds the loss of
+# a wallet if a node suggests too much.
 LEAST_TIP = 1_000_000
 MOST_TIP = 10**12
 
