@@ -9,6 +9,7 @@ import {IProviderJobQueues} from "./interfaces/IProviderJobQueues.sol";
 import {IProviderManager} from "./interfaces/IProviderManager.sol";
 import {Billing} from "./libraries/Billing.sol";
 import {Definitions} from "./libraries/Definitions.sol";
+import {GasFloors} from "./libraries/GasFloors.sol";
 import {JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "./Types.sol";
 
 /// @notice The effects of each step of a job on records, queues and credits. MetaScheduler checks
@@ -45,6 +46,12 @@ abstract contract JobSteps is IMetaScheduler {
     function _match(JobId jobId, address provider, uint256 maxPrice) internal {
         (bool valid, ProviderPrices memory prices) = providerManager.schedulingTerms(provider);
         if (!valid) revert ProviderNotJoined();
+        _matchAt(jobId, provider, prices, maxPrice);
+    }
+
+    function _matchAt(JobId jobId, address provider, ProviderPrices memory prices, uint256 maxPrice)
+        internal
+    {
         (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks, uint256 escrow) =
             jobs.resources(jobId);
         uint256 price = Definitions.pricePerMinute(gpus, memPerCpu, cpusPerTask, ntasks, prices);
@@ -78,7 +85,8 @@ abstract contract JobSteps is IMetaScheduler {
         if (startTime > block.timestamp) startTime = block.timestamp;
         if (startTime < job.claimTime) startTime = job.claimTime;
         jobs.setRunning(jobId, startTime);
-        providerManager.incJobCount(job.provider);
+        // The admin of ProviderManager can refuse the count. This must not stop a start.
+        try providerManager.incJobCount(job.provider) {} catch {}
         emit JobStarted(jobId, job.provider, uint64(startTime)); // Safe: startTime is at most now.
     }
 
@@ -91,6 +99,10 @@ abstract contract JobSteps is IMetaScheduler {
         string calldata lastError,
         bytes32 evidence
     ) internal {
+        // A removed or banned provider may only give back a job that it has not claimed.
+        if (job.status == JobStatus.META_SCHEDULED && !providerManager.isJoined(job.provider)) {
+            revert ProviderNotJoined();
+        }
         uint256 cost = 0;
         uint256 fee = 0;
         // A job that never ran is not billed. A panic is the provider's fault and is not billed
@@ -149,6 +161,7 @@ abstract contract JobSteps is IMetaScheduler {
 
     function _topUp(JobId jobId, JobTerms memory job, address payer, uint256 amount) internal {
         if (amount == 0) return; // Existing clients expect no revert.
+        GasFloors.check(GasFloors.TOP_UP);
         bool isFirst = jobs.addTopUp(jobId, amount);
         emit JobToppedUp(jobId, job.provider, amount);
         if (isFirst) _queue(IProviderJobQueues.Kind.TOP_UP, job.provider, jobId);

@@ -189,7 +189,8 @@ class Bench:
                 transactions=outbox,
             )
             sender = Sender(
-                ports, DispatchPolicy(confirmations=CONFIRMATIONS, batch=kind.max_settlements)
+                ports,
+                DispatchPolicy(confirmations=CONFIRMATIONS, max_batch_calls=kind.max_settlements),
             )
             report_progress(f"sender, {kind.name}: filling the outbox")
             for call in calls:

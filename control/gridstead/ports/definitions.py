@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
+from gridstead.domain.definitions.job_definition import (
+    ResealResult,
+    ScriptTotals,
+    ScriptUse,
+    StoredScript,
+)
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.supervisor.submission import Script
 from gridstead.workflow.schema import ModuleSource
@@ -56,7 +61,7 @@ class ScriptStore(Protocol):
         """
         ...
 
-    def use(self, uses: Iterable[ScriptUse]) -> None:
+    def add_uses(self, uses: Iterable[ScriptUse]) -> None:
         """Store which jobs name which scripts. Safe to repeat.
 
         ``uses`` must be in the order of their events on the chain.
@@ -85,7 +90,7 @@ class ScriptStore(Protocol):
         """
         ...
 
-    def reseal(self, *, after: str) -> Resealed:
+    def reseal(self, *, after: str) -> ResealResult:
         """Encrypt some of the records again: records with an old key get the newest key.
 
         The records are processed in the order of their ids.
@@ -95,7 +100,7 @@ class ScriptStore(Protocol):
         """
         ...
 
-    def holdings(self) -> Holdings:
+    def totals(self) -> ScriptTotals:
         """Return the number and the size of the stored scripts."""
         ...
 
@@ -104,10 +109,10 @@ class ScriptStore(Protocol):
         ...
 
 
-class TakenNonces(Protocol):
+class UsedNonces(Protocol):
     """The nonces of challenges that clients have answered. A challenge can be used once."""
 
-    def take(self, nonce: str, *, ends_at: int) -> bool:
+    def mark_used(self, nonce: str, *, ends_at: int) -> bool:
         """Store a nonce until ``ends_at``, and return whether the nonce was new.
 
         Unit: ``ends_at`` Unix seconds.
@@ -127,6 +132,6 @@ class Modules(Protocol):
             InvalidInput: If the module does not exist, is too large, or is on a host that is not
                 allowed. Another request would not help.
             ModuleUnavailable: If a later attempt may succeed.
-            TooMuch: If too many modules are being fetched.
+            LimitExceeded: If too many modules are being fetched.
         """
         ...

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The expected differences between the two generations of contracts.
+"""The expected differences between the three generations of contracts.
 
-The generations are the contracts of DeepSquare 1.2 ("plain DeepSquare"), and our contracts, which
-are derived from them.
+The generations are the contracts of DeepSquare 1.2 ("plain DeepSquare"), and our contracts of
+release 2.0.0 and of this release, which are derived from them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -19,7 +19,8 @@ class Generation:
     """The expected behaviour of a generation.
 
     Attributes:
-        version: The version that MetaScheduler reports; empty if MetaScheduler reports no version.
+        version: The first number of the version that MetaScheduler reports; empty if it reports no
+            version.
         max_calls: The highest number of calls in one transaction.
         max_claimed_jobs: The highest number of jobs that one claim takes.
         billing_unit_s: The billed time is rounded down to a multiple of this unit.
@@ -36,6 +37,7 @@ class Generation:
             takes.
         has_own_events: Whether the contracts emit events that DeepSquare 1.2 does not have.
         expires_claimed_jobs: Whether another account can end a claimed job that never starts.
+        approves_records: Whether the approval of a provider names the record that is approved.
     """
 
     version: str
@@ -51,6 +53,7 @@ class Generation:
     request_transactions: int
     has_own_events: bool
     expires_claimed_jobs: bool
+    approves_records: bool
 
     def billed_s(self, reported_s: int, state: JobState = JobState.FINISHED) -> int:
         """Return the seconds that are billed for a job that ran."""
@@ -61,7 +64,7 @@ class Generation:
 
 
 OURS = Generation(
-    version="2",
+    version="3",
     max_calls=50,
     max_claimed_jobs=50,
     billing_unit_s=1,
@@ -74,7 +77,9 @@ OURS = Generation(
     request_transactions=1,
     has_own_events=True,
     expires_claimed_jobs=True,
+    approves_records=True,
 )
+RELEASE_2 = replace(OURS, version="2", approves_records=False)
 PLAIN_DEEPSQUARE = Generation(
     version="",
     max_calls=1,
@@ -89,11 +94,19 @@ PLAIN_DEEPSQUARE = Generation(
     request_transactions=2,
     has_own_events=False,
     expires_claimed_jobs=False,
+    approves_records=False,
 )
-GENERATIONS = {"ours": OURS, "1.2": PLAIN_DEEPSQUARE}
+GENERATIONS = {"ours": OURS, "2.0.0": RELEASE_2, "1.2": PLAIN_DEEPSQUARE}
+
+
+def by_version(version: str) -> Generation:
+    """Return the generation of contracts that report this version; empty for DeepSquare 1.2."""
+    number, _, _ = version.partition(".")
+    return next(known for known in GENERATIONS.values() if known.version == number)
+
 
 # Runs a test that uses the fixture ``chain`` once on each generation.
-on_both = pytest.mark.parametrize("generation", list(GENERATIONS), indirect=True)
+on_all = pytest.mark.parametrize("generation", list(GENERATIONS), indirect=True)
 
 # Runs a test on our contracts while JobRepository still has an admin.
 on_unsealed = pytest.mark.parametrize("generation", ["unsealed"], indirect=True)

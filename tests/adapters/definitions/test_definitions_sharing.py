@@ -53,8 +53,8 @@ def test_postgresql_store_can_be_shared_only_with_shared_true(postgresql_url):
     put(first)
 
     assert second.get("id").record == "text"
-    assert first.take("n", ends_at=100)
-    assert not second.take("n", ends_at=100)
+    assert first.mark_used("n", ends_at=100)
+    assert not second.mark_used("n", ends_at=100)
     with pytest.raises(ConfigError, match="another process"):
         Database(postgresql_url)
     close(first)
@@ -88,7 +88,7 @@ def test_exclusive_section_contains_at_most_one_thread(postgresql_url):
             with scripts.exclusive():
                 threads_inside.append(1)
                 counts.append(len(threads_inside))
-                scripts.holdings()
+                scripts.totals()
                 threads_inside.pop()
 
     with ThreadPoolExecutor(20) as pool:
@@ -142,7 +142,7 @@ def test_hanging_transaction_blocks_another_instance_until_a_timeout(postgresql_
     with hung_instance._database.begin() as connection:
         connection.execute(text("UPDATE definitions SET ends_at = 1"))
         with pytest.raises(Transient, match="kept it locked"):
-            other_instance.use([use(7)])
+            other_instance.add_uses([use(7)])
 
     close(hung_instance)
     close(other_instance)
@@ -173,7 +173,7 @@ def test_script_is_kept_if_a_new_job_uses_it_while_the_last_job_is_released(post
     """The release waits until the other instance has committed the use by the new job."""
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(first)
-    first.use([use(7)])
+    first.add_uses([use(7)])
     commit_reached, commit_allowed = threading.Event(), threading.Event()
 
     def pause(_):

@@ -107,6 +107,9 @@ def _account_views(model: ContractModel, account: str) -> Iterator[View]:
     prices = standing.prices if standing.approved else ZERO_PRICES
     valid = providers.is_valid_for_scheduling(model, account)
     yield View(MANAGER, "schedulingTerms", (account,), (valid, _prices(prices)))
+    yield View(
+        MANAGER, "recentPrices", (account,), (_prices(providers.recent_prices(model, account)),)
+    )
     yield View(MANAGER, "isJoined", (account,), (providers.is_joined(model, account),))
     yield View(MANAGER, "isBanned", (account,), (standing.banned,))
     yield View(MANAGER, "isDraining", (account,), (standing.draining,))
@@ -134,7 +137,7 @@ def _expected_job(job: Job) -> tuple:
     panicked_at = job.ended_at if job.state is JobState.PANICKED else 0
     time = (
         job.submitted_at,
-        job.started_at,
+        job.started_at or job.ended_at,
         job.ended_at,
         job.cancel_requested_at,
         job.state_block,

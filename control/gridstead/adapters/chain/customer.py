@@ -179,12 +179,13 @@ class Customer:
             TransactionReverted: If the grid refuses a job. The other jobs may exist.
         """
         grid = self._contracts.meta_scheduler
-        data = []
+        payloads = []
         for request in requests:
             definition, escrow, name, delegate = to_arguments(request)
-            payload = grid.request_new_job(definition, escrow, name, delegate_spending=delegate)
-            data.append(payload.data)
-        receipts = self._direct.transact_all(grid.address, data, name="requestNewJob")
+            payloads.append(
+                grid.request_new_job(definition, escrow, name, delegate_spending=delegate)
+            )
+        receipts = self._direct.transact_all(payloads, name="requestNewJob")
         return tuple(map(_job_number, receipts))
 
     def submit_job(self, request: JobRequest) -> int:
@@ -207,9 +208,7 @@ class Customer:
         payload = grid.request_new_job_with_permit(
             definition, escrow, name, self._permit(escrow), delegate_spending=delegate
         )
-        return _job_number(
-            self._direct.transact(payload.to, payload.data, name="requestNewJobWithPermit")
-        )
+        return _job_number(self._transact("requestNewJobWithPermit", payload))
 
     def cancel_job(self, number: int) -> None:
         """Cancel a job of the caller. If the job is claimed, its provider ends it later."""
@@ -241,8 +240,19 @@ class Customer:
         return tuple(dict.fromkeys(addresses))
 
     def approve_provider(self, address: str) -> None:
-        """Approve a provider's waiting record. Only administrators of the grid may call this."""
-        self._transact("approve", self._contracts.providers.approve(address))
+        """Approve a provider's waiting record. Only administrators of the grid may call this.
+
+        With contracts of 3.x, the record is the one that waits when this method is called.
+
+        Raises:
+            TransactionReverted: If no record waits, or the provider has replaced the record.
+        """
+        providers = self._contracts.providers
+        if not self._contracts.approves_records:
+            self._transact("approve", providers.approve(address))
+            return
+        record = self._read(providers.waiting(address))
+        self._transact("approveRecord", providers.approve_record(address, record))
 
     def remove_provider(self, address: str) -> None:
         """Remove a provider from the grid. Only administrators of the grid may call this."""
@@ -262,15 +272,21 @@ class Customer:
         return CreditPermit(deadline=deadline, v=v, r=r, s=s)
 
     def _value(self, view: ViewCall[T]) -> T:
+        return view.value(self._read(view))
+
+    def _read(self, view: ViewCall[T]) -> bytes:
+        """Return the return data of a view at the newest block."""
         (answer,) = self._node.batch([("eth_call", [view.read, "latest"])])
         if isinstance(answer, RpcError):
             if answer.is_revert:
                 raise reverted(view.function, answer)
             raise unavailable(answer, view.function)
-        return view.value(to_bytes(answer))
+        return to_bytes(answer)
 
-    def _transact(self, name: str, payload: Payload) -> None:
-        self._direct.transact(payload.to, payload.data, name=name)
+    def _transact(self, name: str, payload: Payload) -> dict[str, Any]:
+        """Send a transaction and return its receipt."""
+        (receipt,) = self._direct.transact_all([payload], name=name)
+        return receipt
 
 
 def to_arguments(request: JobRequest) -> tuple[tuple[Any, ...], int, bytes, bool]:

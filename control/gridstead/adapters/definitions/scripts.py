@@ -12,10 +12,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed, unknown_keys
+from gridstead.adapters.definitions.script_seal import ScriptSeal, SealedRecord, unknown_keys
 from gridstead.adapters.store.database import Database
-from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
-from gridstead.domain.jobs.ids import JobId, parse_slurm_name
+from gridstead.domain.definitions.job_definition import (
+    ResealResult,
+    ScriptTotals,
+    ScriptUse,
+    StoredScript,
+)
+from gridstead.domain.jobs.ids import JobId, parse_slurm_job_name
 from gridstead.errors import ConfigError, ScriptDamaged, UnexpectedOutput
 
 RECORDS_PER_RESEAL = 200
@@ -39,7 +44,7 @@ _RELEASE = (
 
 
 class Scripts:
-    """Implements ports ``ScriptStore`` and ``TakenNonces``.
+    """Implements ports ``ScriptStore`` and ``UsedNonces``.
 
     Args:
         database: The service's store.
@@ -65,7 +70,7 @@ class Scripts:
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
         """Seal a script's record and store it under the script's id."""
-        sealed_record = self._seal.close(record, script_id=batch_location_hash)
+        sealed_record = self._seal.seal(record, script_id=batch_location_hash)
         statement = text(
             "INSERT INTO definitions (id, key_name, sealed, owner, ends_at)"
             " VALUES (:id, :key_name, :sealed, :owner, :ends_at) ON CONFLICT (id) DO NOTHING"
@@ -86,11 +91,11 @@ class Scripts:
         if row is None:
             return None
         record = self._seal.open(
-            Sealed(row.key_name, bytes(row.sealed)), script_id=batch_location_hash
+            SealedRecord(row.key_name, bytes(row.sealed)), script_id=batch_location_hash
         )
         return StoredScript(record=record, owner=row.owner)
 
-    def use(self, uses: Iterable[ScriptUse]) -> None:
+    def add_uses(self, uses: Iterable[ScriptUse]) -> None:
         """Store that these jobs use scripts."""
         self._execute(_USE, map(_to_row, uses))
 
@@ -115,7 +120,7 @@ class Scripts:
             )
         return removed.rowcount
 
-    def reseal(self, *, after: str) -> Resealed:
+    def reseal(self, *, after: str) -> ResealResult:
         """Find records that are sealed with an older key, and seal them with the newest key."""
         query = text(
             "SELECT id, key_name, sealed FROM definitions WHERE key_name <> :newest AND id > :after"
@@ -124,7 +129,7 @@ class Scripts:
         unreadable = []
         with self._database.begin() as connection:
             parameters = {
-                "newest": self._seal.newest,
+                "newest": self._seal.newest_key_name,
                 "after": after,
                 "page_size": RECORDS_PER_RESEAL,
             }
@@ -132,16 +137,18 @@ class Scripts:
             for row in rows:
                 try:
                     record = self._seal.open(
-                        Sealed(row.key_name, bytes(row.sealed)), script_id=row.id
+                        SealedRecord(row.key_name, bytes(row.sealed)), script_id=row.id
                     )
                 except (ConfigError, ScriptDamaged):
                     unreadable.append(row.id)
                 else:
                     self._reseal(connection, row.id, record)
         last = rows[-1].id if rows else None
-        return Resealed(count=len(rows) - len(unreadable), unreadable=tuple(unreadable), last=last)
+        return ResealResult(
+            count=len(rows) - len(unreadable), unreadable=tuple(unreadable), last=last
+        )
 
-    def holdings(self) -> Holdings:
+    def totals(self) -> ScriptTotals:
         """Return the number and the size of the stored scripts."""
         query = text(
             "SELECT count(*) AS scripts, count(ends_at) AS unused,"
@@ -150,13 +157,15 @@ class Scripts:
         )
         with self._database.begin() as connection:
             row = connection.execute(query).one()
-        return Holdings(scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes))
+        return ScriptTotals(
+            scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes)
+        )
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Return a lock. Only one of the processes that share the store can hold it at a time."""
         return self._database.lock()
 
-    def take(self, nonce: str, *, ends_at: int) -> bool:
+    def mark_used(self, nonce: str, *, ends_at: int) -> bool:
         """Store a nonce, and return whether it was new."""
         statement = text(
             "INSERT INTO taken_nonces (nonce, ends_at) VALUES (:nonce, :ends_at)"
@@ -174,14 +183,14 @@ class Scripts:
                     connection.execute(text(statement), row)
 
     def _to_use(self, row: Row[Any]) -> ScriptUse:
-        number = parse_slurm_name(row.job)
+        number = parse_slurm_job_name(row.job)
         if number is None:
             raise UnexpectedOutput("the store of scripts", row.job)
         job_id = self._to_job_id(number)
         return ScriptUse(job_id=job_id, batch_location_hash=row.id, customer=row.customer)
 
     def _reseal(self, connection: Connection, batch_location_hash: str, record: str) -> None:
-        sealed_record = self._seal.close(record, script_id=batch_location_hash)
+        sealed_record = self._seal.seal(record, script_id=batch_location_hash)
         connection.execute(
             text("UPDATE definitions SET key_name = :key_name, sealed = :sealed WHERE id = :id"),
             {
@@ -194,7 +203,7 @@ class Scripts:
 
 def _to_row(use: ScriptUse) -> dict[str, object]:
     return {
-        "job": use.job_id.slurm_name,
+        "job": use.job_id.slurm_job_name,
         "id": use.batch_location_hash,
         "customer": use.customer,
     }

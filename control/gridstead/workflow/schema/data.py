@@ -61,7 +61,7 @@ Url = Annotated[
     str, Field(max_length=MAX_URL), AfterValidator(_url), schema_rule(pattern="^https?://[!-~]+$")
 ]
 Mode = Annotated[int, AfterValidator(_mode), schema_rule(minimum=0, maximum=MAX_MODE)]
-Access = Annotated[str, Field(min_length=1, max_length=MAX_URL), AfterValidator(printable)]
+S3Text = Annotated[str, Field(min_length=1, max_length=MAX_URL), AfterValidator(printable)]
 
 
 class HTTPData(Model):
@@ -81,7 +81,7 @@ class S3Data(Model):
     early release cannot run a job with data in S3.
     """
 
-    region: Access = Field(description="Region of the store.")
+    region: S3Text = Field(description="Region of the store.")
     bucket_url: Annotated[
         Name, AfterValidator(_bucket), schema_rule(pattern="^s3://[^:]*[^:/]$")
     ] = Field(description="`s3://` and the name of the bucket.")
@@ -99,8 +99,8 @@ class S3Data(Model):
             " example also the object `in.csv`."
         )
     )
-    access_key_id: Access = Field(description="Access key id.", repr=False)
-    secret_access_key: Access = Field(description="Secret access key.", repr=False)
+    access_key_id: S3Text = Field(description="Access key id.", repr=False)
+    secret_access_key: S3Text = Field(description="Secret access key.", repr=False)
     endpoint_url: Annotated[Url, AfterValidator(_endpoint)] = Field(description="URL of the store.")
     delete_sync: bool = Field(
         default=False,
