@@ -16,7 +16,7 @@ from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.job_history import HistoryEvent, read_job_history
 from gridstead.adapters.chain.logs import read_logs
 from gridstead.adapters.chain.money import CreditPermit
-from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
+from gridstead.adapters.chain.node import Node, RpcError, to_block, to_bytes, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.jobs.billing import MAX_CPUS, MAX_GPUS, MAX_MEMORY_MB, Resources
@@ -276,14 +276,12 @@ class Customer:
 
     def _read(self, view: ViewCall[T]) -> bytes:
         """Return the return data of a view at the newest block."""
-        (answer,) = self._node.batch(
-            [("eth_call", [{"to": view.read.to, "data": view.read.data}, "latest"])]
-        )
+        (answer,) = self._node.batch([("eth_call", [view.read, "latest"])])
         if isinstance(answer, RpcError):
             if answer.is_revert:
                 raise reverted(view.function, answer)
             raise unavailable(answer, view.function)
-        return bytes.fromhex(answer[2:])
+        return to_bytes(answer)
 
     def _transact(self, name: str, payload: Payload) -> dict[str, Any]:
         """Send a transaction and return its receipt."""

@@ -36,6 +36,7 @@ from itertools import islice
 
 from gridstead.domain.transactions.batches import pack_batches
 from gridstead.domain.transactions.calls import job_key_of
+from gridstead.domain.transactions.fees import replacement_fees
 from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
@@ -48,11 +49,6 @@ from gridstead.domain.transactions.outbox import (
 from gridstead.domain.transactions.plan import DispatchPolicy, TransactionPlan, UnsignedTransaction
 
 BASE_GAS = 80_000  # approximate gas of a transaction without its calls
-
-
-def raised_fees(fees: Fees) -> Fees:
-    """Return the fees that a node requires for a replacement: an eighth more, rounded up."""
-    return Fees(max_fee=fees.max_fee + fees.max_fee // 8 + 1, tip=fees.tip + fees.tip // 8 + 1)
 
 
 def plan_transactions(view: ChainView, policy: DispatchPolicy) -> TransactionPlan:
@@ -297,12 +293,8 @@ class _TransactionPlanner:
 
     def _fees_for(self, nonce: int) -> Fees:
         """Return the fees that the next transaction of a nonce must offer."""
-        max_fee, tip = self.view.fees.max_fee, self.view.fees.tip
-        for transaction in self.by_nonce.get(nonce, []):
-            required_fees = raised_fees(transaction.fees)
-            max_fee = max(max_fee, required_fees.max_fee)
-            tip = max(tip, required_fees.tip)
-        return Fees(max_fee=max_fee, tip=tip)
+        earlier = (transaction.fees for transaction in self.by_nonce.get(nonce, []))
+        return replacement_fees(earlier, self.view.fees)
 
     # New transactions
 

@@ -23,7 +23,7 @@ from tests.unit.domain.transactions.dispatch_setup import (
 )
 from tests.unit.domain.transactions.outbox import entry
 
-from gridstead.domain.transactions.dispatch import raised_fees
+from gridstead.domain.transactions.fees import raised_fees
 from gridstead.domain.transactions.outbox import Fees, PendingStatus, SendState
 from gridstead.domain.transactions.plan import UnsignedTransaction
 

@@ -20,7 +20,7 @@ from tests.unit.domain.transactions.dispatch_setup import (
 from tests.unit.domain.transactions.outbox import entry, job_id
 
 from gridstead.domain.transactions.calls import ClaimJobs
-from gridstead.domain.transactions.dispatch import raised_fees
+from gridstead.domain.transactions.fees import raised_fees
 from gridstead.domain.transactions.outbox import NodeRefusal, SendState
 from gridstead.domain.transactions.plan import UnsignedTransaction
 
