@@ -66,8 +66,8 @@ def make_inventory(tmp_path):
 def test_verify_checks_every_host_and_finds_no_fault(run_provider, lab):
     code, report = run_provider("verify")
 
-    assert code == 0
     assert report["findings"] == []
+    assert code == 0
     assert sorted(report["hosts"]) == sorted(lab.hosts)
 
 
