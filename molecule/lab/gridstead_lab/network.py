@@ -27,8 +27,8 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
 
     Args:
         seed: The lab's prefix. Its last four hex digits determine where the search starts.
-        used: The result of ``in_use``: addresses and networks. Default routes and IPv6 addresses
-            are ignored.
+        used: The result of ``used_addresses``: addresses and networks. Default routes and IPv6
+            addresses are ignored.
 
     Raises:
         LabError: If every /24 of the pools overlaps a network in use.
@@ -57,7 +57,7 @@ def subnet_of_added_hosts(network: str) -> str:
     return f"{address(network, FIRST_ADDED)}/28"
 
 
-def in_use() -> list[str]:
+def used_addresses() -> list[str]:
     """Return this machine's addresses, route destinations, gateways and name servers."""
     routes = json.loads(commands.run(["ip", "-4", "-j", "route", "show", "table", "all"]))
     links = json.loads(commands.run(["ip", "-4", "-j", "address"]))
@@ -67,9 +67,9 @@ def in_use() -> list[str]:
         if "gateway" in route:
             used.append(route["gateway"])
     for link in links:
-        for entry in link.get("addr_info", ()):
-            local = f"{entry['local']}/{entry['prefixlen']}"
-            used.append(local)
+        for address_info in link.get("addr_info", ()):
+            own_address = f"{address_info['local']}/{address_info['prefixlen']}"
+            used.append(own_address)
     with open("/etc/resolv.conf") as lines:  # noqa: PTH123
         for line in lines:
             if line.startswith("nameserver "):
@@ -124,24 +124,24 @@ def set_cable(names: Names, octet: int, *, plugged: bool) -> None:
 def interfaces(prefix: str) -> list[str]:
     """Return the machine's interfaces with a lab's prefix, veths first, bridge last."""
     links = json.loads(commands.run(["ip", "-j", "link"]))
-    names = []
+    interface_names = []
     for link in links:
         name = link["ifname"]
         if name.startswith(prefix):
-            names.append(name)
+            interface_names.append(name)
     # False sorts before True, so the bridge is last.
-    return sorted(names, key=lambda name: (name == f"{prefix}br", name))
+    return sorted(interface_names, key=lambda name: (name == f"{prefix}br", name))
 
 
 def tables(prefix: str) -> list[tuple[str, str]]:
     """Return the nftables tables with a lab's prefix as pairs (family, name)."""
     listing = json.loads(commands.run(["nft", "-j", "list", "tables"]))
-    result = []
-    for item in listing["nftables"]:
-        table = item.get("table")
+    tables_of_lab = []
+    for nftables_object in listing["nftables"]:
+        table = nftables_object.get("table")
         if table is not None and table["name"].startswith(prefix):
-            result.append((table["family"], table["name"]))
-    return result
+            tables_of_lab.append((table["family"], table["name"]))
+    return tables_of_lab
 
 
 def remove(prefix: str) -> None:

@@ -186,7 +186,7 @@ def _network(raw: object) -> str | None:
 
 def _names(raw: object, pattern: re.Pattern[str], subject: str) -> tuple[str, ...]:
     is_valid = isinstance(raw, list) and all(
-        isinstance(item, str) and pattern.fullmatch(item) for item in raw
+        isinstance(name, str) and pattern.fullmatch(name) for name in raw
     )
     if not is_valid:
         message = f"{subject}: must be a list of names matching {pattern.pattern}, not {raw!r}"

@@ -16,7 +16,7 @@ SIZE = qemu.GuestSize(cpus=2, memory_mb=6144)
 
 def values(size=SIZE):
     lab_names = names.Names(checkout=Path("/checkout"), lab="vm")
-    return inventory.site_values(lab_names, "10.70.1.1", size, "http://mirror.example/debian")
+    return inventory.site_variables(lab_names, "10.70.1.1", size, "http://mirror.example/debian")
 
 
 def test_the_inventory_is_that_of_single_with_the_address_of_the_guest():
