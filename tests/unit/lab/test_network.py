@@ -29,14 +29,15 @@ def test_the_subnet_is_in_the_first_pool_if_the_pool_is_free():
     assert subnet.subnet_of(ipaddress.ip_network("10.64.0.0/10"))
 
 
-@pytest.mark.parametrize("route", ["network", "address", "supernet"])
-def test_a_used_subnet_is_skipped(route):
+@pytest.mark.parametrize("kind", ["network", "address", "supernet"])
+def test_a_used_subnet_is_skipped(kind):
     first = ipaddress.ip_network(network.choose_subnet("gs1234", []))
-    used = {
+    used_by_kind = {
         "network": str(first),
         "address": str(first[7]),
         "supernet": str(first.supernet(new_prefix=20)),
-    }[route]
+    }
+    used = used_by_kind[kind]
 
     second = ipaddress.ip_network(network.choose_subnet("gs1234", [used]))
 
