@@ -141,12 +141,13 @@ def _push(client: httpx.Client) -> None:
     }
     parts = (json.dumps(config).encode(), packed_files)
     for part in parts:
-        location = client.post(f"/{name}/blobs/uploads/").raise_for_status().headers["location"]
+        upload = client.post(f"/{name}/blobs/uploads/").raise_for_status()
+        location = upload.headers["location"]
         query = {**httpx.URL(location).params, "digest": _digest(part)}
         client.put(location, params=query, content=part).raise_for_status()
     descriptors = [
-        {"mediaType": kind, "size": len(part), "digest": _digest(part)}
-        for kind, part in zip(PART_MEDIA_TYPES, parts, strict=True)
+        {"mediaType": media_type, "size": len(part), "digest": _digest(part)}
+        for media_type, part in zip(PART_MEDIA_TYPES, parts, strict=True)
     ]
     manifest = {
         "schemaVersion": 2,

@@ -93,7 +93,7 @@ def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(
     grid, lab, make_chain_unreachable
 ):
     customer = grid.customer("patient")
-    before = restart_counts(lab)
+    restarts_before = restart_counts(lab)
     running_job = grid.submit(customer, "sleep 20")
     grid.wait(customer, running_job, "RUNNING")
     requested_job = grid.submit(customer, "sleep 1")
@@ -109,7 +109,7 @@ def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(
         script_hashes = [script_hash(record) for record in lab.sacct(job["id"])]
         assert script_hashes.count(job["batch_location_hash"]) == 1
         assert grid.check_money(customer, number)["cost_wei"] > 0
-    assert restart_counts(lab) == before
+    assert restart_counts(lab) == restarts_before
 
 
 def test_after_a_reorg_only_the_new_job_with_a_reused_number_is_paid(grid, lab, make_signer):

@@ -350,10 +350,11 @@ def test_only_root_can_read_the_directorys_password(lab):
 
 def test_the_server_writes_a_backup_while_it_runs(lab):
     folder = "/var/lib/dirsrv/slapd-gridstead/bak"
-    before = set(lab.run(SERVER, "ls", folder).stdout.split())
+    backups_before = set(lab.run(SERVER, "ls", folder).stdout.split())
 
     lab.run(SERVER, "systemctl", "start", "gridstead-directory-backup.service")
 
-    (backup,) = set(lab.run(SERVER, "ls", folder).stdout.split()) - before
+    backups_after = set(lab.run(SERVER, "ls", folder).stdout.split())
+    (backup,) = backups_after - backups_before
     owner = lab.run(SERVER, "stat", "--format=%U", f"{folder}/{backup}/data.mdb").stdout
     assert owner.strip() == "dirsrv"

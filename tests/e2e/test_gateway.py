@@ -225,7 +225,7 @@ def run_tasks(host, *tasks, folder, variables):
 
 def test_an_unknown_traefik_key_stops_the_role_before_it_writes(lab, tmp_path):
     stat_files = "stat -c '%i %Y' /etc/traefik/traefik.yml /etc/traefik/dynamic/gridstead.yml"
-    before = lab.sh(HOST, stat_files)
+    files_before = lab.sh(HOST, stat_files)
 
     code, output = run_tasks(
         HOST,
@@ -236,7 +236,7 @@ def test_an_unknown_traefik_key_stops_the_role_before_it_writes(lab, tmp_path):
 
     assert code != 0
     assert "entryPoint is unknown; did you mean entrypoints" in output
-    assert lab.sh(HOST, stat_files) == before
+    assert lab.sh(HOST, stat_files) == files_before
 
 
 def test_the_role_installs_traefik_from_an_archive_by_checksum(lab, tmp_path):

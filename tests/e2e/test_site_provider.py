@@ -100,15 +100,17 @@ def test_plan_of_an_unchanged_site_is_empty(run_provider):
 def test_plan_shows_the_reconfiguration_for_a_changed_slurm_parameter(
     run_provider, make_inventory, lab
 ):
-    before = lab.sh("controller", "cat /etc/slurm/slurm.conf")
+    slurm_conf_before = lab.sh("controller", "cat /etc/slurm/slurm.conf")
 
     code, plan = run_provider(
         "plan", "--inventory", make_inventory(KillWait=6), *CONTROLLER_OPTIONS
     )
 
     assert code == 0
-    (change,) = [entry for entry in plan["changes"] if "/etc/slurm/slurm.conf" in entry["targets"]]
+    (change,) = [
+        change for change in plan["changes"] if "/etc/slurm/slurm.conf" in change["targets"]
+    ]
     assert "+KillWait=6" in change["diff"].splitlines()
     assert "reconfigure" in {effect["verb"] for effect in plan["effects"]}
     assert plan["drains"] == []
-    assert lab.sh("controller", "cat /etc/slurm/slurm.conf") == before
+    assert lab.sh("controller", "cat /etc/slurm/slurm.conf") == slurm_conf_before
