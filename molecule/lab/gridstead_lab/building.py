@@ -147,11 +147,11 @@ def run_isolated(
     Raises:
         LabError: If the exit code of the program is not 0.
     """
-    inherited_variables = {
-        name: value
-        for name, value in os.environ.items()
-        if name.lower().startswith(INHERITED_PREFIXES)
-    }
+    inherited_variables = {}
+    for name, value in os.environ.items():
+        is_inherited = name.lower().startswith(INHERITED_PREFIXES)
+        if is_inherited:
+            inherited_variables[name] = value
     env = (
         inherited_variables
         | dict(more_variables or {})

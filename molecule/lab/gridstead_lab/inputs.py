@@ -34,8 +34,10 @@ def read_inputs(checkout: Path) -> Inputs:
         name, _, value = line.partition("=")
         os_release[name] = value
     lock_file = checkout / "requirements/control.txt"
+    lock = lock_file.read_text() if lock_file.is_file() else ""
     files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
-    texts = [file.read_text() for file in files if file.suffix in APT_SUFFIXES and file.is_file()]
+    source_files = [file for file in files if file.suffix in APT_SUFFIXES and file.is_file()]
+    texts = [file.read_text() for file in source_files]
     apt_sources = sources.for_lab_suite(texts, os_release["VERSION_CODENAME"].strip('"'))
     uris = []
     for source in apt_sources:
@@ -47,7 +49,7 @@ def read_inputs(checkout: Path) -> Inputs:
         sources=apt_sources,
         apt_conf=(("99machine", acquire_settings),),
         packages=read_packages(PACKAGES.read_text()),
-        lock=lock_file.read_text() if lock_file.is_file() else "",
+        lock=lock,
     )
 
 

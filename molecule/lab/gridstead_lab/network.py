@@ -33,7 +33,11 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
     Raises:
         LabError: If every /24 of the pools overlaps a network in use.
     """
-    used_networks = [net for net in map(_network, used) if net is not None and net.prefixlen > 0]
+    used_networks = []
+    for text in used:
+        used_network = _network(text)
+        if used_network is not None and used_network.prefixlen > 0:
+            used_networks.append(used_network)
     start = int(seed[-4:], 16)
     for pool in map(ipaddress.IPv4Network, POOLS):
         count = 2 ** (24 - pool.prefixlen)
@@ -41,7 +45,7 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
             index = (start + step) % count
             first_address = int(pool.network_address) + index * 256
             candidate = ipaddress.IPv4Network((first_address, 24))
-            if not any(candidate.overlaps(net) for net in used_networks):
+            if not any(map(candidate.overlaps, used_networks)):
                 return str(candidate)
     message = "no free /24 in private address space"
     raise LabError(message, 'Name one in the topology file: "network": "10.1.2.0/24".')
@@ -118,7 +122,8 @@ def disconnect(names: Names, octet: int) -> None:
 
 def set_cable(names: Names, octet: int, *, plugged: bool) -> None:
     """Set the end of a host's veth pair that is in the machine up or down."""
-    commands.run(["ip", "link", "set", names.veth(octet), "up" if plugged else "down"])
+    state = "up" if plugged else "down"
+    commands.run(["ip", "link", "set", names.veth(octet), state])
 
 
 def interfaces(prefix: str) -> list[str]:

@@ -61,9 +61,8 @@ def _stop_hosts(names: Names) -> bool:
     running_hosts = processes.nspawns(names)
     for nspawn in running_hosts.values():
         host.power_off(names, nspawn)
-    processes.wait_until_false(
-        lambda: bool(processes.nspawns(names)), seconds=SHUTDOWN_TIMEOUT_S if running_hosts else 0
-    )
+    timeout_s = SHUTDOWN_TIMEOUT_S if running_hosts else 0
+    processes.wait_until_false(lambda: bool(processes.nspawns(names)), seconds=timeout_s)
     if not processes.kill_all(lambda pid: _is_process_of_hosts(names, pid), seconds=KILL_TIMEOUT_S):
         message = f"could not kill the processes of {names.prefix}"
         raise LabError(message)

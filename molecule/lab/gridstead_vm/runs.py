@@ -137,13 +137,16 @@ def _build(
     new_guest: disk.Guest, public_key: str, progress: Progress, *, is_demo: bool
 ) -> tuple[tuple[str, ...], str]:
     """Make the disk. Return QEMU's options for the processor, and the guest's public host key."""
-    packages = disk.PACKAGES + (disk.DEMO_PACKAGES if is_demo else ())
+    packages: tuple[str, ...] = disk.PACKAGES
+    if is_demo:
+        packages += disk.DEMO_PACKAGES
     with progress.step("debootstrap and stock kernel"):
         disk.build_root(new_guest, packages)
         disk.copy_kernel(new_guest)
         disk.add_settings(new_guest)
     options = qemu.accelerator(new_guest.boot)
-    progress.report("QEMU uses KVM" if options is qemu.KVM else EMULATION_NOTE)
+    note = "QEMU uses KVM" if options is qemu.KVM else EMULATION_NOTE
+    progress.report(note)
     if is_demo:
         disk.add_checkout(new_guest)
     if options is not qemu.KVM:
