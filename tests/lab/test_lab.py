@@ -80,15 +80,15 @@ def test_up_starts_hosts_with_different_identities(lab):
 
 def test_a_second_up_changes_nothing(lab):
     lab.up()
-    before = json.loads(lab.run("status", "--json").stdout)
+    status_before = json.loads(lab.run("status", "--json").stdout)
     # The boot id is word 0 of the output. Field N of /proc/1/stat is therefore word N.
     print_start_time = "cat /proc/sys/kernel/random/boot_id /proc/1/stat"
     start_time = lab.run_on_host("left", print_start_time).stdout.split()[START_TIME_FIELD]
 
     lab.up()
 
-    after = json.loads(lab.run("status", "--json").stdout)
-    assert before["hosts"].keys() == after["hosts"].keys()
+    status_after = json.loads(lab.run("status", "--json").stdout)
+    assert status_before["hosts"].keys() == status_after["hosts"].keys()
     fields = lab.run_on_host("left", print_start_time).stdout.split()
     assert fields[START_TIME_FIELD] == start_time
 

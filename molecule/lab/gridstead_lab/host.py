@@ -39,9 +39,9 @@ class PlacedHost:
 def mount_root(names: Names, host: str, lowerdir: str) -> None:
     """Mount a new root for a host over the image."""
     folder = names.host_folder(host)
-    for part in ("upper", "work", "root"):
-        (folder / part).mkdir(parents=True)
-        (folder / part).chmod(0o755)
+    for name in ("upper", "work", "root"):
+        (folder / name).mkdir(parents=True)
+        (folder / name).chmod(0o755)
     # With option volatile, sync does not write to the disk. The data of a killed host is still
     # in the memory of the machine that runs the lab. A crash of this machine destroys the lab.
     options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work,volatile"

@@ -40,9 +40,9 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
             used_networks.append(used_network)
     start = int(seed[-4:], 16)
     for pool in map(ipaddress.IPv4Network, POOLS):
-        count = 2 ** (24 - pool.prefixlen)
-        for step in range(count):
-            index = (start + step) % count
+        subnet_count = 2 ** (24 - pool.prefixlen)
+        for step in range(subnet_count):
+            index = (start + step) % subnet_count
             first_address = int(pool.network_address) + index * 256
             candidate = ipaddress.IPv4Network((first_address, 24))
             if not any(map(candidate.overlaps, used_networks)):

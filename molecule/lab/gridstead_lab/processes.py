@@ -23,9 +23,9 @@ Predicate = Callable[[int], bool]
 
 def pids() -> Iterator[int]:
     """Yield the pids of all processes of this machine."""
-    for entry in PROC.iterdir():
-        if entry.name.isdigit():
-            yield int(entry.name)
+    for process_folder in PROC.iterdir():
+        if process_folder.name.isdigit():
+            yield int(process_folder.name)
 
 
 def argv(pid: int) -> list[str]:
@@ -42,12 +42,12 @@ def nspawn_root(pid: int, folder: Path) -> Path | None:
     The process can also be a shell that will execute systemd-nspawn. Returns None for any other
     process, and if the root folder is not under ``folder``.
     """
-    words = argv(pid)  # read only once, because the process may end between two reads
-    if not any(word.endswith("systemd-nspawn") for word in words):
+    arguments = argv(pid)  # read only once, because the process may end between two reads
+    if not any(argument.endswith("systemd-nspawn") for argument in arguments):
         return None
-    for word in words:
-        if word.startswith(f"--directory={folder}/"):
-            return Path(word.removeprefix("--directory="))
+    for argument in arguments:
+        if argument.startswith(f"--directory={folder}/"):
+            return Path(argument.removeprefix("--directory="))
     return None
 
 

@@ -32,9 +32,9 @@ def for_lab_suite(texts: list[str], codename: str) -> tuple[str, ...]:
     lines = set()
     for text in texts:
         for uri, suite in [*_one_line(text), *_deb822(text)]:
-            name, _, part = suite.partition("-")  # for example bookworm-updates
-            if name == codename and part in {"", "updates", "security"}:
-                lab_suite = f"{SUITE}-{part}" if part else SUITE
+            name, _, suffix = suite.partition("-")  # for example bookworm-updates
+            if name == codename and suffix in {"", "updates", "security"}:
+                lab_suite = f"{SUITE}-{suffix}" if suffix else SUITE
                 lines.add(f"deb [signed-by={KEYRING}] {_mirror(uri)} {lab_suite} main")
     if not lines:
         message = f"no apt source of this machine names the suite {codename}"

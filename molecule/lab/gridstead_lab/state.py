@@ -49,10 +49,10 @@ class State:
 def load(names: Names) -> State | None:
     """Return the state of a lab, or None if the lab is not completely up."""
     try:
-        raw = json.loads((names.state_folder / "state.json").read_text())
+        fields = json.loads((names.state_folder / "state.json").read_text())
     except FileNotFoundError:
         return None
-    return State(**raw)
+    return State(**fields)
 
 
 def save(names: Names, state: State) -> None:

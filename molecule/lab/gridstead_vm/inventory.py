@@ -48,9 +48,11 @@ def hosts_text(example: str, address: str) -> str:
     Raises:
         LabError: If the text does not contain the host exactly once.
     """
-    text, count = EXAMPLE_HOST.subn(f"{HOST}: {{ansible_host: {address}}}", example)
-    if count != 1:
-        message = f"inventory/single/hosts.yml has {count} hosts like `{EXAMPLE_HOST.pattern}`"
+    text, replacements = EXAMPLE_HOST.subn(f"{HOST}: {{ansible_host: {address}}}", example)
+    if replacements != 1:
+        message = (
+            f"inventory/single/hosts.yml has {replacements} hosts like `{EXAMPLE_HOST.pattern}`"
+        )
         raise LabError(message)
     return text
 

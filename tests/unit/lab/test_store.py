@@ -67,4 +67,4 @@ def test_the_web_server_serves_files_and_stores_uploads(store):
 
 
 def keys_in_bucket(client):
-    return [entry["Key"] for entry in client.list_objects(Bucket="bucket")["Contents"]]
+    return [s3_object["Key"] for s3_object in client.list_objects(Bucket="bucket")["Contents"]]

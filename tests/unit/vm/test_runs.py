@@ -24,9 +24,11 @@ def lab_names(tmp_path):
 @pytest.fixture
 def removals(monkeypatch):
     """Return a list that gets an entry for each removal of the guest."""
-    entries = []
-    monkeypatch.setattr(lifecycle, "down", lambda lab_names, _report: entries.append(lab_names))
-    return entries
+    removed_labs = []
+    monkeypatch.setattr(
+        lifecycle, "down", lambda lab_names, _report: removed_labs.append(lab_names)
+    )
+    return removed_labs
 
 
 def fail_with(monkeypatch, error):
