@@ -171,18 +171,18 @@ def _image_archive() -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for folder in ("bin", "dev", "etc", "proc", "sys", "tmp", "var/tmp"):
-            info = tarfile.TarInfo(folder)
-            info.type, info.mode = tarfile.DIRTYPE, 0o755
-            archive.addfile(info)
+            member = tarfile.TarInfo(folder)
+            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(member)
         for file in (*PROGRAMS, *libraries):
-            info = archive.gettarinfo(Path(file).resolve(), arcname=file.lstrip("/"))
-            info.uid = info.gid = 0
+            member = archive.gettarinfo(Path(file).resolve(), arcname=file.lstrip("/"))
+            member.uid = member.gid = 0
             with Path(file).resolve().open("rb") as content:
-                archive.addfile(info, content)
+                archive.addfile(member, content)
         for name, text in (("passwd", b"root:x:0:0::/:/bin/sh\n"), ("group", b"root:x:0:\n")):
-            info = tarfile.TarInfo(f"etc/{name}")
-            info.size = len(text)
-            archive.addfile(info, io.BytesIO(text))
+            member = tarfile.TarInfo(f"etc/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
     return buffer.getvalue()
 
 

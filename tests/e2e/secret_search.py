@@ -51,17 +51,17 @@ class Sighting:
 
 def encodings_of(secret: str) -> Iterator[bytes]:
     """Yield the encodings of a secret for which the search looks."""
-    raw = secret.encode()
-    yield raw
-    yield raw.hex().encode()
-    yield raw.hex().upper().encode()
+    secret_bytes = secret.encode()
+    yield secret_bytes
+    yield secret_bytes.hex().encode()
+    yield secret_bytes.hex().upper().encode()
     yield quote(secret, safe="").encode()
     for preceding_bytes in range(3):
         # A base64 character encodes 6 bits. The characters before ``start`` and after ``end`` also
         # encode bits of the text around the secret.
         start = math.ceil(preceding_bytes * 8 / 6)
-        end = (len(raw) + preceding_bytes) * 8 // 6
-        text = base64.b64encode(bytes(preceding_bytes) + raw)[start:end]
+        end = (len(secret_bytes) + preceding_bytes) * 8 // 6
+        text = base64.b64encode(bytes(preceding_bytes) + secret_bytes)[start:end]
         yield text
         yield text.translate(bytes.maketrans(b"+/", b"-_"))
 

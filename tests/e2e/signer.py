@@ -45,10 +45,10 @@ class RequestSigner:
             name="signed",
         )
         contracts = self.chain.contracts
-        data = contracts.meta_scheduler.data("requestNewJob", *to_arguments(job_request))
+        call_data = contracts.meta_scheduler.data("requestNewJob", *to_arguments(job_request))
         nonce = int(self.chain.node.ask("eth_getTransactionCount", self.address, "latest"), 16)
         fields = to_fields(
-            Payload(to=contracts.meta_scheduler.address, data=data, gas=None),
+            Payload(to=contracts.meta_scheduler.address, data=call_data, gas=None),
             chain_id=contracts.chain_id,
             nonce=nonce,
             gas=REQUEST_GAS,

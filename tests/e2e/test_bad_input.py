@@ -119,8 +119,8 @@ def test_bad_input_is_reported_and_changes_no_state(
         ),
     ]
 
-    for code, message, result in attempts:
-        assert result.returncode == code, result.stderr
+    for exit_code, message, result in attempts:
+        assert result.returncode == exit_code, result.stderr
         assert result.stdout == ""
         assert result.stderr.startswith("error: ")
         assert message in result.stderr

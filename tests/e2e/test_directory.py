@@ -341,10 +341,10 @@ def test_sshd_receives_the_key_of_a_user(lab, known_address):
 
 def test_only_root_can_read_the_directorys_password(lab):
     for host in HOSTS_WITH_USERS:
-        answer = lab.run(
+        result = lab.run(
             host, "runuser", "-u", "nobody", "--", "cat", "/etc/sssd/sssd.conf", check=False
         )
-        assert answer.returncode != 0
+        assert result.returncode != 0
 
 
 def test_the_server_writes_a_backup_while_it_runs(lab):

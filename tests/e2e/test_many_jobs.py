@@ -187,8 +187,8 @@ def test_forty_simultaneous_jobs_run_once_and_are_paid(lab, grid, connections):
 
 
 def test_forty_jobs_are_paid_without_reports(lab, grid, connections, disable_reports):
-    before = stored_reports(lab)
+    reports_before = stored_reports(lab)
 
     check_jobs(lab, grid, connections)
 
-    assert stored_reports(lab) == before
+    assert stored_reports(lab) == reports_before

@@ -64,9 +64,9 @@ def make_inventory(tmp_path):
 
 @pytest.mark.site
 def test_verify_checks_every_host_and_finds_no_fault(run_provider, lab):
-    code, report = run_provider("verify")
+    exit_code, report = run_provider("verify")
 
-    assert code == 0
+    assert exit_code == 0
     assert report["findings"] == []
     assert sorted(report["hosts"]) == sorted(lab.hosts)
 
@@ -74,11 +74,11 @@ def test_verify_checks_every_host_and_finds_no_fault(run_provider, lab):
 def test_verify_reports_a_stopped_daemon_and_no_other_fault(run_provider, lab):
     lab.run("compute2", "systemctl", "stop", "munge")
     try:
-        code, report = run_provider("verify", "--limit", "compute2")
+        exit_code, report = run_provider("verify", "--limit", "compute2")
     finally:
         lab.run("compute2", "systemctl", "start", "munge")
 
-    assert code == 78
+    assert exit_code == 78
     findings = report["findings"]
     assert {(finding["host"], finding["role"]) for finding in findings} == {("compute2", "munge")}
     checks = [finding["what"] for finding in findings]
@@ -88,9 +88,9 @@ def test_verify_reports_a_stopped_daemon_and_no_other_fault(run_provider, lab):
 
 @pytest.mark.site
 def test_plan_of_an_unchanged_site_is_empty(run_provider):
-    code, plan = run_provider("plan", *CONTROLLER_OPTIONS)
+    exit_code, plan = run_provider("plan", *CONTROLLER_OPTIONS)
 
-    assert code == 0
+    assert exit_code == 0
     assert plan["changes"] == []
     assert plan["effects"] == []
     assert plan["drains"] == []
@@ -102,11 +102,11 @@ def test_plan_shows_the_reconfiguration_for_a_changed_slurm_parameter(
 ):
     slurm_conf_before = lab.sh("controller", "cat /etc/slurm/slurm.conf")
 
-    code, plan = run_provider(
+    exit_code, plan = run_provider(
         "plan", "--inventory", make_inventory(KillWait=6), *CONTROLLER_OPTIONS
     )
 
-    assert code == 0
+    assert exit_code == 0
     (change,) = [
         change for change in plan["changes"] if "/etc/slurm/slurm.conf" in change["targets"]
     ]
