@@ -56,9 +56,9 @@ CLOSED_ADDRESS = "localhost:1"  # no process listens on this port
 
 def full_chunk(sequence: int) -> Chunk:
     """Return a full chunk of lines."""
-    data = b"\n".join([LINE] * (CHUNK_BYTES // (len(LINE) + 1)))
+    lines = b"\n".join([LINE] * (CHUNK_BYTES // (len(LINE) + 1)))
     return Chunk(
-        data=data, timestamp_ns=time.time_ns(), stream=Stream.STDOUT, writer=1, sequence=sequence
+        data=lines, timestamp_ns=time.time_ns(), stream=Stream.STDOUT, writer=1, sequence=sequence
     )
 
 
@@ -184,10 +184,10 @@ def times_added_to_jobs(node: Node, access: dict[str, str]) -> list[float]:
 def job_time(node: Node, access: dict[str, str], *, logging: bool) -> float:
     """Run a one-line job and return its duration, in seconds."""
     start_s = time.monotonic()
-    code, output = node.run(workflow("echo one", enableLogging=logging), **access)
+    exit_code, output = node.run(workflow("echo one", enableLogging=logging), **access)
     duration_s = time.monotonic() - start_s
-    if code != 0 or output.splitlines()[0] != "one":
-        raise SystemExit(f"bench: a job ended with {code}: {output}")
+    if exit_code != 0 or output.splitlines()[0] != "one":
+        raise SystemExit(f"bench: a job ended with {exit_code}: {output}")
     return duration_s
 
 

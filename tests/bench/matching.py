@@ -109,14 +109,14 @@ def register(grid: RealGrid, count):
     """Register ``count`` addresses as providers. They are not approved."""
     chain = grid.devnet
     manager = chain.contracts.providers
-    data = manager.register(HARDWARE, PRICES, ()).data
+    call_data = manager.register(HARDWARE, PRICES, ()).data
     addresses = [f"0x{number:040x}" for number in range(10**6, 10**6 + count)]
     chain.anvil.rpc("anvil_autoImpersonateAccount", True)
     chain.anvil.rpc("evm_setAutomine", False)
     for start in range(0, count, REGISTRATIONS_PER_BLOCK):
         requests = []
         for address in addresses[start : start + REGISTRATIONS_PER_BLOCK]:
-            transaction = {"from": address, "to": manager.address, "data": data}
+            transaction = {"from": address, "to": manager.address, "data": call_data}
             requests.append(("anvil_setBalance", [address, hex(10**18)]))
             requests.append(
                 ("eth_sendTransaction", [{**transaction, "gas": hex(REGISTRATION_GAS)}])

@@ -38,11 +38,11 @@ def plays(file):
 
 def phases():
     """Return the name of each play's phase, by the name of the play."""
-    parts = yaml.safe_load((PLAYBOOKS / "site.yml").read_text())
+    imports = yaml.safe_load((PLAYBOOKS / "site.yml").read_text())
     phase_by_play = {}
-    for part in parts:
-        file = PLAYBOOKS / part["ansible.builtin.import_playbook"]
-        phase_by_play |= dict.fromkeys(plays(file), part["name"])
+    for playbook_import in imports:
+        file = PLAYBOOKS / playbook_import["ansible.builtin.import_playbook"]
+        phase_by_play |= dict.fromkeys(plays(file), playbook_import["name"])
     return phase_by_play
 
 

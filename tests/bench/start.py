@@ -69,18 +69,18 @@ def measure(
     """Run a program ``rounds`` times and return its times. ``code`` is its exit code."""
     wall_times_s, cpu_times_s = [], []
     for number in range(rounds + 1):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start_s = time.perf_counter()
         result = subprocess.run(
             argv, check=False, cwd=CHECKOUT, env=environment, capture_output=True, text=True
         )
         assert result.returncode == code, result.stderr
         wall_s = time.perf_counter() - start_s
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        usage_after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if number == 0:  # the first run compiles the modules
             continue
-        user_s = after.ru_utime - before.ru_utime
-        system_s = after.ru_stime - before.ru_stime
+        user_s = usage_after.ru_utime - usage_before.ru_utime
+        system_s = usage_after.ru_stime - usage_before.ru_stime
         wall_times_s.append(wall_s)
         cpu_times_s.append(user_s + system_s)
     return Times(name, statistics.median(wall_times_s), min(wall_times_s), min(cpu_times_s))
