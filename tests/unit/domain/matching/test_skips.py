@@ -35,7 +35,7 @@ def skipped(seen_at, *, requested_at=None, error="PriceAboveLimit(2, 1)", provid
 def history_of(*skipped_calls):
     history = SkipHistory()
     for skipped_call in skipped_calls:
-        history.apply(skipped_call)
+        history.add(skipped_call)
     return history
 
 
