@@ -126,8 +126,8 @@ def to_chunk_data(message: bytes) -> bytes:
 
     Removes the line end at the end of the message. Replaces each CR LF by a line feed.
     """
-    lines = message.removesuffix(LINE_END).replace(b"\r\n", LINE_END)
-    return lines.removesuffix(b"\r")
+    converted_message = message.removesuffix(LINE_END).replace(b"\r\n", LINE_END)
+    return converted_message.removesuffix(b"\r")
 
 
 def to_lines(data: bytes) -> list[bytes]:

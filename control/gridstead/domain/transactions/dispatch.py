@@ -110,7 +110,7 @@ class _TransactionPlanner:
                 state = SendState.FINAL if self._is_final(receipt) else SendState.MINED
                 return EntryChange(entry_id=entry.id, state=state)
         if any(map(self._is_pending, transactions)):
-            return self._state_unless_objected(entry, SendState.SENT)
+            return self._change_unless_objected(entry, SendState.SENT)
         if not receipts:
             return self._unsent_change(entry)
         if not self._is_final(receipts[0]):
@@ -125,15 +125,15 @@ class _TransactionPlanner:
 
     def _unsent_change(self, entry: OutboxEntry) -> EntryChange:
         """Return the state of an entry that is in no block and in no pending transaction."""
-        change = self._state_unless_objected(entry, SendState.QUEUED)
+        change = self._change_unless_objected(entry, SendState.QUEUED)
         refusal = self.view.refusals.get(entry.id)
         if change.state is SendState.REJECTED or refusal is None or refusal.call_count != 1:
             return change
         reason = f'the node refused the transaction: "{refusal.message}"'
         return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
 
-    def _state_unless_objected(self, entry: OutboxEntry, state: SendState) -> EntryChange:
-        """Return this state, or REJECTED if there is an objection to the entry."""
+    def _change_unless_objected(self, entry: OutboxEntry, state: SendState) -> EntryChange:
+        """Return the change to this state, or to REJECTED if there is an objection to the entry."""
         reason = self.view.objections.get(entry.id, "")
         if reason:
             return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)

@@ -196,7 +196,7 @@ class MetaScheduler:
         return self._block_times[job.state_block]
 
     def _match(self, pending_jobs: list[Job], head: Block, timeouts: Timeouts) -> dict[JobId, str]:
-        """Match the pending jobs. Return why the other jobs were not matched, by job id."""
+        """Match the pending jobs. Return why jobs remain unmatched, by job id."""
         reasons: dict[JobId, str] = {}
         if not pending_jobs:
             return reasons

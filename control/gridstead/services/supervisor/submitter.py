@@ -107,7 +107,7 @@ class Submitter:
                     users[address] = self._find_user(address)
                 except Transient as error:
                     _log_failure(error)
-                    customer_actions = [a for a in actions if a.job.customer == address]
+                    customer_actions = [other for other in actions if other.job.customer == address]
                     self._defer(customer_actions)
                     break
             user = users[address]
