@@ -12,7 +12,7 @@ from tests.services.definitions.script_setup import CUSTOMER, KEY, STORE, Defini
 
 from gridstead.domain.jobs.ids import is_batch_location_hash
 from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState
-from gridstead.domain.logs.access import MAX_TOKEN_LIFE_S, parse_token
+from gridstead.domain.logs.access import MAX_TOKEN_LIFE_S, verify_write_token
 from gridstead.domain.logs.log import log_identity_of
 from gridstead.errors import (
     ChainUnavailable,
@@ -141,7 +141,7 @@ def test_job_gets_its_script_and_a_token_for_its_own_log(definitions_setup):
     answer = definitions_setup.get_sbatch()
 
     assert "echo hello" in answer.script
-    permit = parse_token(
+    permit = verify_write_token(
         KEY,
         answer.log_write_token,
         owner=CUSTOMER,

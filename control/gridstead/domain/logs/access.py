@@ -77,7 +77,7 @@ def make_write_token(key: bytes, permit: WritePermit) -> str:
     return f"{log.log_identity}.{permit.expires_at}.{mac}"
 
 
-def parse_token(key: bytes, token: str, *, owner: str, log_name: str) -> WritePermit | None:
+def verify_write_token(key: bytes, token: str, *, owner: str, log_name: str) -> WritePermit | None:
     """Return the permit of a token. Returns None if the token is not valid for this owner and name.
 
     The caller must check whether the permit has expired.

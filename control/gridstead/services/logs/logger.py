@@ -15,8 +15,8 @@ from gridstead.domain.logs.access import (
     WritePermit,
     check_key_length,
     is_fresh,
-    parse_token,
     read_request_text,
+    verify_write_token,
     watch_request_text,
 )
 from gridstead.domain.logs.log import Chunk, LogId, StoredChunk, is_log_identity, is_log_name
@@ -51,7 +51,7 @@ class Logger:
             NotAllowed: If the token is not valid for this log, or has expired.
         """
         _check_names(owner, log_name)
-        permit = parse_token(self._key, token, owner=owner, log_name=log_name)
+        permit = verify_write_token(self._key, token, owner=owner, log_name=log_name)
         if permit is None:
             raise NotAllowed("cannot write this log", detail="the token is not valid for this log")
         self._check_expiry(permit)

@@ -15,9 +15,9 @@ from gridstead.domain.logs.access import (
     check_key_length,
     is_fresh,
     make_write_token,
-    parse_token,
     read_request_text,
     token_expiry,
+    verify_write_token,
     watch_request_text,
 )
 from gridstead.domain.logs.log import (
@@ -115,19 +115,19 @@ def test_token_is_valid_for_at_most_the_longest_token_time():
 def test_token_is_valid_for_its_log():
     token = make_write_token(KEY, PERMIT)
 
-    assert parse_token(KEY, token, owner=CUSTOMER, log_name="0x07") == PERMIT
+    assert verify_write_token(KEY, token, owner=CUSTOMER, log_name="0x07") == PERMIT
 
 
 @pytest.mark.parametrize(("owner", "log_name"), [(OTHER_ADDRESS, "0x07"), (CUSTOMER, "0x08")])
 def test_token_is_not_valid_for_another_log(owner, log_name):
     token = make_write_token(KEY, PERMIT)
 
-    assert parse_token(KEY, token, owner=owner, log_name=log_name) is None
+    assert verify_write_token(KEY, token, owner=owner, log_name=log_name) is None
 
 
 @pytest.mark.parametrize("token", ["", "é", make_write_token(b"j" * 32, PERMIT)])
 def test_token_that_was_not_signed_with_the_key_is_not_valid(token):
-    assert parse_token(KEY, token, owner=CUSTOMER, log_name="0x07") is None
+    assert verify_write_token(KEY, token, owner=CUSTOMER, log_name="0x07") is None
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
@@ -138,7 +138,7 @@ def test_altered_token_is_not_valid(index):
     parts[index] = new_digit + part[1:]
     altered_token = ".".join(parts)
 
-    assert parse_token(KEY, altered_token, owner=CUSTOMER, log_name="0x07") is None
+    assert verify_write_token(KEY, altered_token, owner=CUSTOMER, log_name="0x07") is None
 
 
 def test_signed_texts_contain_purpose_owner_and_time():
