@@ -102,9 +102,9 @@ class SqliteReports:
     def _set_first_sequence(self) -> None:
         query = "SELECT 1 FROM sqlite_sequence WHERE name = 'report'"
         if self._database.execute(query).fetchone() is None:
-            first_id = self._clock.now() * _MS_PER_S
+            initial_sequence = self._clock.now() * _MS_PER_S
             self._database.execute(
-                "INSERT INTO sqlite_sequence (name, seq) VALUES ('report', ?)", (first_id,)
+                "INSERT INTO sqlite_sequence (name, seq) VALUES ('report', ?)", (initial_sequence,)
             )
 
 
