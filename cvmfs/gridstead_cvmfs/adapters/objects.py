@@ -36,8 +36,8 @@ class DiskObjects:
         self._root = root
         self.txn = root / "data" / "txn"
         self._min_free_bytes = min_free_bytes
-        # The folders to sync. None means all folders, because a killed run may have left some folders
-        # unsynced.
+        # The folders to sync. None means all folders, because a killed run may not have synced some 
+        # folders.
         self._unsynced_folders: set[Path] | None = None
         self._lock = threading.Lock()
 
