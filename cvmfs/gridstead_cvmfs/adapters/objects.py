@@ -36,8 +36,7 @@ class DiskObjects:
         self._root = root
         self.txn = root / "data" / "txn"
         self._min_free_bytes = min_free_bytes
-        # The folders to sync. None means all folders, because a killed run may not have synced some 
-        # folders.
+        # The folders to sync. None means all folders, because an earlier run may have been killed.
         self._unsynced_folders: set[Path] | None = None
         self._lock = threading.Lock()
 
