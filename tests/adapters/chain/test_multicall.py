@@ -128,8 +128,8 @@ def devnet_init(contracts_cli, tmp_path):
 
 
 def test_init_of_a_development_chain_places_the_contract(chain, devnet_init):
-    first, second = devnet_init(), devnet_init()
+    first_document, second_document = devnet_init(), devnet_init()
 
-    assert f"{CLIENT_ADDRESS} has the code of Multicall" in first["steps"]
-    assert second == {"changed": False, "steps": []}
+    assert f"{CLIENT_ADDRESS} has the code of Multicall" in first_document["steps"]
+    assert second_document == {"changed": False, "steps": []}
     assert aggregate3(chain.anvil.url, call_symbol(chain))[0][0] is True
