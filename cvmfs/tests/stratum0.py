@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web server for the folder of a publisher. It is the Stratum 0 of the tests.
+"""A web server for the folder of a publisher: the Stratum 0 of the tests.
 
 A test can set faults. A fault is a function that answers a request instead of the server.
 """

@@ -120,7 +120,7 @@ def grpc_server(
 
 
 def add_health(server: grpc.Server) -> None:
-    """Add grpc.health.v1 to the server. It always reports SERVING."""
+    """Add the service grpc.health.v1, which always reports SERVING, to the server."""
     servicer = health.HealthServicer()
     servicer.set("", health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)

@@ -134,7 +134,7 @@ class DiskCache:
         """Remove cached files until at most ``max_remaining_bytes`` remain.
 
         The least recently used files are removed first, but catalogs after all other files. The
-        total size is updated. It includes ``new_bytes``, the size of the file that is added next.
+        updated total size includes ``new_bytes``, the size of the file that is added next.
         """
         files = sorted(self._files(), key=_eviction_order)
         remaining_bytes = sum(size for _, size, _ in files)

@@ -67,7 +67,8 @@ class RsaCertificate:
         """Return the certificate's fingerprint in the format of whitelists."""
         hasher = new_hasher(algorithm)
         hasher.update(self._der)
-        return bytes.fromhex(hasher.hexdigest()).hex(":").upper()
+        digest = bytes.fromhex(hasher.hexdigest())
+        return digest.hex(":").upper()
 
     def has_signed(self, signed_file: SignedFile) -> bool:
         """Return whether a file is signed with the key of the certificate."""

@@ -3,8 +3,8 @@
 
 The manifest contains the hash of the root catalog. The whitelist contains the certificates that
 may sign the manifest. A signed file consists of lines of text, a line `--`, the hash of the text,
-and a signature of that hash as raw bytes. This module only parses signed files, and trust.py checks
-them.
+and a signature of that hash as raw bytes. This module only parses signed files. trust.py
+checks the parsed files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WHITELIST = ".cvmfswhitelist"
 MAX_SIGNED_FILE_BYTES = 256 * 1024
 MAX_FINGERPRINTS = 1000
 
-# This line follows the text of a signed file. After it come the hash of the text and the signature.
+# The line after the text of a signed file. The hash of the text and the signature follow this line.
 _END_LINE = b"\n--\n"
 _HASH_LINE = re.compile(rb"[0-9a-f]{40}(?:-rmd160|-shake128)?")
 _NUMBER = re.compile(r"[0-9]{1,18}")

@@ -85,7 +85,7 @@ class TreeEntry:
         uid: The owner, as published.
         gid: The group, as published.
         links: The number of hard links. For a directory, two plus the number of its subdirectories.
-        inode: The inode number. It is the same for all hard links of a file and in all revisions.
+        inode: The inode number. All hard links of a file have the same number in all revisions.
         flags: The flags of the row.
         digest: The hash of the content. None if there is no content, or if it has several chunks.
         target: The target of a symbolic link.

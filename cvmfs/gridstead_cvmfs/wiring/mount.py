@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wiring of gridstead cvmfs mount, which consists of two processes.
 
-The root process opens the device, mounts and unmounts. It reads no data from a server. The server
-process has no privileges. It fetches and checks files and answers the kernel. After an unmount it
-runs until the file system is no longer in use, so that a restart does not break jobs.
+The root process opens the device, mounts and unmounts, and reads no data from a server. The server
+process has no privileges. The server process fetches and checks files and answers the kernel. After
+an unmount, the server process runs until the file system is no longer in use, so that a restart
+does not break jobs.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _serve(
 
 
 def _watch(server_pid: int, mountpoint: Path) -> int:
-    """Wait for a signal or for the end of the server process. Then unmount.
+    """Wait for a signal or for the end of the server process, and then unmount.
 
     Returns the exit code of the program.
     """

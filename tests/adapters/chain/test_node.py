@@ -60,7 +60,7 @@ def node(endpoint, open_node):
 
 
 def unavailable_error(node):
-    """Return the error of a request that the node cannot answer. It must not have the URL."""
+    """Return the error of a request that the node cannot answer. Check that no text has the URL."""
     with pytest.raises(ChainUnavailable) as failure:
         node.ask("eth_chainId")
     printed_error = "".join(traceback.format_exception(failure.value))

@@ -163,8 +163,8 @@ class ChainLedger:
         ]
         flags = ask(self._node, flag_views, at_block=at_block)
         providers = []
-        # Each list has the results of one view for all addresses, then those of the next view. So
-        # every ``count``-th result belongs to the same address.
+        # Each list has the results of one view for all addresses, then those of the next view.
+        # Therefore, every ``count``-th result belongs to the same address.
         for index in range(count):
             is_joined, is_waiting, is_banned = flags[index::count]
             active_record, waiting_record = records[index::count]

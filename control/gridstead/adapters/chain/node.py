@@ -39,7 +39,7 @@ EthCall = dict[str, str]  # the contract's address ``to``, and ``data``: selecto
 class RpcError:
     """The error that a node returned for one request.
 
-    ``data`` is the revert data, 0x and hexadecimal digits. It is empty if there is none.
+    ``data`` is the revert data, 0x and hexadecimal digits. Without revert data, ``data`` is empty.
     """
 
     code: int
@@ -54,7 +54,7 @@ class RpcError:
 
 
 class _Provider(HTTPProvider):
-    """The provider of web3.py. It numbers the requests of each batch from 1."""
+    """The provider of web3.py, which numbers the requests of each batch from 1."""
 
     def encode_batch_rpc_request(self, requests: list[tuple[Any, Any]]) -> bytes:
         """Return a batch as JSON."""
@@ -74,7 +74,7 @@ class _Provider(HTTPProvider):
 
 
 class Node:
-    """A connection to a node. It is thread-safe.
+    """A connection to a node. All methods are thread-safe.
 
     Args:
         url: The URL of the JSON-RPC endpoint.

@@ -8,8 +8,8 @@ The protocol is that of DeepSquare's bore server over SSH:
 3. The client opens a session. In the session, the server prints the public address.
 4. The client requests SSH's remote port forwarding. The server chooses the port.
 
-The client does not check the host key of the server, because it has no trusted copy of the key. So
-a man in the middle can read the traffic.
+The client does not check the host key of the server, because the client has no trusted copy of the
+key. Therefore, a man in the middle can read the traffic.
 """
 
 from __future__ import annotations

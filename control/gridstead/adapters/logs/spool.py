@@ -34,7 +34,7 @@ class Spool:
     """Chunks that wait to be sent. One thread puts chunks, and another takes them.
 
     Args:
-        folder: Folder of the segments. It is created if it does not exist. The chunks of an earlier
+        folder: Folder of the segments. A missing folder is created. The chunks of an earlier
             process are sent again.
         max_bytes: Maximum size of the waiting chunks.
 

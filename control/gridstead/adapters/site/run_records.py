@@ -21,7 +21,7 @@ class RunRecordFiles:
     """Implements port ``RunRecords``.
 
     Args:
-        folder: The folder of the records. It is created with the first record.
+        folder: The folder of the records. The first ``add`` creates the folder.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS report (
 
 
 class SqliteReports:
-    """Implements port ``ReportStore``. It is thread-safe.
+    """Implements port ``ReportStore``. All methods are thread-safe.
 
     The sequence numbers of a new file start at the current time in milliseconds. So the numbers
     still increase after the file was lost and created again.

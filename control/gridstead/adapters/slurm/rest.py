@@ -51,7 +51,7 @@ _TOKEN_REFUSED_STATUSES = frozenset(
 
 
 class LocalSlurm:
-    """Implements port ``Slurm``. It is thread-safe.
+    """Implements port ``Slurm``. All methods are thread-safe.
 
     Args:
         runner: Runs commands on this host.

@@ -67,7 +67,7 @@ class SqlCursor:
 
 
 class VolatileCursor:
-    """Implements port ``Cursor`` in memory. So its reader reads all blocks again at each start."""
+    """Implements port ``Cursor`` in memory. After each start, the reader reads all blocks again."""
 
     def __init__(self) -> None:
         self._history: tuple[Block, ...] = ()

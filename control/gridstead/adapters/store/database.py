@@ -58,7 +58,7 @@ _SERVER_KEEPALIVES = {
 
 
 class StoreLost(Exception):
-    """This process may have lost its lock on the store, and must end.
+    """The process may have lost its lock on the store, and must end.
 
     A new process must then read the state from the store again.
     """

@@ -25,8 +25,8 @@ TRANSFER_GAS = 21_000
 MAX_REQUEST_LENGTH = 500_000
 MAX_MESSAGE_LENGTH = 500  # characters; longer error messages of a node are truncated
 
-# The texts below are parts of error messages of geth, Nethermind, Besu and other nodes. They are in
-# lower case.
+# The texts below are parts of error messages of geth, Nethermind, Besu and other nodes, in lower
+# case.
 _ACCEPTED_MESSAGES = (
     "already known",
     "already imported",

@@ -64,7 +64,7 @@ class SharedStorage:
     """Implements port ``UserDirectories`` on a mounted file system.
 
     Args:
-        storage: The parent directories. They must exist.
+        storage: The parent directories, which must exist.
         quota: The quota of each directory. None for no quota.
         is_mounted: Returns whether a directory is a mount point.
     """

@@ -136,7 +136,8 @@ class GraphqlExecutor:
         if errors:
             answer["errors"] = errors
         is_executed = all("path" in error for error in errors)  # an error in a field has a path
-        return (200 if is_executed else 422), answer
+        status = 200 if is_executed else 422
+        return status, answer
 
     def _load_document(self, _context: object, graphql_request: Mapping[str, Any]) -> DocumentNode:
         with self._lock:
