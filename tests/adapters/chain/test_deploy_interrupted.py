@@ -96,17 +96,17 @@ class NodeThatMinesBeforeEstimates(MiningNode):
 def test_replacement_of_an_underpriced_transaction_uses_the_same_nonce(site):
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
-    (before,) = read(site.path).intents
-    site.chain.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(before.max_fee * 10))
+    (old_intent,) = read(site.path).intents
+    site.chain.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(old_intent.max_fee * 10))
     site.chain.anvil.mine()
 
     addresses = site.run(site.node(MiningNode))
 
     site.check(addresses)
-    after = read(site.path).intent("creation of Credit")
-    assert (after.nonce, len(after.hashes)) == (before.nonce, 2)
+    new_intent = read(site.path).intent("creation of Credit")
+    assert (new_intent.nonce, len(new_intent.hashes)) == (old_intent.nonce, 2)
     # Nodes accept a replacement only if its fees are at least an eighth higher.
-    assert after.max_fee > before.max_fee * 9 // 8
+    assert new_intent.max_fee > old_intent.max_fee * 9 // 8
 
 
 def test_step_gets_another_nonce_if_another_program_used_its_nonce(site):
@@ -136,24 +136,26 @@ def test_nonce_gap_of_a_lost_transaction_is_filled(site, position, is_lost):
     for _ in range(position - 1):
         site.crash(1, sent=True)
     site.chain.anvil.rpc("evm_setAutomine", False)
-    before = site.next_nonce()
+    lost_nonce = site.next_nonce()
     other_transaction = DirectSender(site.chain.node, ADMIN).draft(
-        Payload(to=OPERATOR.address, data="0x", gas=None), nonce=before, name="another program's"
+        Payload(to=OPERATOR.address, data="0x", gas=None),
+        nonce=lost_nonce,
+        name="another program's",
     )
     site.chain.anvil.rpc("eth_sendRawTransaction", other_transaction.raw)
     site.crash(1, sent=True)
     intent = read(site.path).intents[-1]
-    assert intent.nonce == before + 1
+    assert intent.nonce == lost_nonce + 1
     site.chain.anvil.rpc("anvil_dropTransaction", other_transaction.hash)
     if is_lost:
         for tx_hash in intent.hashes:
             site.chain.anvil.rpc("anvil_dropTransaction", tx_hash)
-    assert site.plan_steps()[0].nonce == before
+    assert site.plan_steps()[0].nonce == lost_nonce
 
     addresses = site.run(site.node(MiningNode))
 
     site.check(addresses, other_transactions=1)
-    assert read(site.path).intent(intent.step).nonce == before + 1
+    assert read(site.path).intent(intent.step).nonce == lost_nonce + 1
 
 
 def test_next_run_finds_created_contracts_without_receipts(site):
