@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import json
 import subprocess
+import sys
 import time
 
 import pytest
@@ -101,6 +102,25 @@ def test_an_unfit_node_is_drained_and_resumed_when_its_checks_pass(node, slurmct
 
     node.file.touch()
     node.run()
+    assert slurmctld.state == ["IDLE"]
+
+
+def test_a_run_during_another_run_drains_no_node(node, slurmctld):
+    """On a slow node, a run may last longer than the interval of slurmd."""
+    later_run = f"""
+import importlib.machinery, importlib.util, pathlib, sys
+loader = importlib.machinery.SourceFileLoader("program", {str(FILE)!r})
+program = importlib.util.module_from_spec(importlib.util.spec_from_loader("program", loader))
+sys.dont_write_bytecode = True
+loader.exec_module(program)
+program.scontrol = lambda *words: sys.exit("called scontrol")
+sys.exit(program.main("compute1", *map(pathlib.Path, sys.argv[1:])))
+"""
+    command = [sys.executable, "-c", later_run, str(node.checks), str(node.state_folder)]
+    node.set_check(*command, wait_s=60)
+
+    node.run()
+
     assert slurmctld.state == ["IDLE"]
 
 
@@ -231,7 +251,7 @@ def test_a_run_is_recorded_even_if_the_state_of_the_node_is_not_changed(node, sl
 
     node.run()
 
-    assert names_in(node.state_folder) == {"0.lock", "ran"}
+    assert names_in(node.state_folder) == {"0.lock", "ran", "run.lock"}
 
 
 def test_a_result_that_slurmctld_did_not_receive_is_sent_again(node, slurmctld):
