@@ -66,10 +66,12 @@ contract BasicsTest is Grid {
         credit.decreaseAllowance(BOB, 4);
     }
 
-    function test_an_expired_forged_or_malleable_permit_is_refused() public {
+    function test_an_expired_forged_invalid_or_malleable_permit_is_refused() public {
         expectString("ERC20Permit: expired deadline");
         credit.permit(ALICE, BOB, 1, block.timestamp - 1, 27, "r", "s");
         expectString("ERC20Permit: invalid signature");
+        credit.permit(ALICE, BOB, 1, block.timestamp, 27, "x", bytes32(uint256(1)));
+        expectString("ECDSA: invalid signature");
         credit.permit(ALICE, BOB, 1, block.timestamp, 27, "r", bytes32(uint256(1)));
         expectString("ECDSA: invalid signature 's' value");
         credit.permit(ALICE, BOB, 1, block.timestamp, 27, "r", bytes32(type(uint256).max));

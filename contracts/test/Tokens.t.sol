@@ -38,7 +38,7 @@ contract TokensTest is Grid {
     function test_a_refused_pull_creates_no_job() public {
         token.setRefusing(true);
 
-        expectString("MetaScheduler: credits not received");
+        expectString("SafeERC20: ERC20 operation did not succeed");
         customer.request(definition(), ESCROW);
     }
 
@@ -46,7 +46,7 @@ contract TokensTest is Grid {
         JobId jobId = customer.request(definition(), ESCROW);
         token.setRefusing(true);
 
-        expectString("MetaScheduler: credits not sent");
+        expectString("SafeERC20: ERC20 operation did not succeed");
         customer.cancel(jobId);
 
         assertStatus(jobId, JobStatus.PENDING);
