@@ -88,23 +88,31 @@ def _grant(contract: str, role: Role, account: str) -> Change:
 def code_of_release(
     node: Node,
     contract: str,
+    address: str,
     addresses: Mapping[str, str],
     *,
     at_block: Block,
     earlier_release: str = "",
 ) -> str | None:
-    """Return the code that a release would deploy; None if the node refuses to compute it.
+    """Return the code of a release for a contract; None if the node refuses to compute it.
 
-    The release is this release, or an earlier one such as ``2.0.0``. The node simulates the
-    constructor, because the code contains immutables that the constructor sets: the addresses of
-    other contracts. The code does not depend on the supply or the sender.
+    The node runs the constructor at the contract's address (a state override of ``eth_call``),
+    because the code contains immutables that the constructor sets: the addresses of other
+    contracts, and in Credit the domain of permits, with the chain and the address of Credit. The
+    code does not depend on the supply or the sender.
+
+    Args:
+        node: The node of the chain.
+        contract: The name of the contract.
+        address: The address of the contract.
+        addresses: The addresses of the other contracts, by name.
+        at_block: The block whose state the node uses.
+        earlier_release: An earlier release such as ``2.0.0``; empty for this release.
     """
-    creation = {
-        "from": ANY_SENDER,
-        "data": artifact(contract, earlier_release).creation(*arguments_of(contract, addresses)),
-    }
+    creation = artifact(contract, earlier_release).creation(*arguments_of(contract, addresses))
+    call = {"from": ANY_SENDER, "to": address}
     pin = {"blockHash": at_block.hash, "requireCanonical": True}
-    (answer,) = node.batch([("eth_call", [creation, pin])])
+    (answer,) = node.batch([("eth_call", [call, pin, {address: {"code": creation}}])])
     return None if isinstance(answer, RpcError) else str(answer)
 
 

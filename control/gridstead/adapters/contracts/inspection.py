@@ -124,7 +124,7 @@ class Inspector:
         version = self._contracts.version
         earlier_release = version if version in EARLIER_RELEASES else ""
         expected_code = code_of_release(
-            self._node, name, addresses, at_block=head, earlier_release=earlier_release
+            self._node, name, address, addresses, at_block=head, earlier_release=earlier_release
         )
         if expected_code is None:
             return DeployedContract(

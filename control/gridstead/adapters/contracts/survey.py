@@ -56,7 +56,7 @@ def survey(node: Node, record: Record) -> Survey:
         code = node.ask("eth_getCode", address, pin)
         if name in known or len(code) <= len("0x"):
             continue
-        if is_certain or code == code_of_release(node, name, known, at_block=head):
+        if is_certain or code == code_of_release(node, name, address, known, at_block=head):
             known[name] = address
     record.contracts = dict(known)
     pending_count = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
@@ -85,7 +85,7 @@ def check_release(node: Node, state: Survey) -> None:
     """
     pin = {"blockHash": state.head.hash, "requireCanonical": True}
     for name, address in state.known.items():
-        expected_code = code_of_release(node, name, state.known, at_block=state.head)
+        expected_code = code_of_release(node, name, address, state.known, at_block=state.head)
         if expected_code is not None and node.ask("eth_getCode", address, pin) != expected_code:
             hint = (
                 "Complete the set with the release that started it,"
