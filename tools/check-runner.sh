@@ -26,6 +26,21 @@ part() {
     fi
 }
 
+# Runs a command and keeps its output for list_failures.
+keep_output() {
+    kept_output=${kept_output:-$(mktemp)}
+    "$@" 2>&1 | tee --ignore-interrupts --append "$kept_output"
+    return "${PIPESTATUS[0]}"
+}
+
+# Prints the failed tests in the kept output again, with the last messages. A CI may show only the
+# end of the whole output.
+list_failures() {
+    [[ -n ${kept_output-} ]] || return 0
+    grep '^E   ' "$kept_output" | tail -n 8
+    grep -E '^(FAILED|ERROR) |: FAILED|^lint: failed' "$kept_output" | tail -n 12
+}
+
 # Starts a command in a new process group, so that stop_background also ends its children. A shell
 # makes its background commands ignore SIGINT; env restores the default.
 # Usage: start_background COMMAND...
@@ -35,21 +50,21 @@ start_background() {
     background_pid=$!
 }
 
-# Waits for the background command, prints its output and returns its exit code.
+# Waits for the background command, prints and keeps its output, and returns its exit code.
 wait_for_background() {
     wait "$background_pid"
     local -r status=$?
     background_pid=
-    cat "$background_log"
+    keep_output cat "$background_log"
     return "$status"
 }
 
-# Interrupts the background command if it still runs, and removes its log.
+# Interrupts the background command if it still runs, and removes the kept output.
 stop_background() {
     if [[ -n ${background_pid-} ]]; then
         kill -INT -- "-$background_pid" && wait "$background_pid"
     fi
-    rm -f "${background_log-}"
+    rm -f "${background_log-}" "${kept_output-}"
 }
 
 # Prints the result of all checks. Must be the last command of the program.

@@ -39,6 +39,20 @@ def test_the_output_and_the_result_of_a_background_check_are_reported(start, cod
     assert program.returncode == bool(code)
 
 
+def test_failed_tests_are_listed_again_at_the_end(start):
+    found = "E   assert 1 == 2\\nFAILED tests/test_it.py::test_it\\nmore\\n"
+    program = start(
+        f"part early keep_output bash -c 'printf \"{found}\"; exit 1'; part late echo other;"
+        " list_failures; finish"
+    )
+
+    output, _ = program.communicate(timeout=20)
+
+    assert output.splitlines()[-3:-1] == ["E   assert 1 == 2", "FAILED tests/test_it.py::test_it"]
+    assert output.count("FAILED tests/test_it.py::test_it") == 2
+    assert program.returncode == 1
+
+
 def test_an_interrupt_ends_the_running_check_and_starts_no_other(start):
     program = start(f'part first bash -c "{CHECK}"; part second echo started')
     lines = [program.stdout.readline(), program.stdout.readline()]
