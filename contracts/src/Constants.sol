@@ -25,6 +25,8 @@ contract Constants is IConstants, OwnershipOffer {
 
     event ConstantChanged(string name, uint256 value);
 
+    constructor(address _owner) OwnershipOffer(_owner) {}
+
     /// @notice Sets minimumAmount: from 1 wei to the largest escrow of a job, 2^128 - 1 wei.
     function setMinimumAmount(uint256 _minimumAmount) external onlyOwner {
         _bound(_minimumAmount, 1, type(uint128).max);

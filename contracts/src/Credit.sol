@@ -11,8 +11,12 @@ import {ICredit} from "./interfaces/ICredit.sol";
 /// @dev OpenZeppelin implements the token. Its ERC20 has no function that mints for an account, so
 /// `mint` is our own.
 contract Credit is ICredit, ERC20Permit, OwnershipOffer {
-    constructor(uint256 _amountWei) ERC20("Credit", "CRED") ERC20Permit("Credit") {
-        _mint(msg.sender, _amountWei);
+    constructor(address _owner, address _receiver, uint256 _amountWei)
+        ERC20("Credit", "CRED")
+        ERC20Permit("Credit")
+        OwnershipOffer(_owner)
+    {
+        _mint(_receiver, _amountWei);
     }
 
     /// @inheritdoc ICredit

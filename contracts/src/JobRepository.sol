@@ -18,8 +18,8 @@ contract JobRepository is IJobRepository, AccessControl {
     mapping(JobId => Record) private _records;
     mapping(address customer => uint64[]) private _idsByCustomer;
 
-    constructor() {
-        _grantRole(DEFAULT_ADMIN_ROLE, msg.sender);
+    constructor(address _admin) {
+        _grantRole(DEFAULT_ADMIN_ROLE, _admin);
     }
 
     // Writes.

@@ -25,13 +25,14 @@ contract MetaScheduler is JobSteps, AccessControl {
     bool public enableRequestNewJob = true;
 
     constructor(
+        address _admin,
         ICredit _credit,
         IConstants _constants,
         IProviderManager _providerManager,
         IProviderJobQueues _providerJobQueues,
         IJobRepository _jobs
     ) JobSteps(_credit, _constants, _providerManager, _providerJobQueues, _jobs) {
-        _grantRole(DEFAULT_ADMIN_ROLE, msg.sender);
+        _grantRole(DEFAULT_ADMIN_ROLE, _admin);
     }
 
     // Functions for customers.

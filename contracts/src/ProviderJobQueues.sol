@@ -24,7 +24,7 @@ contract ProviderJobQueues is IProviderJobQueues, OwnershipOffer {
     IJobRepository public immutable jobs;
     mapping(Kind => mapping(address provider => Queue)) private _queues;
 
-    constructor(IJobRepository _jobs) {
+    constructor(address _owner, IJobRepository _jobs) OwnershipOffer(_owner) {
         jobs = _jobs;
     }
 

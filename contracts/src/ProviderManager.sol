@@ -54,8 +54,8 @@ contract ProviderManager is IProviderManager, ProviderList, AccessControl {
         _;
     }
 
-    constructor() {
-        _grantRole(DEFAULT_ADMIN_ROLE, msg.sender);
+    constructor(address _admin) {
+        _grantRole(DEFAULT_ADMIN_ROLE, _admin);
     }
 
     // Functions for providers.

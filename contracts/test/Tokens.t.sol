@@ -20,10 +20,13 @@ contract TokensTest is Grid {
     function setUp() public override {
         vm.warp(START_TIME);
         token = new CallingToken();
-        jobs = new JobRepository();
-        providers = new ProviderManager();
-        queues = new ProviderJobQueues(jobs);
-        meta = new MetaScheduler(ICredit(address(token)), new Constants(), providers, queues, jobs);
+        jobs = new JobRepository(address(this));
+        providers = new ProviderManager(address(this));
+        queues = new ProviderJobQueues(address(this), jobs);
+        constants = new Constants(address(this));
+        meta = new MetaScheduler(
+            address(this), ICredit(address(token)), constants, providers, queues, jobs
+        );
         jobs.grantRole(jobs.METASCHEDULER_ROLE(), address(meta));
         providers.grantRole(providers.METASCHEDULER_CONTRACT_ROLE(), address(meta));
         queues.transferOwnership(address(meta));

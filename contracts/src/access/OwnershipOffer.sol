@@ -15,6 +15,12 @@ abstract contract OwnershipOffer is Ownable {
 
     event OwnershipOffered(address indexed currentOwner, address indexed newOwner);
 
+    /// @dev Ownable makes the sender of the creation the owner. This sender may be a contract that
+    /// only creates contracts, so the ownership moves on at once.
+    constructor(address _owner) {
+        transferOwnership(_owner);
+    }
+
     /// @notice Offers the ownership to `newOwner`. Replaces an earlier offer. The zero address
     /// withdraws the offer.
     function offerOwnership(address newOwner) external onlyOwner {

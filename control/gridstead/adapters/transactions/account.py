@@ -180,10 +180,10 @@ class ChainAccount:
         page: list[str] = []
         for transaction in transactions:
             if page and sum(map(len, page)) + len(transaction.raw) > MAX_REQUEST_LENGTH:
-                replies += _send_raw_all(self._node, page)
+                replies += send_raw_all(self._node, page)
                 page = []
             page.append(transaction.raw)
-        return (*replies, *_send_raw_all(self._node, page))
+        return (*replies, *send_raw_all(self._node, page))
 
     def _receipt(self, answer: dict[str, Any]) -> Receipt:
         skipped_jobs: dict[JobId, str] = {}
@@ -293,7 +293,7 @@ def send_raw(node: Node, raw: str, sender: str) -> SendResult:
         ChainUnavailable: If the node does not answer, is busy, or refuses the transaction for
             another reason.
     """
-    (reply,) = _send_raw_all(node, [raw])
+    (reply,) = send_raw_all(node, [raw])
     if reply.result is SendResult.CANNOT_PAY:
         hint = "Send coins of the chain to the wallet."
         raise ConfigError(
@@ -306,7 +306,8 @@ def send_raw(node: Node, raw: str, sender: str) -> SendResult:
     return reply.result
 
 
-def _send_raw_all(node: Node, raws: Sequence[str]) -> list[Reply]:
+def send_raw_all(node: Node, raws: Sequence[str]) -> list[Reply]:
+    """Send signed transactions to the node, and return how it answers each of them."""
     answers = node.batch([("eth_sendRawTransaction", [raw]) for raw in raws])
     return list(map(_to_reply, answers))
 
