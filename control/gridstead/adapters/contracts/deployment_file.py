@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gridstead.adapters.disk import sync
 from gridstead.domain.jobs.ids import parse_address
@@ -62,15 +63,15 @@ def read(path: Path) -> Record | None:
         contracts: dict[str, str] = {}
         for name, address in document["contracts"].items():
             contracts[str(name)] = parse_address(address)
-        deployer = document.get("deployer")
+        deployer, salt = document.get("deployer"), document.get("salt")
         return Record(
             chain_id=int(document["chain_id"]),
             genesis=str(document["genesis"]),
             admin=str(document["admin"]),
             deployer=parse_address(deployer) if deployer else None,
-            supply_wei=document.get("supply_wei"),
-            salt=document.get("salt"),
-            first_block=document.get("first_block"),
+            supply_wei=_to_int(document.get("supply_wei")),
+            salt=None if salt is None else str(salt),
+            first_block=_to_int(document.get("first_block")),
             contracts=contracts,
         )
     except FileNotFoundError:
@@ -78,6 +79,10 @@ def read(path: Path) -> Record | None:
     except (OSError, ValueError, KeyError, AttributeError, TypeError, InvalidInput) as err:
         hint = "Move the file to another folder to deploy a new set."
         raise ConfigError(f"cannot read the deployment {path}", detail=str(err), hint=hint) from err
+
+
+def _to_int(value: Any) -> int | None:  # noqa: ANN401
+    return None if value is None else int(value)
 
 
 def write(path: Path, record: Record) -> None:
