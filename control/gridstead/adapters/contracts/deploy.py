@@ -2,9 +2,9 @@
 """Deploys the contracts of a new grid.
 
 The addresses of a set follow from the code, the admin, the supply and the salt, because a factory
-creates the contracts (CREATE2). Code at an address is therefore a finished step, whoever sent its
-transaction, and a deployment may be interrupted anywhere and started again. When all contracts
-exist, the admin sends the transactions that set them up.
+creates the contracts (CREATE2). Code at an address is therefore a finished step, and a deployment
+may be interrupted anywhere and started again. When all contracts exist, the admin sends the
+transactions that set them up.
 """
 
 from __future__ import annotations
