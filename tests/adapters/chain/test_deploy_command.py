@@ -125,6 +125,7 @@ def test_dry_run_prints_a_table(deploy):
         ({"chain-id": CHAIN_ID + 1}, CONFIG_ERROR, f"the chain must be {CHAIN_ID + 1}"),
         ({"meta-scheduler": "0x12"}, INPUT_ERROR, "invalid address '0x12'"),
         ({"supply": "-1"}, INPUT_ERROR, "invalid amount of credits '-1'"),
+        ({"salt": "\udcff"}, INPUT_ERROR, "invalid salt"),
         ({"deployer": "0x12"}, INPUT_ERROR, "invalid address '0x12'"),
         ({"deployer": UNUSED_ADDRESS}, CONFIG_ERROR, f"there is no deployer at {UNUSED_ADDRESS}"),
         ({"admin-keystore": "/nonexistent"}, CONFIG_ERROR, "cannot read wallet /nonexistent"),

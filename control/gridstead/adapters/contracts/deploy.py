@@ -9,6 +9,7 @@ transactions that set them up.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from gridstead.adapters.contracts.factory import (
 )
 from gridstead.adapters.contracts.inspection import Inspector, has_code, read_block_time
 from gridstead.adapters.contracts.steps import TransactionStep, to_steps
-from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.adapters.transactions.direct import POLL_S, DirectSender
 from gridstead.domain.contracts.administration import Change
 from gridstead.domain.contracts.deployment import GridState
 from gridstead.domain.contracts.setup import (
@@ -39,7 +40,7 @@ from gridstead.domain.contracts.setup import (
     set_up,
 )
 from gridstead.domain.jobs.job import Block
-from gridstead.errors import ConfigError, TransactionReverted
+from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
 # Assumed gas of a call of a contract that does not exist yet. A node cannot estimate this gas. The
 # grant of a role uses less gas.
@@ -195,6 +196,7 @@ class Deployment:
         for position, step in enumerate(steps, 1):
             self._report(f"[{position}/{len(steps)}] sending: {step.title}")
             self._send(step)
+        self._wait_for_contracts()
         return len(steps)
 
     def _create_factory(self) -> str:
@@ -216,9 +218,19 @@ class Deployment:
         except TransactionReverted:
             if not has_code(self._node, step.creates):
                 raise
+            self._report(f"{step.title}: done by another transaction, at {step.creates}")
             return
         block = int(receipt["blockNumber"], 16)
         self._report(f"{step.title}: done in block {block}, at {step.creates}")
+
+    def _wait_for_contracts(self) -> None:
+        """Wait until the endpoint reports all contracts. Some of its nodes may lag."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not self._exists():
+            if time.monotonic() > deadline:
+                detail = f"the node does not report them after {TIMEOUT_S:g} s"
+                raise ChainUnavailable("could not confirm the contracts", detail=detail)
+            time.sleep(POLL_S)
 
     def _check_coins(self, creations: Sequence[TransactionStep]) -> None:
         price = self._direct.fees().max_fee

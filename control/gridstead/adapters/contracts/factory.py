@@ -16,7 +16,7 @@ from gridstead.adapters.chain.node import Node
 from gridstead.adapters.transactions.account import send_raw_all
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.transactions.outbox import SendResult
-from gridstead.errors import ChainUnavailable, ConfigError
+from gridstead.errors import ChainUnavailable, ConfigError, InvalidInput
 
 STANDARD_FACTORY = "0x4e59b44847b379578588920ca78fbf26c0b4956c"
 FACTORY_CODE = (
@@ -42,8 +42,15 @@ _NO_NONCE = 2**64
 
 
 def salt_of(text: str) -> bytes:
-    """Return the 32 bytes of a salt: the Keccak-256 hash of its text."""
-    return bytes(keccak(text=text))
+    """Return the 32 bytes of a salt: the Keccak-256 hash of its text in UTF-8.
+
+    Raises:
+        InvalidInput: If the text has characters that UTF-8 cannot encode.
+    """
+    try:
+        return bytes(keccak(text.encode()))
+    except UnicodeEncodeError as err:
+        raise InvalidInput(f"invalid salt {text[:80]!r}", detail="it is not UTF-8") from err
 
 
 def address_of(factory: str, salt: bytes, creation: str) -> str:
