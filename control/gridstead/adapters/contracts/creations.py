@@ -46,10 +46,12 @@ def plan_creations(
         first_block=head.number if is_new else record.first_block,
         contracts=addresses,
     )
-    steps = []
-    for contract in missing:
-        step = _to_step(contract, factory, creation_data(salt, contract.code))
-        steps.append(_with_gas(node, record.admin, step))
+    steps = [
+        _to_step(contract, factory, creation_data(salt, contract.code)) for contract in missing
+    ]
+    # Without a factory the transactions would create nothing, so their gas is unknown.
+    if has_factory(node, factory):
+        steps = [_with_gas(node, record.admin, step) for step in steps]
     return new_record, tuple(steps)
 
 
@@ -83,7 +85,4 @@ def _to_step(contract: PlannedContract, factory: str, data: str) -> TransactionS
 def _with_gas(node: Node, admin: str, step: TransactionStep) -> TransactionStep:
     transaction = {"from": admin, "to": step.to, "data": step.data}
     (answer,) = node.batch([("eth_estimateGas", [transaction])])
-    # Without a factory the transaction would create nothing, so its gas is unknown.
-    if isinstance(answer, str) and has_factory(node, step.to):
-        return replace(step, gas=int(answer, 16))
-    return step
+    return replace(step, gas=int(answer, 16)) if isinstance(answer, str) else step

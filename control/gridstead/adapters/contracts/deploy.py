@@ -10,7 +10,7 @@ transactions that set them up.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,9 +42,6 @@ from gridstead.domain.contracts.setup import (
 from gridstead.domain.jobs.job import Block
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
-# Assumed gas of a call of a contract that does not exist yet. A node cannot estimate this gas. The
-# grant of a role uses less gas.
-SET_UP_GAS = 100_000
 TIMEOUT_S = 300.0
 
 
@@ -118,8 +115,7 @@ class Deployment:
         Raises:
             ChainUnavailable: If a transaction was not mined in time. The next run continues.
             NotAllowed: If a contract refuses a transaction.
-            ConfigError: As in ``plan_steps``, or if the wallet cannot pay. If it cannot pay for the
-                creation of all contracts, none is created.
+            ConfigError: As in ``plan_steps``, or if the wallet cannot pay for a transaction.
         """
         self._direct.wait_for_pending()
         sent = 0 if self._exists() else self._create()
@@ -190,7 +186,6 @@ class Deployment:
             factory = self._create_factory()
         record, steps = self._plan_creations(factory, self._head())
         if steps:
-            self._check_coins(steps)
             self._admin.open()
         self._save(record)
         for position, step in enumerate(steps, 1):
@@ -231,21 +226,6 @@ class Deployment:
                 detail = f"the node does not report them after {TIMEOUT_S:g} s"
                 raise ChainUnavailable("could not confirm the contracts", detail=detail)
             time.sleep(POLL_S)
-
-    def _check_coins(self, creations: Sequence[TransactionStep]) -> None:
-        price = self._direct.fees().max_fee
-        needed_gas = sum(step.gas or 0 for step in creations) + len(ORDER) * SET_UP_GAS
-        needed_wei = needed_gas * price
-        balance = int(self._node.ask("eth_getBalance", self._admin.address, "latest"), 16)
-        if balance < needed_wei:
-            detail = (
-                f"the transactions cost up to {needed_wei} wei at {price} wei per gas,"
-                f" the wallet has {balance} wei"
-            )
-            hint = "Send coins of the chain to the wallet."
-            raise ConfigError(
-                f"{self._admin.address} cannot pay for the deployment", detail=detail, hint=hint
-            )
 
     def _set_up(self, *, dry_run: bool) -> AdministrationResult:
         """Send the transactions that set up the contracts."""

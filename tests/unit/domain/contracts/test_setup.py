@@ -120,7 +120,7 @@ def test_blocks_of_a_duration_are_rounded_up(blocks, seconds, expected_blocks):
     block_time = BlockTime(blocks=blocks, seconds=seconds)
 
     assert block_time.blocks_ceil(120) == expected_blocks
-    assert 120 <= block_time.seconds_floor(expected_blocks) + 1
+    assert block_time.seconds_floor(expected_blocks) + 1 >= 120
 
 
 def test_state_has_the_claim_timeout_in_seconds():
