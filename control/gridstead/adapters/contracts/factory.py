@@ -10,13 +10,15 @@ the transaction names no chain.
 
 from __future__ import annotations
 
+import contextlib
+
 from eth_utils.crypto import keccak
 
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.transactions.account import send_raw_all
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.transactions.outbox import SendResult
-from gridstead.errors import ChainUnavailable, ConfigError, InvalidInput
+from gridstead.errors import ChainUnavailable, ConfigError, InvalidInput, TransactionReverted
 
 STANDARD_FACTORY = "0x4e59b44847b379578588920ca78fbf26c0b4956c"
 FACTORY_CODE = (
@@ -111,8 +113,10 @@ def create_standard_factory(node: Node, sender: DirectSender) -> bool:
     if reply.result is SendResult.RETRY_LATER:
         raise ChainUnavailable("could not create the deployer", detail=f'"{reply.message}"')
     if reply.result is SendResult.ACCEPTED:
-        # The nonces of the sender do not end this wait, because another account sends it.
-        sender.wait([_KEYLESS_HASH], _NO_NONCE, name=CREATION_TITLE)
+        # The nonces of the sender do not end this wait, because another account sends it. On a
+        # chain with other gas costs, the transaction can run out of gas.
+        with contextlib.suppress(TransactionReverted):
+            sender.wait([_KEYLESS_HASH], _NO_NONCE, name=CREATION_TITLE)
     return has_factory(node, STANDARD_FACTORY)
 
 
