@@ -11,8 +11,8 @@ failed=()
 # signal and exits.
 trap 'exit 130' INT TERM
 
-# Usage: part NAME COMMAND...
-part() {
+# Runs a command as a check. Usage: run_check NAME COMMAND...
+run_check() {
     local -r name=$1
     shift
     local -r began=$SECONDS

@@ -40,7 +40,7 @@ def main() -> int:
     owner = customer(grid, "customer", credits_=BALANCE_CREDITS)
     console.print(f"demo: customer {owner.address}")
     console.print(f"demo: provider {provider}")
-    before = balances(admin, (owner.address, provider))
+    balances_before = balances(admin, (owner.address, provider))
 
     submission = subprocess.run(
         owner.command("submit", str(WORKFLOW), "--credits", str(ESCROW_CREDITS), "--watch"),
@@ -49,15 +49,18 @@ def main() -> int:
     )
     if submission.returncode != 0:
         return submission.returncode
-    number = json.loads(owner.run("job", "list", "--json").stdout)[-1]["number"]
+    jobs = json.loads(owner.run("job", "list", "--json").stdout)
+    number = jobs[-1]["number"]
     job = json.loads(owner.run("job", "get", str(number), "--json").stdout)
-    after = balances(admin, before)
+    balances_after = balances(admin, balances_before)
 
     print_states(owner, number)
     output = owner.run("job", "logs", str(number)).stdout
     console.print("\n[bold]Output[/bold]")
     console.print(output.rstrip() or "(none)", markup=False)
-    amounts_match = print_amounts(job, before, after, owner.address, provider)
+    earned_wei = balances_after[provider] - balances_before[provider]
+    spent_wei = balances_before[owner.address] - balances_after[owner.address]
+    amounts_match = print_amounts(job, earned_wei=earned_wei, spent_wei=spent_wei)
     if job["state"] != "FINISHED" or "Hello" not in output or not amounts_match:
         console.print("demo: the job did not finish as expected", style="bold red")
         return 1
@@ -109,29 +112,33 @@ def print_states(owner: User, number: int) -> None:
     console.print(table)
 
 
-def print_amounts(job: dict, before: dict, after: dict, customer_: str, provider: str) -> bool:
+def print_amounts(job: dict, *, earned_wei: int, spent_wei: int) -> bool:
     """Print the cost, the fee and the payments of the job.
 
-    Returns whether the customer paid exactly the cost and whether the fee has the correct rate.
+    Args:
+        job: The output of `gridstead job get --json`.
+        earned_wei: What the provider's wallet received.
+        spent_wei: What the customer's wallet lost.
+
+    Returns:
+        Whether the customer paid exactly the cost and the fee has the correct rate.
     """
-    cost = job["cost_wei"]
-    earned_wei = after[provider] - before[provider]
-    spent = before[customer_] - after[customer_]
-    fee = cost - earned_wei
+    cost_wei = job["cost_wei"]
+    fee_wei = cost_wei - earned_wei
     table = Table(title="Money (credits)", title_justify="left", box=None, title_style="bold")
     table.add_column("")
     table.add_column("AMOUNT", justify="right")
     for title, wei in (
         ("escrow", job["escrow_wei"]),
-        ("cost", cost),
+        ("cost", cost_wei),
         ("  to the provider", earned_wei),
-        ("  fee of the grid", fee),
-        ("refunded", job["escrow_wei"] - cost),
+        ("  fee of the grid", fee_wei),
+        ("refunded", job["escrow_wei"] - cost_wei),
     ):
         table.add_row(title, credits_text(wei))
     console.print()
     console.print(table)
-    return spent == cost and fee == billing_oracle.fee(cost)
+    return spent_wei == cost_wei and fee_wei == billing_oracle.fee(cost_wei)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ GRIDSTEAD = Path(sys.executable).with_name("gridstead")
 CHAIN_ID = 179188
 CONFIRMATIONS = 6
 TIMEOUT_S = 300
-CREDIT = 10**18
+CREDIT_WEI = 10**18
 COINS_WEI = 1_000 * 10**18
 
 _SETTINGS = """\
@@ -147,8 +147,8 @@ def customer(grid: LabGrid, name: str, *, credits_: int) -> User:
     if not is_new:
         answer = user.run("credit", "balance", "--json").stdout
         balance_wei = int(json.loads(answer)["balance_wei"])
-    if balance_wei < credits_ * CREDIT:
-        _fund(grid, user.address, credits_ * CREDIT)
+    if balance_wei < credits_ * CREDIT_WEI:
+        _fund(grid, user.address, credits_ * CREDIT_WEI)
     return user
 
 

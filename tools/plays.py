@@ -22,7 +22,7 @@ TABLE = CHECKOUT / "meta" / "site.yml"
 PLAYBOOKS = CHECKOUT / "playbooks"
 WIDTH = 100
 
-Node = dict[str, Any]
+Node = dict[str, Any]  # a mapping of the table, such as a play
 
 
 def role_name(entry: str | Node) -> str:
@@ -76,10 +76,10 @@ def _group_by_group(play: Node, names: list[str]) -> Iterator[Node]:
     A host that is in several of these groups is in the play of the group that is listed first, and
     in no other.
     """
-    for number in reversed(range(len(names))):
-        excluded_groups = "".join(f":!{group}" for group in play["hosts"][:number])
-        hosts = play["hosts"][number] + excluded_groups
-        yield {"name": names[number], "comment": "", "hosts": hosts, "roles": roles_of(play)}
+    for index in reversed(range(len(names))):
+        excluded_groups = "".join(f":!{group}" for group in play["hosts"][:index])
+        hosts = play["hosts"][index] + excluded_groups
+        yield {"name": names[index], "comment": "", "hosts": hosts, "roles": roles_of(play)}
 
 
 def checks(table: Node) -> Iterator[Node]:
@@ -107,8 +107,9 @@ def value_of(value: list[str] | str, indent: int) -> str:
     """Return the YAML of a variable's value: a list on one line, a text as a folded block."""
     if isinstance(value, list):
         return f"[{', '.join(value)}]"
-    start = "\n" + " " * indent
-    return ">-" + start + start.join(textwrap.wrap(value, WIDTH - indent))
+    line_start = "\n" + " " * indent
+    lines = textwrap.wrap(value, WIDTH - indent)
+    return line_start.join([">-", *lines])
 
 
 def check_variables(check: Node) -> str:

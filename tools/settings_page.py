@@ -113,10 +113,10 @@ class SettingsFile:
         keys = []
         examples = table.get("examples", [{}])[0]
         for name, key_schema in table["properties"].items():
+            schema = key_schema
             # An example of the table takes precedence over the example in the key's own schema.
-            schema = (
-                {**key_schema, "examples": [examples[name]]} if name in examples else key_schema
-            )
+            if name in examples:
+                schema = {**key_schema, "examples": [examples[name]]}
             nested_table = self._table_of(schema)
             is_required = name in table.get("required", ())
             default = required_text if is_required else _default(schema["default"], nested_table)
@@ -125,20 +125,21 @@ class SettingsFile:
 
     def _rows(self, table: Schema, prefix: str, required_text: str) -> Iterator[str]:
         for key in self.keys(table, prefix, required_text):
-            kind = type_of(key.name, key.schema)
+            type_text = type_of(key.name, key.schema)
             description = key.schema.get("description")
             if key.table is None:
                 example = f"`{key.name} = {toml(self._example(key.schema))}`"
-                yield f"| `{key.path}` | {kind} | {key.default} | {description or ''} | {example} |"
+                cells = [f"`{key.path}`", type_text, key.default, description or "", example]
+                yield f"| {' | '.join(cells)} |"
                 continue
             header = f"`[[{key.path}]]`" if key.is_array else f"`[{key.path}]`"
-            text = description or key.table["description"]
-            yield f"| {header} | {kind} | {key.default} | {text} | |"
+            table_description = description or key.table["description"]
+            yield f"| {header} | {type_text} | {key.default} | {table_description} | |"
             path = f"{key.path}[]" if key.is_array else key.path
+            nested_required_text = required_text
             is_optional_table = key.default == "none"
-            nested_required_text = (
-                f"required with `{key.path}`" if is_optional_table else required_text
-            )
+            if is_optional_table:
+                nested_required_text = f"required with `{key.path}`"
             yield from self._rows(key.table, f"{path}.", nested_required_text)
 
     def _document(self, table: Schema, prefix: str) -> Iterator[str]:
@@ -153,7 +154,8 @@ class SettingsFile:
         """Return the schema of the table in a value: a table, an array of tables or an option."""
         for candidate in (schema, schema.get("items", {}), *schema.get("anyOf", ())):
             if "$ref" in candidate:
-                table = self.schema["$defs"][candidate["$ref"].rpartition("/")[2]]
+                class_name = candidate["$ref"].rpartition("/")[2]
+                table = self.schema["$defs"][class_name]
                 return {**table, "examples": schema.get("examples", [{}])}
         return None
 
@@ -161,6 +163,7 @@ class SettingsFile:
         value = schema["examples"][0] if "examples" in schema else schema.get("default")
         if value is None:
             raise ValueError(f"{self.service}.toml: no example of {schema['title']}")
+        # The text may be anywhere in the value, so replace it in the JSON of the value.
         return json.loads(json.dumps(value).replace("{service}", self.service))
 
 
@@ -174,7 +177,7 @@ def page() -> str:
 def toml(value: object) -> str:
     """Return a value as TOML on one line."""
     if isinstance(value, Mapping):
-        pairs = [f"{key} = {toml(item)}" for key, item in value.items()]
+        pairs = [f"{key} = {toml(nested_value)}" for key, nested_value in value.items()]
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(toml, value)) + "]"
@@ -187,14 +190,15 @@ def type_of(name: str, schema: Schema) -> str:
     >>> type_of("tick_s", {"type": "number", "exclusiveMinimum": 0, "maximum": 60})
     'float, seconds, more than 0, at most 60'
     """
-    alternatives = [item for item in schema.get("anyOf", ()) if item != {"type": "null"}]
+    none_schema = {"type": "null"}
+    alternatives = [option for option in schema.get("anyOf", ()) if option != none_schema]
     if len(alternatives) > 1:  # A decimal number is a float, or a string for an exact value.
         alternatives = [{**alternatives[0], "type": "float or string"}]
-    value = alternatives[0] if alternatives else schema
+    shown = alternatives[0] if alternatives else schema
     # An integer that is more than n is at least n + 1. _limits() ignores the value None.
-    if value.get("type") == "integer" and "exclusiveMinimum" in value:
-        value = {**value, "minimum": value["exclusiveMinimum"] + 1, "exclusiveMinimum": None}
-    return ", ".join([_kind(value), *_units(name), *_limits(value)])
+    if shown.get("type") == "integer" and "exclusiveMinimum" in shown:
+        shown = {**shown, "minimum": shown["exclusiveMinimum"] + 1, "exclusiveMinimum": None}
+    return ", ".join([_toml_type(shown), *_units(name), *_limits(shown)])
 
 
 def _units(name: str) -> list[str]:
@@ -205,14 +209,14 @@ def _units(name: str) -> list[str]:
     return []
 
 
-def _limits(value: Schema) -> Iterator[str]:
+def _limits(schema: Schema) -> Iterator[str]:
     for key, text in LIMITS.items():
-        limit = value.get(key)
+        limit = schema.get(key)
         if limit is not None:
             yield text.format(limit)
 
 
-def _kind(schema: Schema) -> str:
+def _toml_type(schema: Schema) -> str:
     """Return the TOML type of a value, with the format of a string."""
     if "$ref" in schema:
         return "table"
@@ -223,13 +227,13 @@ def _kind(schema: Schema) -> str:
         return f"array of {_plural(schema['items'])}"
     if schema["type"] == "object":
         return f"table of {_plural(schema['additionalProperties'])}"
-    suffix = f" ({schema['format']})" if "format" in schema else ""
-    return {"number": "float"}.get(schema["type"], schema["type"]) + suffix
+    toml_type = "float" if schema["type"] == "number" else schema["type"]
+    return f"{toml_type} ({schema['format']})" if "format" in schema else toml_type
 
 
 def _plural(schema: Schema) -> str:
-    kind, space, suffix = _kind(schema).partition(" ")
-    return f"{kind}s{space}{suffix}"
+    toml_type, space, suffix = _toml_type(schema).partition(" ")
+    return f"{toml_type}s{space}{suffix}"
 
 
 def _default(value: object, table: Schema | None) -> str:

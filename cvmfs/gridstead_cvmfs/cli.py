@@ -77,14 +77,14 @@ def probe(
         "name": name,
         "url": url,
         "revision": manifest.revision,
-        "published_at": _time(manifest.published_at),
-        "whitelist_expires_at": _time(whitelist.expires_at),
+        "published_at": _format_time(manifest.published_at),
+        "whitelist_expires_at": _format_time(whitelist.expires_at),
         "collectable": manifest.collectable,
     }
     if as_json:
         emit_json(record)
         return
-    published_at = _time(manifest.published_at)
+    published_at = _format_time(manifest.published_at)
     print_note(f"{name}: revision {manifest.revision}, published {published_at}, signatures valid")
     print_note(f"settings for {SETTINGS}:")
     key_list = ", ".join(f'"{key}"' for key in keys)
@@ -126,7 +126,7 @@ def snapshot(
             **record
         )
 
-    _for_each(names, config, pull, summary, as_json=as_json)
+    _run_on_each(names, config, pull, summary, as_json=as_json)
 
 
 @app.command()
@@ -156,7 +156,7 @@ def gc(
             verb=verb, **record
         )
 
-    _for_each(names, config, sweep, summary, as_json=as_json)
+    _run_on_each(names, config, sweep, summary, as_json=as_json)
 
 
 @app.command()
@@ -164,14 +164,14 @@ def status(names: Names = None, config: Config = SETTINGS, as_json: Json = False
     """Print the served revisions and their age. Contacts no server."""
     from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415 - slow import
 
-    settings = _load(config, names)
+    settings = _load_settings(config, names)
     now = int(time.time())
     with wiring.open_replicas(settings, names or ()) as replicas:
         states = {replica.name: replica.state() for replica in replicas}
+    records = [_status_record(name, state, now) for name, state in states.items()]
     if as_json:
-        emit_json([_record(name, state, now) for name, state in states.items()])
+        emit_json(records)
         return
-    rows = [list(_record(name, state, now).values()) for name, state in states.items()]
     columns = (
         "REPOSITORY",
         "REVISION",
@@ -182,11 +182,7 @@ def status(names: Names = None, config: Config = SETTINGS, as_json: Json = False
         "WHITELIST EXPIRES",
         "FAILURE",
     )
-    for row in rows:
-        for index, cell in enumerate(row):
-            if cell is None:
-                row[index] = ""
-    emit_table(columns, rows)
+    emit_table(columns, list(map(_to_row, records)))
 
 
 @app.command()
@@ -207,25 +203,29 @@ def mount(
     _check_names(settings.repositories, [name], config)
     set_up(settings.log_level)
     repository = next(entry for entry in settings.repositories if entry.name == name)
-    code = wiring.mount(settings, repository, mountpoint)
-    raise typer.Exit(code)
+    exit_code = wiring.mount(settings, repository, mountpoint)
+    raise typer.Exit(exit_code)
 
 
-def _record(name: str, state: ReplicaState, now: int) -> dict[str, object]:
+def _status_record(name: str, state: ReplicaState, now: int) -> dict[str, object]:
     current_revision = state.current
     return {
         "name": name,
         "revision": current_revision.number if current_revision else None,
-        "published_at": _time(current_revision.published_at) if current_revision else None,
-        "last_snapshot_at": _time(state.last_snapshot),
+        "published_at": _format_time(current_revision.published_at) if current_revision else None,
+        "last_snapshot_at": _format_time(state.last_snapshot),
         "age_s": None if state.last_snapshot is None else now - state.last_snapshot,
-        "last_gc_at": _time(state.last_sweep),
-        "whitelist_expires_at": _time(state.whitelist_expires_at),
+        "last_gc_at": _format_time(state.last_sweep),
+        "whitelist_expires_at": _format_time(state.whitelist_expires_at),
         "failure": state.failure or None,
     }
 
 
-def _for_each(
+def _to_row(record: Mapping[str, object]) -> list[object]:
+    return ["" if field is None else field for field in record.values()]
+
+
+def _run_on_each(
     names: Sequence[str] | None,
     config: Path,
     action: Callable[[Replica], dict[str, object]],
@@ -233,10 +233,10 @@ def _for_each(
     *,
     as_json: bool,
 ) -> None:
-    """Run an action on each repository, also if the action failed on another repository."""
+    """Run an action on each repository. A failure does not prevent the other actions."""
     from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415 - slow import
 
-    settings = _load(config, names)
+    settings = _load_settings(config, names)
     records: list[dict[str, object]] = []
     failures: list[GridsteadError] = []
     with wiring.open_replicas(settings, names or ()) as replicas:
@@ -255,7 +255,7 @@ def _for_each(
         raise typer.Exit(failures[0].exit_code)
 
 
-def _load(config: Path, names: Sequence[str] | None) -> CvmfsSettings:
+def _load_settings(config: Path, names: Sequence[str] | None) -> CvmfsSettings:
     settings = load(CvmfsSettings, config)
     _check_names(settings.repositories, names or (), config)
     return settings
@@ -273,7 +273,7 @@ def _check_names(
             )
 
 
-def _time(timestamp: int | None) -> str | None:
+def _format_time(timestamp: int | None) -> str | None:
     if timestamp is None:
         return None
     return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -42,12 +42,12 @@ class ManualClock:
 
 @dataclass
 class ReplicaSetup:
-    """A Stratum 0 and a folder for the replica. ``key`` is the file of the public master key."""
+    """A Stratum 0 and a folder for the replica. ``key_file`` has the public master key."""
 
     publisher: Publisher
     stratum0: Stratum0
     storage: Path
-    key: Path
+    key_file: Path
     clock: ManualClock = field(default_factory=ManualClock)
     closing: list[Callable[[], None]] = field(default_factory=list)
 
@@ -57,17 +57,24 @@ class ReplicaSetup:
         return self.storage / self.publisher.name
 
     def replica(
-        self, *, key=None, name="", timeout_s=5.0, catalog_bytes=2**22, min_free=0, workers=4
+        self,
+        *,
+        key_file=None,
+        name="",
+        timeout_s=5.0,
+        catalog_bytes=2**22,
+        min_free_bytes=0,
+        workers=4,
     ):
         """Return a new object for the replica, as a new process would create."""
         limits = FetchLimits(timeout_s=timeout_s, object_bytes=2**20, connections=workers + 1)
         upstream = HttpUpstream(self.stratum0.url, limits, tls=TLS, wait=lambda _: None)
         self.closing.append(upstream.close)
         name = name or self.publisher.name
-        objects = DiskObjects(self.storage / name, min_free_bytes=min_free)
+        objects = DiskObjects(self.storage / name, min_free_bytes=min_free_bytes)
         ports = ReplicaPorts(
             upstream=upstream,
-            signatures=RsaSignatures([key or self.key]),
+            signatures=RsaSignatures([key_file or self.key_file]),
             objects=objects,
             databases=CompressedDatabases(objects, max_bytes=catalog_bytes),
             files=DiskFiles(self.storage, name),
@@ -121,11 +128,11 @@ def new_setup(folder, keys) -> Iterator[Callable[..., ReplicaSetup]]:
         publisher = Publisher(
             setup_folder / "stratum0", master=keys[0], signer=keys[1], **publisher_fields
         )
-        key = publisher.public_key(setup_folder / "master.pub")
+        key_file = publisher.public_key(setup_folder / "master.pub")
         storage = setup_folder / "replicas"
         storage.mkdir()
         stratum0 = Stratum0(publisher.root, publisher.name)
-        setups.append(ReplicaSetup(publisher, stratum0, storage, key))
+        setups.append(ReplicaSetup(publisher, stratum0, storage, key_file))
         return setups[-1]
 
     yield make

@@ -58,8 +58,8 @@ def store_catalog(publisher: Publisher, tree: Mapping[str, Any], folder: str = "
     """
     database = sqlite3.connect(":memory:")
     database.executescript(SCHEMA)
-    values = (("revision", str(publisher.revision)), ("root_prefix", folder))
-    database.executemany("INSERT INTO properties VALUES (?, ?)", values)
+    properties = (("revision", str(publisher.revision)), ("root_prefix", folder))
+    database.executemany("INSERT INTO properties VALUES (?, ?)", properties)
     writer = _CatalogWriter(publisher, database)
     flags = DIRECTORY | (NESTED_ROOT if folder else 0)
     writer.add_row(folder, flags, mode=0o40755, links=_links(tree))
@@ -98,25 +98,25 @@ class _CatalogWriter:
                 case Symlink():
                     self.add_row(path, FILE | LINK, mode=0o120777, symlink=node.target)
                 case Nested():
-                    self._nested(path, node.tree)
+                    self._add_nested(path, node.tree)
                 case Mapping():
                     self.add_row(path, DIRECTORY, mode=0o40755, links=_links(node))
                     self.add_files(node, path)
                 case _:
-                    self._any_file(path, node)
+                    self._add_any_file(path, node)
 
-    def _any_file(self, path: str, node: Any) -> None:
+    def _add_any_file(self, path: str, node: Any) -> None:
         """Store a file, which any of the classes in trees.py describes, and add its row."""
         match node:
             case bytes():
-                self._file(path, node)
+                self._add_file(path, node)
             case WithAttributes():
-                self._file(path, node.content, xattr=node.attributes)
+                self._add_file(path, node.content, xattr=node.attributes)
             case HardLink():
                 # Column hardlinks: the upper 32 bits are the group, the lower 32 bits the count.
-                self._file(path, node.content, links=node.group << 32 | node.count)
+                self._add_file(path, node.content, links=node.group << 32 | node.count)
             case Chunks():
-                self._chunks(path, node.content)
+                self._add_chunks(path, node.content)
             case Plain():
                 digest = bytes.fromhex(self.publisher.store(node.content, plain=True)[:40])
                 size = len(node.content)
@@ -133,7 +133,7 @@ class _CatalogWriter:
             values,
         )
 
-    def _nested(self, path: str, tree: Mapping[str, Any]) -> None:
+    def _add_nested(self, path: str, tree: Mapping[str, Any]) -> None:
         digest = store_catalog(self.publisher, tree, path)
         size = self.publisher.path(digest, "C").stat().st_size
         row = (path, digest, size)
@@ -141,7 +141,7 @@ class _CatalogWriter:
         flags = DIRECTORY | TRANSITION
         self.add_row(path, flags, mode=0o40755, links=_links(tree))
 
-    def _file(
+    def _add_file(
         self, path: str, content: bytes, *, links: int = 1, xattr: bytes | None = None
     ) -> None:
         digest = bytes.fromhex(self.publisher.store(content)[:40])
@@ -155,7 +155,7 @@ class _CatalogWriter:
             xattr=xattr,
         )
 
-    def _chunks(self, path: str, content: bytes) -> None:
+    def _add_chunks(self, path: str, content: bytes) -> None:
         self.add_row(path, FILE | CHUNKED, mode=0o100644, size=len(content))
         for offset in range(0, len(content), CHUNK_BYTES):
             piece = content[offset : offset + CHUNK_BYTES]
@@ -177,8 +177,8 @@ class _CatalogWriter:
     ):
         # Bits 8 to 10 of the flags are the hash algorithm.
         algorithm = ("", "-rmd160", "-shake128").index(self.publisher.suffix) << 8
-        parent = _md5(path.rpartition("/")[0]) if path else (0, 0)
-        name = path.rpartition("/")[2]
+        parent_path, _, name = path.rpartition("/")
+        parent = _md5(parent_path) if path else (0, 0)
         row = (
             *_md5(path),
             *parent,
@@ -194,7 +194,8 @@ class _CatalogWriter:
             0,
             xattr,
         )
-        self.database.execute(f"INSERT INTO catalog VALUES ({', '.join('?' * len(row))})", row)
+        placeholders = ", ".join("?" * len(row))
+        self.database.execute(f"INSERT INTO catalog VALUES ({placeholders})", row)
 
 
 def _close(database: sqlite3.Connection) -> bytes:
@@ -206,7 +207,8 @@ def _close(database: sqlite3.Connection) -> bytes:
 
 
 def _links(tree: Mapping[str, Any]) -> int:
-    return 2 + sum(isinstance(node, (Mapping, Nested)) for node in tree.values())
+    directories = [node for node in tree.values() if isinstance(node, (Mapping, Nested))]
+    return 2 + len(directories)
 
 
 def _md5(path: str) -> tuple[int, int]:

@@ -117,7 +117,8 @@ class Publisher:
         }
         if self.tags:
             values["H"] = store_history(self)
-        text = "".join(f"{key}{value}\n" for key, value in (values | fields).items()).encode()
+        lines = [f"{key}{value}\n" for key, value in (values | fields).items()]
+        text = "".join(lines).encode()
         digest = self.hash(text).encode()
         signature = self.signer.sign(digest, padding.PKCS1v15(), hashes.SHA1())
         (self.root / ".cvmfspublished").write_bytes(text + b"--\n" + digest + b"\n" + signature)
@@ -137,11 +138,8 @@ class Publisher:
 
     def objects(self) -> set[str]:
         """Return the paths of all objects, relative to the repository."""
-        return {
-            str(path.relative_to(self.root))
-            for path in (self.root / "data").glob("*/*")
-            if path.is_file()
-        }
+        files = [path for path in (self.root / "data").glob("*/*") if path.is_file()]
+        return {str(file.relative_to(self.root)) for file in files}
 
     def hash(self, content: bytes) -> str:
         """Return the hash of content as text, with the suffix of the algorithm."""
@@ -177,7 +175,8 @@ def sign_bare(key: rsa.RSAPrivateKey, text: bytes) -> bytes:
     numbers = key.private_numbers()
     length = key.key_size // 8
     padded_text = b"\x00\x01" + b"\xff" * (length - 3 - len(text)) + b"\x00" + text
-    return pow(int.from_bytes(padded_text), numbers.d, numbers.public_numbers.n).to_bytes(length)
+    signature = pow(int.from_bytes(padded_text), numbers.d, numbers.public_numbers.n)
+    return signature.to_bytes(length)
 
 
 def _timestamp(seconds: int) -> str:

@@ -40,22 +40,22 @@ class Reader:
         """Return the whole content of a file."""
         open_result = self.client.open(path)
         assert open_result is not None
-        number, _ = open_result
+        handle_id, _ = open_result
         try:
             entry = self.client.entry(path)
             # Request one byte more than the size, to find content after the end.
-            return self.client.read(number, entry.size + 1, 0)
+            return self.client.read(handle_id, entry.size + 1, 0)
         finally:
-            self.client.release(number)
+            self.client.release(handle_id)
 
     def tree(self, path: str = "") -> dict:
         """Return the files and directories below a directory in the format of trees.py."""
         return {
-            entry.name: self._node(f"{path}/{entry.name}", entry)
+            entry.name: self._read_node(f"{path}/{entry.name}", entry)
             for entry in self.client.entries(path)
         }
 
-    def _node(self, path, entry):
+    def _read_node(self, path, entry):
         if entry.is_directory:
             return self.tree(path)
         return Symlink(entry.target) if entry.is_link else self.read(path)
@@ -79,7 +79,7 @@ class ReaderFactory:
     first_urls: list[str] = field(default_factory=list)
     closing: list = field(default_factory=list)
 
-    def __call__(self, *, clock=None, key=None, cache_bytes=2**24, start=True) -> Reader:
+    def __call__(self, *, clock=None, key_file=None, cache_bytes=2**24, start=True) -> Reader:
         folder = self.replica_setup.storage / self.replica_setup.publisher.name
         limits = FetchLimits(timeout_s=5.0, object_bytes=2**20, connections=4, attempts=1)
         urls = [*self.first_urls, self.replica_setup.stratum0.url]
@@ -96,7 +96,7 @@ class ReaderFactory:
             servers=servers.servers,
             upstream=servers,
             signed_files=CachedSignedFiles(files, objects),
-            signatures=RsaSignatures([key or self.replica_setup.key]),
+            signatures=RsaSignatures([key_file or self.replica_setup.key_file]),
             files=files,
             objects=objects,
             cache=cache,

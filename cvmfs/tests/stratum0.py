@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web server for the folder of a publisher. It is the Stratum 0 of the tests.
+"""A web server for the folder of a publisher: the Stratum 0 of the tests.
 
 A test can set faults. A fault is a function that answers a request instead of the server.
 """
@@ -36,18 +36,18 @@ class Stratum0:
 
         # http.server creates one handler for each connection. All handlers read the class attribute
         # ``stratum0`` to find this object.
-        class Bound(Handler):
+        class BoundHandler(Handler):
             stratum0: Stratum0
 
-        Bound.stratum0 = stratum0
-        self._server = _Server((host, 0), Bound)
+        BoundHandler.stratum0 = stratum0
+        self._server = _Server((host, 0), BoundHandler)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         )
         self._thread.start()
         self.url = f"http://{host}:{self._server.server_address[1]}/cvmfs/{name}"
 
-    def fetched(self) -> set[str]:
+    def pop_fetched_paths(self) -> set[str]:
         """Return the paths of the requested objects, and set the counts of all paths to 0."""
         paths = {path for path in self.requests if path.startswith("data/")}
         self.requests.clear()

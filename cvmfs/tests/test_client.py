@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files and directories of a repository, as a client returns them to the kernel.
 
-These tests call the client directly. In test_mount.py, the kernel calls it.
+These tests call the client directly. In test_mount.py, the kernel calls the client.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ def test_modes_owners_links_and_inodes_are_as_published(replica_setup, new_reade
 
 def test_any_part_of_a_large_file_can_be_read(new_reader):
     """The file has chunks of 16,384 bytes and a size of 51,200 bytes."""
-    client, content = new_reader().client, bytes(range(256)) * 200
-    number, _ = client.open("/data/large")
+    client = new_reader().client
+    content = bytes(range(256)) * 200
+    handle_id, _ = client.open("/data/large")
 
     for offset, size in (
         (0, 10),
@@ -75,8 +76,8 @@ def test_any_part_of_a_large_file_can_be_read(new_reader):
         (51_190, 100),
         (51_200, 1),
     ):
-        assert client.read(number, size, offset) == content[offset : offset + size]
-    client.release(number)
+        assert client.read(handle_id, size, offset) == content[offset : offset + size]
+    client.release(handle_id)
 
 
 def test_cached_content_is_not_fetched_again_by_the_same_client_or_a_new_client(
@@ -84,19 +85,20 @@ def test_cached_content_is_not_fetched_again_by_the_same_client_or_a_new_client(
 ):
     reader = new_reader()
     reader.tree()
-    replica_setup.stratum0.fetched()  # resets the counts of requests
+    replica_setup.stratum0.pop_fetched_paths()  # resets the counts of requests
 
     assert reader.tree() == contents_of(TREE)
     assert new_reader().tree() == contents_of(TREE)
     # Only the certificate is fetched again.
-    assert {path[-1] for path in replica_setup.stratum0.fetched()} == {"X"}
+    assert {path[-1] for path in replica_setup.stratum0.pop_fetched_paths()} == {"X"}
 
 
 def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, new_reader):
-    reader, before = new_reader(), replica_setup.publisher.objects()
+    reader = new_reader()
+    old_objects = replica_setup.publisher.objects()
     reader.tree()
     replica_setup.publisher.publish(NEWER)
-    replica_setup.stratum0.fetched()  # resets the counts of requests
+    replica_setup.stratum0.pop_fetched_paths()  # resets the counts of requests
 
     reader.client.check_revision()
 
@@ -104,9 +106,9 @@ def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, new_r
     # passed.
     reader.seconds[0] += KERNEL_CACHE_MAX_S
     assert reader.tree() == contents_of(NEWER)
-    for path in replica_setup.stratum0.fetched():
+    for path in replica_setup.stratum0.pop_fetched_paths():
         is_certificate = path.endswith("X")
-        assert is_certificate or path not in before
+        assert is_certificate or path not in old_objects
 
 
 class TestOpenFileAndNewRevision:
@@ -139,13 +141,13 @@ class TestOpenFileAndNewRevision:
     def test_an_open_file_remains_readable_after_its_removal(self, replica_setup, new_reader):
         reader = new_reader()
         client = reader.client
-        number, _ = client.open("/data/large")
+        handle_id, _ = client.open("/data/large")
         replica_setup.publisher.publish({"README": b""})
         client.check_revision()
 
-        assert client.read(number, 9, 50_000) == (bytes(range(256)) * 200)[50_000:50_009]
+        assert client.read(handle_id, 9, 50_000) == (bytes(range(256)) * 200)[50_000:50_009]
         assert client.entry("/data/large").size == 51_200
-        client.release(number)
+        client.release(handle_id)
         assert client.entry("/data/large") is None
 
     def test_an_opened_file_has_the_attributes_that_the_kernel_caches(
@@ -156,13 +158,13 @@ class TestOpenFileAndNewRevision:
         replica_setup.publisher.publish(NEWER)
         reader.client.check_revision()
 
-        number, _ = reader.client.open("/README")
-        assert reader.client.read(number, 99, 0) == TREE["README"]
-        reader.client.release(number)
+        handle_id, _ = reader.client.open("/README")
+        assert reader.client.read(handle_id, 99, 0) == TREE["README"]
+        reader.client.release(handle_id)
         reader.seconds[0] += KERNEL_CACHE_MAX_S  # the kernel no longer caches the attributes
-        number, _ = reader.client.open("/README")
-        assert reader.client.read(number, 99, 0) == NEWER["README"]
-        reader.client.release(number)
+        handle_id, _ = reader.client.open("/README")
+        assert reader.client.read(handle_id, 99, 0) == NEWER["README"]
+        reader.client.release(handle_id)
 
 
 @pytest.mark.parametrize("path", ["/bin/tool", "/data/large", "/v1/deep/er"])

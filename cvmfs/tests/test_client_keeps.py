@@ -94,7 +94,7 @@ class TestTrust:
         other_publisher = Publisher(tmp_path / "other", master=keys[1], signer=keys[0])
 
         with pytest.raises(RepositoryUntrusted, match="master key"):
-            new_reader(key=other_publisher.public_key(tmp_path / "other.pub"))
+            new_reader(key_file=other_publisher.public_key(tmp_path / "other.pub"))
 
     def test_an_older_revision_is_refused_also_after_a_restart(self, replica_setup, new_reader):
         root = replica_setup.publisher.root
@@ -158,12 +158,12 @@ class TestCache:
     def test_an_open_file_remains_readable_after_its_eviction(self, replica_setup, new_reader):
         replica_setup.publisher.publish(LARGE_FILES)
         reader = new_reader(cache_bytes=130_000)  # too small for the catalog and all three files
-        number, _ = reader.client.open("/a")
+        handle_id, _ = reader.client.open("/a")
         for name in "bc":
             assert reader.read(f"/{name}")
 
-        assert reader.client.read(number, 3, 39_000) == b"aaa"
-        reader.client.release(number)
+        assert reader.client.read(handle_id, 3, 39_000) == b"aaa"
+        reader.client.release(handle_id)
 
     def test_an_object_larger_than_the_cache_is_refused(self, replica_setup, new_reader):
         replica_setup.publisher.publish({"large": b"l" * 200_000})

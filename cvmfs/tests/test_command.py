@@ -49,7 +49,7 @@ def config(replica_setup, now, folder):
         f"min_free_mib = 0\nsnapshot_every_s = 1\n"
         f'[[repositories]]\nname = "{replica_setup.publisher.name}"\n'
         f'url = "{replica_setup.stratum0.url}"\n'
-        f'public_key_files = ["{replica_setup.key}"]\n[fetch]\ntimeout_s = 2\nworkers = 2\n'
+        f'public_key_files = ["{replica_setup.key_file}"]\n[fetch]\ntimeout_s = 2\nworkers = 2\n'
     )
     return file
 
@@ -73,7 +73,7 @@ def test_a_replica_is_set_up_with_probe_snapshot_and_status(gridstead, config, r
         replica_setup.publisher.name,
         replica_setup.stratum0.url,
         "--public-key",
-        replica_setup.key,
+        replica_setup.key_file,
     )
     snapshot = gridstead("snapshot", "--config", config, "--json")
     status_output = gridstead("status", "--config", config, "--json")
@@ -104,7 +104,7 @@ def test_a_probe_prints_the_revision_and_stores_nothing(gridstead, replica_setup
         replica_setup.publisher.name,
         replica_setup.stratum0.url,
         "--public-key",
-        replica_setup.key,
+        replica_setup.key_file,
         "--json",
     )
 
@@ -128,7 +128,7 @@ def test_the_failure_of_one_repository_does_not_stop_the_pull_of_another(
     options, repository = config.read_text().split("[[")
     config.write_text(
         f'{options}[[repositories]]\nname = "other.example.org"\n'
-        f'url = "{replica_setup.stratum0.url}"\npublic_key_files = ["{replica_setup.key}"]\n'
+        f'url = "{replica_setup.stratum0.url}"\npublic_key_files = ["{replica_setup.key_file}"]\n'
         f"[[{repository}"
     )
 
@@ -193,10 +193,13 @@ def test_a_long_pull_prints_its_progress_every_ten_seconds(capsys, monkeypatch):
 @pytest.fixture
 def signal_handlers():
     """Restores the signal handlers after the test, because the service replaces them."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    old_handlers = {
+        signal_number: signal.getsignal(signal_number)
+        for signal_number in (signal.SIGTERM, signal.SIGINT)
+    }
     yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    for signal_number, handler in old_handlers.items():
+        signal.signal(signal_number, handler)
 
 
 @pytest.mark.usefixtures("signal_handlers")
@@ -208,7 +211,7 @@ def test_the_service_pulls_and_serves_until_a_signal_stops_it(config, replica_se
 
     answers = {}
 
-    def client(port):
+    def query_and_stop(port):
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", verify=False) as http:
             wait_until(lambda: http.get("/ready").status_code == 200)
             wait_until(replica_setup.is_identical)
@@ -223,7 +226,7 @@ def test_the_service_pulls_and_serves_until_a_signal_stops_it(config, replica_se
 
     def start_with_client(server):
         port = start(server)
-        threading.Thread(target=client, args=(port,), daemon=True).start()
+        threading.Thread(target=query_and_stop, args=(port,), daemon=True).start()
         return port
 
     settings = load(CvmfsSettings, config).model_copy(update={"listen": "127.0.0.1:0"})

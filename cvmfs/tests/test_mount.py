@@ -76,7 +76,7 @@ class Mounts:
             f'user = "{pwd.getpwuid(os.geteuid()).pw_name}"\n'
             f'cache_directory = "{self.folder}/cache"\nlook_every_s = 1\ntimeout_s = 2\n'
             f'[[repositories]]\nname = "{publisher.name}"\nurls = ["{stratum0.url}"]\n'
-            f'public_key_files = ["{self.replica_setup.key}"]\n'
+            f'public_key_files = ["{self.replica_setup.key_file}"]\n'
         )
         return config
 
@@ -105,7 +105,7 @@ class Mounts:
         assert process.poll() is None, self.log.read_text()
         return process
 
-    def lines(self, event) -> list[dict]:
+    def log_records(self, event) -> list[dict]:
         """Return the log records of an event."""
         lines = self.log.read_text().splitlines()
         records = [json.loads(line) for line in lines if line.startswith("{")]
@@ -200,9 +200,9 @@ def check_altered_object(replica_setup, mounts):
     with pytest.raises(OSError) as failure:  # noqa: PT011 - the number is checked below
         (mounts.mountpoint / "bad").read_bytes()
     assert failure.value.errno == errno.EIO
-    (line,) = mounts.lines("access_failed")
-    assert (line["path"], line["code"]) == ("/bad", "repository-untrusted")
-    assert line["repository"] == replica_setup.publisher.name
+    (record,) = mounts.log_records("access_failed")
+    assert (record["path"], record["code"]) == ("/bad", "repository-untrusted")
+    assert record["repository"] == replica_setup.publisher.name
     replica_setup.stratum0.fault_for_all = None
     assert (mounts.mountpoint / "bad").read_bytes() == b"altered on its way\n"
 
@@ -220,7 +220,7 @@ def test_a_restarted_mount_serves_its_cache_without_a_server(replica_setup, moun
     with pytest.raises(OSError) as failure:  # noqa: PT011 - the number is checked below
         (mountpoint / "bin/tool").read_bytes()
     assert failure.value.errno == errno.EIO
-    assert mounts.lines("access_failed")[0]["code"] == "repository-unavailable"
+    assert mounts.log_records("access_failed")[0]["code"] == "repository-unavailable"
 
 
 def test_open_files_remain_readable_during_a_restart(mounts):

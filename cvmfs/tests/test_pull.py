@@ -48,26 +48,26 @@ def without_certificates(paths):
 
 def test_the_second_pull_of_a_revision_fetches_nothing(replica_setup):
     replica_setup.replica().snapshot()
-    replica_setup.stratum0.fetched()  # resets the counts of requests
+    replica_setup.stratum0.pop_fetched_paths()  # resets the counts of requests
 
     result = replica_setup.replica().snapshot()
 
     assert result.fetched == 0
-    fetched_paths = replica_setup.stratum0.fetched()
+    fetched_paths = replica_setup.stratum0.pop_fetched_paths()
     assert fetched_paths
     assert without_certificates(fetched_paths) == set()
 
 
 def test_a_pull_of_a_new_revision_fetches_its_new_objects_and_no_others(replica_setup):
-    before = replica_setup.publisher.objects()
+    old_objects = replica_setup.publisher.objects()
     replica_setup.replica().snapshot()
-    replica_setup.stratum0.fetched()  # resets the counts of requests
+    replica_setup.stratum0.pop_fetched_paths()  # resets the counts of requests
     replica_setup.publisher.publish(NEWER)
 
     replica_setup.replica().snapshot()
 
-    fetched_paths = without_certificates(replica_setup.stratum0.fetched())
-    assert fetched_paths == replica_setup.publisher.objects() - before
+    fetched_paths = without_certificates(replica_setup.stratum0.pop_fetched_paths())
+    assert fetched_paths == replica_setup.publisher.objects() - old_objects
     assert replica_setup.is_identical()
 
 
@@ -126,16 +126,16 @@ class TestInterrupted:
         root_catalog = f"data/{root[:2]}/{root[2:]}C"
         failing_path = next(iter(missing_paths - {root_catalog}))
         replica_setup.stratum0.faults[failing_path] = refuse_with(503)
-        replica_setup.stratum0.fetched()  # resets the counts of requests
+        replica_setup.stratum0.pop_fetched_paths()  # resets the counts of requests
         with pytest.raises(RepositoryUnavailable, match="could not fetch"):
             replica_setup.replica(workers=1).snapshot()
-        fetched_before_failure = replica_setup.stratum0.fetched() - {failing_path}
+        fetched_before_failure = replica_setup.stratum0.pop_fetched_paths() - {failing_path}
         assert replica_setup.served_file() == old_manifest
 
         replica_setup.stratum0.faults.clear()
         replica_setup.replica().snapshot()
 
-        fetched_twice = replica_setup.stratum0.fetched() & fetched_before_failure
+        fetched_twice = replica_setup.stratum0.pop_fetched_paths() & fetched_before_failure
         assert without_certificates(fetched_twice) == set()
         assert replica_setup.is_identical()
 
@@ -163,12 +163,12 @@ class TestInterrupted:
 
     def test_a_server_that_does_not_answer_times_out(self, replica_setup):
         replica_setup.stratum0.fault_for_all = hang
-        start_s = time.monotonic()
+        started_at_s = time.monotonic()
 
         with pytest.raises(RepositoryUnavailable, match="could not fetch"):
             replica_setup.replica(timeout_s=0.2).snapshot()
 
-        assert time.monotonic() - start_s < 5
+        assert time.monotonic() - started_at_s < 5
 
     def test_a_full_disk_leaves_the_served_revision_unchanged(self, replica_setup, monkeypatch):
         replica_setup.replica().snapshot()
@@ -198,19 +198,19 @@ class TestInterrupted:
 
     def test_a_pull_is_refused_if_less_than_the_configured_space_is_free(self, replica_setup):
         with pytest.raises(StorageFull, match="no room"):
-            replica_setup.replica(min_free=2**60).snapshot()
+            replica_setup.replica(min_free_bytes=2**60).snapshot()
 
     # The pull is killed when it has checked this number of objects.
     @pytest.mark.parametrize("object_count", [1, 9, 14])
     def test_a_killed_pull_leaves_no_partial_object_and_resumes(self, replica_setup, object_count):
-        def die(progress):
+        def kill_this_process(progress):
             if progress.objects == object_count:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         pid = os.fork()
         if pid == 0:
             try:
-                replica_setup.replica().snapshot(report=die)
+                replica_setup.replica().snapshot(report=kill_this_process)
             finally:
                 os._exit(1)
         _, status = os.waitpid(pid, 0)
@@ -219,11 +219,13 @@ class TestInterrupted:
         # Every stored object is complete, and the next pull does not fetch it again.
         stored_paths = replica_setup.objects()
         assert all(replica_setup.is_same_file(path) for path in stored_paths)
-        replica_setup.stratum0.fetched()  # resets the counts of requests
+        replica_setup.stratum0.pop_fetched_paths()  # resets the counts of requests
 
         replica_setup.replica().snapshot()
 
-        assert without_certificates(replica_setup.stratum0.fetched() & stored_paths) == set()
+        assert (
+            without_certificates(replica_setup.stratum0.pop_fetched_paths() & stored_paths) == set()
+        )
         assert replica_setup.is_identical()
         assert list((replica_setup.folder / "data/txn").iterdir()) == []
 

@@ -55,14 +55,14 @@ def server(storage, publisher):
     """
     failures = []
 
-    def check():
+    def check_ready():
         if failures:
             raise RepositoryUnavailable("no revision yet")
 
     options = ReplicaServerOptions(
         storage=storage,
         names=[NAME],
-        check_ready=check,
+        check_ready=check_ready,
         metrics=METRICS.text,
         metrics_networks=(ip_network("127.0.0.0/8"),),
         request_limiter=RateLimiter(per_s=100, burst=100, subject="checks"),

@@ -43,25 +43,25 @@ def two_revisions(replica_setup):
 
 
 def test_a_recently_superseded_revision_is_kept(two_revisions):
-    replica_setup, first, second = two_revisions
+    replica_setup, first_objects, second_objects = two_revisions
 
     result = replica_setup.replica().sweep()
 
-    assert (result.removed, result.kept) == (0, len(first | second))
-    assert replica_setup.objects() == first | second
+    assert (result.removed, result.kept) == (0, len(first_objects | second_objects))
+    assert replica_setup.objects() == first_objects | second_objects
 
 
 def test_an_old_superseded_revision_is_removed_and_the_served_revision_is_kept(two_revisions):
-    replica_setup, first, second = two_revisions
+    replica_setup, first_objects, second_objects = two_revisions
     replica_setup.clock.seconds += KEEP_S
 
     result = replica_setup.replica().sweep()
 
     # Both revisions have the same certificate and metainfo.
-    shared_paths = {path for path in first if path[-1] in "XM"}
-    removed_paths = first - shared_paths
+    shared_paths = {path for path in first_objects if path[-1] in "XM"}
+    removed_paths = first_objects - shared_paths
     publisher_root = replica_setup.publisher.root
-    assert replica_setup.objects() == second | shared_paths
+    assert replica_setup.objects() == second_objects | shared_paths
     assert result.removed == len(removed_paths)
     assert result.removed_bytes == sum(
         (publisher_root / path).stat().st_size for path in removed_paths
@@ -89,12 +89,12 @@ def test_a_revision_with_a_tag_is_kept(new_setup):
 
 
 def test_a_dry_run_removes_nothing_and_returns_the_numbers_of_a_real_sweep(two_revisions):
-    replica_setup, first, second = two_revisions
+    replica_setup, first_objects, second_objects = two_revisions
     replica_setup.clock.seconds += KEEP_S
 
     result = replica_setup.replica().sweep(dry_run=True)
 
-    assert replica_setup.objects() == first | second
+    assert replica_setup.objects() == first_objects | second_objects
     assert replica_setup.replica().sweep() == result
 
 
@@ -103,14 +103,14 @@ def test_the_objects_of_an_interrupted_pull_are_removed(two_revisions):
     replica_setup.publisher.publish({**TREE, "more": Nested({"x": b"only here\n"})})
     root = replica_setup.publisher.catalog
     replica_setup.stratum0.faults[f"data/{root[:2]}/{root[2:]}C"] = refuse_with(503)
-    before = replica_setup.objects()
+    objects_before = replica_setup.objects()
     with pytest.raises(RepositoryUnavailable):
         replica_setup.replica().snapshot()
     (replica_setup.folder / "data/txn" / (root + "C")).write_bytes(b"staged")
 
     replica_setup.replica().sweep()
 
-    assert replica_setup.objects() == before
+    assert replica_setup.objects() == objects_before
     assert list((replica_setup.folder / "data/txn").iterdir()) == []
 
 
@@ -126,15 +126,15 @@ def test_files_that_are_not_objects_are_not_removed(two_revisions):
 
 
 def test_nothing_is_removed_when_a_catalog_cannot_be_read(two_revisions):
-    replica_setup, first, second = two_revisions
+    replica_setup, first_objects, second_objects = two_revisions
     replica_setup.clock.seconds += KEEP_S
-    catalog = next(path for path in second if path.endswith("C"))
+    catalog = next(path for path in second_objects if path.endswith("C"))
     (replica_setup.folder / catalog).write_bytes(b"damaged")
 
     with pytest.raises(RepositoryUntrusted):
         replica_setup.replica().sweep()
 
-    assert replica_setup.objects() == first | second
+    assert replica_setup.objects() == first_objects | second_objects
 
 
 def replace_with_directory(file):
@@ -144,9 +144,9 @@ def replace_with_directory(file):
 
 @pytest.mark.parametrize("damage", [Path.unlink, replace_with_directory])
 def test_a_catalog_that_cannot_be_opened_is_reported_as_incomplete(two_revisions, damage):
-    replica_setup, first, second = two_revisions
+    replica_setup, first_objects, second_objects = two_revisions
     replica_setup.clock.seconds += KEEP_S
-    catalog = next(path for path in second if path.endswith("C"))
+    catalog = next(path for path in second_objects if path.endswith("C"))
     damage(replica_setup.folder / catalog)
 
     with pytest.raises(RepositoryIncomplete) as failure:
@@ -156,15 +156,15 @@ def test_a_catalog_that_cannot_be_opened_is_reported_as_incomplete(two_revisions
     assert catalog.removeprefix("data/").replace("/", "") in str(failure.value)
     assert "snapshot --check" in failure.value.hint
     # The sweep removed no object. The test itself may have removed the damaged catalog.
-    assert (replica_setup.objects() | {catalog}) == first | second
+    assert (replica_setup.objects() | {catalog}) == first_objects | second_objects
 
 
 def test_after_an_interrupted_sweep_the_next_pull_reads_every_catalog(two_revisions, monkeypatch):
     """The first revision is published again after half of its objects were removed."""
-    replica_setup, first, _ = two_revisions
+    replica_setup, first_objects, _ = two_revisions
     replica_setup.clock.seconds += KEEP_S
     unlink = Path.unlink
-    removals_left = [len(first) // 2]  # a list, so that the function below can change it
+    removals_left = [len(first_objects) // 2]  # a list, so that the function below can change it
 
     def unlink_until_interrupted(path, *, missing_ok=False):
         if path.parent.parent.name == "data" and path.parent.name != "txn":
@@ -215,14 +215,14 @@ def test_a_sweep_during_a_pull_is_refused(replica_setup):
 
 
 def test_a_tick_of_the_service_sweeps_only_when_a_sweep_is_due(two_revisions):
-    replica_setup, first, _ = two_revisions
+    replica_setup, first_objects, _ = two_revisions
     replica = replica_setup.replica()
     replica.tick()
     replica_setup.clock.seconds += KEEP_S
 
     replica.tick()
 
-    assert not first <= replica_setup.objects()  # some objects were removed
+    assert not first_objects <= replica_setup.objects()  # some objects were removed
     swept_at = replica.state().last_sweep
     replica_setup.clock.seconds += DAY_S - 1  # a sweep is due after a day
     replica.tick()

@@ -32,10 +32,10 @@ def old_replica(replica_setup):
     At the end, the fixture checks that the served files have not changed.
     """
     replica_setup.replica().snapshot()
-    before = signed_files(replica_setup)
+    files_before = signed_files(replica_setup)
     replica_setup.publisher.publish(NEWER)
     yield replica_setup
-    assert signed_files(replica_setup) == before
+    assert signed_files(replica_setup) == files_before
 
 
 def signed_files(replica_setup):
@@ -298,7 +298,7 @@ def test_the_error_for_an_invalid_master_key_names_its_file(replica_setup, folde
     (folder / "key").write_bytes(content)
 
     with pytest.raises(ConfigError, match=r"cannot read master key .*key"):
-        replica_setup.replica(key=folder / "key")
+        replica_setup.replica(key_file=folder / "key")
 
 
 def test_the_error_for_a_damaged_stored_file_has_a_hint(replica_setup):

@@ -103,24 +103,24 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_commands(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401
-    def add(name: str, text: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=text, description=text, parents=[common])
+    def add(name: str, help_text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=help_text, description=help_text, parents=[common])
 
     up = add("up", "create the hosts, or do nothing if they are up")
     up.add_argument("--topology", type=Path, help="JSON file that describes the hosts")
     up.add_argument("--hosts", help="create only these hosts of the topology, separated by commas")
     add("down", "remove every object of the lab")
     add("status", "show the hosts").add_argument("--json", action="store_true")
-    build = add("image", "build the image if needed and print its layers")
-    build.add_argument(
+    image_command = add("image", "build the image if needed and print its layers")
+    image_command.add_argument(
         "--remove",
         action="store_true",
         help="remove the layers that no lab uses, and build nothing",
     )
     add("prefix", "print the prefix of the lab's objects")
     add("ssh-config", "print the configuration of the ssh client")
-    for name, text in HELP_OF_HOST_COMMANDS.items():
-        add(name, text).add_argument("host")
+    for name, help_text in HELP_OF_HOST_COMMANDS.items():
+        add(name, help_text).add_argument("host")
     commands.choices["add"].add_argument(
         "--like",
         metavar="HOST",
@@ -139,17 +139,19 @@ def _topology(options: argparse.Namespace) -> topology.Topology:
     except OSError as err:
         message = f"could not read topology {file}: {err.strerror}"
         raise LabError(message) from err
-    complete = topology.parse(text)
+    whole_topology = topology.parse(text)
     if not options.hosts:
-        return complete
-    return topology.subset(complete, options.hosts.split(","))
+        return whole_topology
+    return topology.subset(whole_topology, options.hosts.split(","))
 
 
 def _image(lab_names: names.Names, *, remove: bool) -> None:
     if remove:
         image.remove_unused(lab_names, _report)
         return
-    print(image.lowerdir(image.ensure(inputs.read_inputs(CHECKOUT), lab_names, _report)))
+    image_inputs = inputs.read_inputs(CHECKOUT)
+    layers = image.ensure(image_inputs, lab_names, _report)
+    print(image.lowerdir(layers))
 
 
 def _report(line: str) -> None:
@@ -194,22 +196,22 @@ def _ssh(lab_names: names.Names, host: str, words: list[str]) -> None:
     os.execvp("ssh", argv)  # noqa: S606
 
 
-def _print_status(lab: dict[str, object], *, as_json: bool) -> None:
+def _print_status(status: dict[str, object], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(lab, indent=2))
+        print(json.dumps(status, indent=2))
         return
-    if not lab["up"]:
-        print(f"lab {lab['lab']} is not up")
+    if not status["up"]:
+        print(f"lab {status['lab']} is not up")
         return
-    print(f"lab {lab['lab']} ({lab['prefix']}) network {lab['network']}")
+    print(f"lab {status['lab']} ({status['prefix']}) network {status['network']}")
     row = "{:12} {:9} {:15} {:>13} {:>6}  {}"
     print(row.format("HOST", "STATE", "ADDRESS", "MEMORY MiB", "CORES", "GROUPS"))
-    for name, entry in lab["hosts"].items():  # type: ignore[attr-defined]
-        used_mb = "-" if entry["memory_used_mb"] is None else entry["memory_used_mb"]
-        memory = f"{used_mb}/{entry['memory_mb']}"
-        state_text = "running" if entry["running"] else "off"
-        groups = " ".join(entry["groups"])
-        print(row.format(name, state_text, entry["address"], memory, f"{entry['cores']:g}", groups))
+    for name, host in status["hosts"].items():  # type: ignore[attr-defined]
+        used_mb = "-" if host["memory_used_mb"] is None else host["memory_used_mb"]
+        memory = f"{used_mb}/{host['memory_mb']}"
+        state_text = "running" if host["running"] else "off"
+        groups = " ".join(host["groups"])
+        print(row.format(name, state_text, host["address"], memory, f"{host['cores']:g}", groups))
 
 
 if __name__ == "__main__":

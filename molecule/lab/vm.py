@@ -23,9 +23,9 @@ from gridstead_vm.progress import Progress
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NAME = "vm"
-SMALLEST_MB = 4096
+MIN_MEMORY_MB = 4096
 # Memory of the guest in MiB, if the user does not choose it.
-DEFAULT_MB = {"site": 6144, "demo": 8192}
+DEFAULT_MEMORY_MB = {"site": 6144, "demo": 8192}
 RUNS = {"site": runs.run_site, "demo": runs.run_demo}
 
 
@@ -41,8 +41,8 @@ def main(argv: list[str]) -> int:
         _check_machine()
         lab_names = names.names(CHECKOUT, NAME)
         _restart_with_mark(lab_names)
-        for number in runs.ENDING_SIGNALS:
-            signal.signal(number, signal.default_int_handler)
+        for ending_signal in runs.ENDING_SIGNALS:
+            signal.signal(ending_signal, signal.default_int_handler)
         with hold_mutex(
             f"{lab_names.prefix}.vm", lambda: progress.report("waiting for another run")
         ):
@@ -64,8 +64,11 @@ def main(argv: list[str]) -> int:
 
 def _run(options: argparse.Namespace, lab_names: names.Names, progress: Progress) -> None:
     keep = _wait_for_interrupt if options.keep else None
-    for run in RUNS if options.run == "all" else [options.run]:
-        size = qemu.GuestSize(cpus=options.cpus, memory_mb=options.memory_mb or DEFAULT_MB[run])
+    chosen_runs = list(RUNS) if options.run == "all" else [options.run]
+    for run in chosen_runs:
+        size = qemu.GuestSize(
+            cpus=options.cpus, memory_mb=options.memory_mb or DEFAULT_MEMORY_MB[run]
+        )
         RUNS[run](lab_names, size, progress, keep)
 
 
@@ -80,9 +83,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--memory-mb",
-        type=_integer_from(SMALLEST_MB),
-        help=f"memory in MiB, at least {SMALLEST_MB} (default: {DEFAULT_MB['site']} for run site,"
-        f" {DEFAULT_MB['demo']} for run demo)",
+        type=_integer_from(MIN_MEMORY_MB),
+        help=f"memory in MiB, at least {MIN_MEMORY_MB}"
+        f" (default: {DEFAULT_MEMORY_MB['site']} for run site,"
+        f" {DEFAULT_MEMORY_MB['demo']} for run demo)",
     )
     parser.add_argument(
         "--keep",

@@ -61,17 +61,17 @@ def source_networks(
     """
     if ANYONE in flow["from"]:
         return None
-    texts: set[str] = set()
+    network_texts: set[str] = set()
     for name in flow["from"]:
         if name not in groups:
-            texts.add(name)  # an address or a network
+            network_texts.add(name)  # an address or a network
         elif networks.get(name):
-            texts.update(networks[name])
+            network_texts.update(networks[name])
         else:
             for host in groups[name]:
-                texts.add(addresses[host])
+                network_texts.add(addresses[host])
     by_version: dict[int, list[Any]] = {4: [], 6: []}
-    for text in texts:
+    for text in network_texts:
         network = ipaddress.ip_network(text)
         by_version[network.version].append(network)
     return [
@@ -98,8 +98,9 @@ def check_flow(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> 
 
 
 def _key_fault(flow: Mapping[str, Any]) -> str:
-    for key in sorted(map(str, flow.keys() - _KEYS)):
-        return f"unknown key {key}; the keys are {', '.join(sorted(_KEYS))}"
+    unknown_keys = sorted(map(str, flow.keys() - _KEYS))
+    if unknown_keys:
+        return f"unknown key {unknown_keys[0]}; the keys are {', '.join(sorted(_KEYS))}"
     for key in ("to", "from", *PROTOCOLS):
         if not isinstance(flow.get(key, []), list):
             return f'{key} must be a list, not "{flow[key]}"'
@@ -115,7 +116,7 @@ def _value_fault(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -
         return (
             f'what must have 1 to 100 alphanumeric characters or simple punctuation, not "{what}"'
         )
-    if not str(flow.get("plain", "-")).strip():
+    if "plain" in flow and not str(flow["plain"]).strip():
         return "plain must explain why the flow does not use TLS"
     for name in flow.get("to", []):
         if name not in groups:
@@ -154,14 +155,15 @@ def input_rules(
     Raises:
         AnsibleFilterError: If a flow is invalid. The message names the flow.
     """
-    addresses_by_name, rules = _addresses_by_name(hosts), []
+    rules: list[str] = []
+    addresses_by_name = _addresses_by_name(hosts)
     groups_of_host = {name for name in groups if host in groups[name]}
     for flow in flows:
         try:
             check_flow(flow, groups)
             if groups_of_host.intersection(flow["to"]):
                 allowed_sources = source_networks(flow, groups, addresses_by_name, networks or {})
-                rules += _rules(flow, allowed_sources)
+                rules += _accept_rules(flow, allowed_sources)
         except ValueError as error:
             message = f"flow {flow.get('what', flow)}: {error}"
             raise AnsibleFilterError(message) from error
@@ -175,7 +177,8 @@ def site_sources(
 ) -> list[str]:
     """Return nftables matches for the addresses of the site, one for each address family in use."""
     flow = {"from": list(groups)}
-    return _matches(source_networks(flow, groups, _addresses_by_name(hosts), networks or {}))
+    sources = source_networks(flow, groups, _addresses_by_name(hosts), networks or {})
+    return _source_matches(sources)
 
 
 def _addresses_by_name(hosts: Iterable[Mapping[str, str]]) -> dict[str, str]:
@@ -185,25 +188,25 @@ def _addresses_by_name(hosts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return by_name
 
 
-def _rules(flow: Mapping[str, Any], allowed: list[Network] | None) -> list[str]:
+def _accept_rules(flow: Mapping[str, Any], allowed_sources: list[Network] | None) -> list[str]:
     rules = []
     for protocol in PROTOCOLS:
         if not flow.get(protocol):
             continue
         ports = ", ".join(map(str, flow[protocol]))
         accept = f'{protocol} dport {{ {ports} }} accept comment "{flow["what"]}"'
-        if allowed is None:
+        if allowed_sources is None:
             rules.append(accept)
         else:
-            rules += [f"{match} {accept}" for match in _matches(allowed)]
+            rules += [f"{match} {accept}" for match in _source_matches(allowed_sources)]
     return rules
 
 
-def _matches(networks: Iterable[Network]) -> list[str]:
+def _source_matches(networks: Iterable[Network]) -> list[str]:
     texts_by_family: dict[str, list[str]] = {"ip": [], "ip6": []}
     for network in networks:
         family = "ip" if network.version == 4 else "ip6"
-        texts_by_family[family].append(_text(network))
+        texts_by_family[family].append(_network_text(network))
     matches = []
     for family, texts in texts_by_family.items():
         if texts:
@@ -211,7 +214,7 @@ def _matches(networks: Iterable[Network]) -> list[str]:
     return matches
 
 
-def _text(network: Network) -> str:
+def _network_text(network: Network) -> str:
     return str(network.network_address) if network.num_addresses == 1 else str(network)
 
 

@@ -52,7 +52,9 @@ def loss_of_nodes(result: Mapping[str, Any], before: Mapping[str, str]) -> str:
     """
     if result.get("rc") != 0:
         output = result.get("stderr") or result.get("msg") or "no output"
-        return f'slurmctld does not answer ("{" ".join(output.split())}")'
+        output_line = " ".join(output.split())
+        return f'slurmctld does not answer ("{output_line}")'
+    # The state of a node that sinfo no longer lists is "unknown".
     after = dict.fromkeys(before, "unknown") | node_states(result["stdout_lines"])
     silent_before = nodes_with_state(before, *STATES_WITHOUT_ANSWER)
     silent_after = nodes_with_state(after, *STATES_WITHOUT_ANSWER)

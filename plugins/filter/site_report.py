@@ -49,14 +49,14 @@ def checks_by_role(variables: Mapping[str, Any]) -> dict[str, list[dict[str, Any
         match = RESULT.fullmatch(name)
         if match:
             results[match["role"]] = variables[name]
-    checks, unreachable = {}, ""
+    checks, unreachable_message = {}, ""
     for role, result in sorted(results.items()):
         if result.get("unreachable"):
-            unreachable = unreachable or str(result["msg"])
+            unreachable_message = unreachable_message or str(result["msg"])
         elif not result.get("skipped"):
             checks[role] = checks_of(role, result)
-    if unreachable:
-        checks["host"] = [failed_check("Ansible can connect to the host", unreachable)]
+    if unreachable_message:
+        checks["host"] = [failed_check("Ansible can connect to the host", unreachable_message)]
     return checks
 
 
@@ -89,8 +89,9 @@ def _failed_checks(
 ) -> Iterator[dict[str, Any]]:
     """Yield the failed checks, each with its host and role."""
     for check in checks:
-        finding = {"host": host, "role": role, **check}
-        if not finding.pop("ok"):
+        if not check["ok"]:
+            finding = {"host": host, "role": role, **check}
+            del finding["ok"]
             yield finding
 
 

@@ -16,18 +16,19 @@ Replica = Mapping[str, Any]
 
 
 def supplier_replicas(
-    hostvars: Mapping[str, Mapping[str, Any]], suppliers: Sequence[str], result: str
+    hostvars: Mapping[str, Mapping[str, Any]], suppliers: Sequence[str], result_variable: str
 ) -> dict[str, Replica]:
     """Return the replication state of each supplier, by host. Hosts without a state are left out.
 
     Args:
         hostvars: Ansible's variable ``hostvars``.
         suppliers: The hosts of the suppliers.
-        result: The variable in which each host registered the result of directory_replica_info.
+        result_variable: The variable in which each host registered the result of
+            directory_replica_info.
     """
     replicas = {}
     for name in suppliers:
-        registered_result = hostvars[name].get(result, {})
+        registered_result = hostvars[name].get(result_variable, {})
         if "replica" in registered_result:
             replicas[name] = registered_result["replica"]
     return replicas
@@ -118,30 +119,35 @@ def supplier_source(replicas: Mapping[str, Replica], suppliers: Sequence[str]) -
     all_entries = set()
     for name in suppliers:
         all_entries.update(replicas[name]["names"])
-    stuck_first = sorted(suppliers, key=lambda name: not replicas[name].get("stuck"))
-    for name in stuck_first:
+    stuck_suppliers = [name for name in suppliers if replicas[name].get("stuck")]
+    other_suppliers = [name for name in suppliers if name not in stuck_suppliers]
+    for name in (*stuck_suppliers, *other_suppliers):
         if set(replicas[name]["names"]) == all_entries:
             return name
     return ""
 
 
 def supplier_next(
-    replicas: Mapping[str, Replica], source: str, name: str, share: Mapping[str, int], skip: int
+    replicas: Mapping[str, Replica],
+    source: str,
+    receiver: str,
+    uid_range: Mapping[str, int],
+    skip: int,
 ) -> int:
     """Return the uid that a supplier assigns next, after it received all entries of the source.
 
     Args:
         replicas: The states of the suppliers by name.
         source: The supplier that sends all its entries.
-        name: The supplier that receives the entries.
-        share: The first and last uid of the receiving supplier.
-        skip: Number of uids to leave unused, because the receiving supplier may have assigned
-            these uids to users that the source never received.
+        receiver: The supplier that receives the entries.
+        uid_range: The first and last uid of the receiver.
+        skip: Number of uids to leave unused, because the receiver may have assigned these uids to
+            users that the source never received.
     """
-    first, last = share["first"], share["last"]
+    first, last = uid_range["first"], uid_range["last"]
     used_uids = [uid for uid in replicas[source]["numbers"] if first <= uid <= last]
     next_uid = max(used_uids) + 1 + int(skip) if used_uids else first
-    next_uid = max(next_uid, replicas[name].get("next", 0))
+    next_uid = max(next_uid, replicas[receiver].get("next", 0))
     return min(next_uid, last)
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters for upgrade.yml: the changes of an upgrade of Slurm, and why it cannot start.
+"""Filters for upgrade.yml: the changes of an upgrade of Slurm, and why the upgrade cannot start.
 
-They read the results of module slurm_release.
+The filters read the results of module slurm_release.
 
-Slurm has two rules for the versions of a cluster. slurmdbd may be newer than slurmctld, and
-slurmctld may be newer than slurmd and the commands, but not the reverse. And two components cannot
-communicate if one is more than two series older. A series is a year and a month, for example
-``24.11``. Slurm releases two series a year.
+Slurm has two rules for the versions of a cluster. First, slurmdbd may be newer than slurmctld, and
+slurmctld may be newer than slurmd and the commands, but not the reverse. Second, two components
+cannot communicate if one is more than two series older. A series is a year and a month, for
+example ``24.11``. Slurm releases two series a year.
 """
 
 from __future__ import annotations
@@ -197,13 +197,16 @@ def version_conflicts(
     return reasons
 
 
-def _conflict(lower: str, upper: str, *, must_be_same: bool) -> str:
-    """Return how the version of the later stage conflicts; empty if it does not."""
-    if parse_version(lower) > parse_version(upper):
+def _conflict(lower_version: str, upper_version: str, *, must_be_same: bool) -> str:
+    """Return why the version of the later stage is not allowed, such as ``newer``.
+
+    Return an empty text if the version is allowed.
+    """
+    if parse_version(lower_version) > parse_version(upper_version):
         return "newer"
-    if must_be_same and parse_version(lower) < parse_version(upper):
+    if must_be_same and parse_version(lower_version) < parse_version(upper_version):
         return "older"
-    if series_number(upper) - series_number(lower) > SERIES_DISTANCE_MAX:
+    if series_number(upper_version) - series_number(lower_version) > SERIES_DISTANCE_MAX:
         return f"more than {SERIES_DISTANCE_MAX} series older"
     return ""
 

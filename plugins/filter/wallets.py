@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def lost_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, str]:
+def lost_wallets(address_files: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, str]:
     """Return the recorded addresses of wallets that the host does not have, by wallet.
 
     Args:
-        notes: Paths of the files that record the addresses, by wallet.
+        address_files: Paths of the files that record the addresses, by wallet.
         addresses: Addresses of the host's wallets, by wallet.
     """
-    recorded_addresses = _read_addresses(notes)
+    recorded_addresses = _read_addresses(address_files)
     return {
         name: address
         for name, address in recorded_addresses.items()
@@ -27,32 +27,32 @@ def lost_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> dict
     }
 
 
-def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
+def unnoted_wallets(address_files: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
     """Return the wallets whose present address is not recorded.
 
     A wallet that the host does not have is returned too.
 
     Args:
-        notes: Paths of the files that record the addresses, by wallet.
+        address_files: Paths of the files that record the addresses, by wallet.
         addresses: Addresses of the host's wallets, by wallet.
     """
-    recorded_addresses = _read_addresses(notes)
+    recorded_addresses = _read_addresses(address_files)
     unrecorded_names = []
-    for name in notes:
+    for name in address_files:
         is_recorded = name in recorded_addresses and recorded_addresses[name] == addresses.get(name)
         if not is_recorded:
             unrecorded_names.append(name)
     return unrecorded_names
 
 
-def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
+def locked_wallets(address_files: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
     """Return the host's wallets whose passwords are missing on the Ansible controller.
 
-    A password is in the same folder as the file that records the address of the wallet. It counts
-    as missing if this folder is empty or missing.
+    A password is in the same folder as the file that records the address of the wallet. The
+    password counts as missing if this folder is empty or missing.
     """
     locked_names = []
-    for name, path in notes.items():
+    for name, path in address_files.items():
         folder = Path(path).parent
         is_empty = not folder.is_dir() or not any(folder.iterdir())
         if name in addresses and is_empty:
@@ -60,9 +60,9 @@ def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> li
     return locked_names
 
 
-def _read_addresses(notes: Mapping[str, str]) -> dict[str, str]:
+def _read_addresses(address_files: Mapping[str, str]) -> dict[str, str]:
     recorded_addresses = {}
-    for name, path in notes.items():
+    for name, path in address_files.items():
         if Path(path).exists():
             recorded_addresses[name] = Path(path).read_text(encoding="utf-8").strip()
     return recorded_addresses

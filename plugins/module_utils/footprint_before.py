@@ -44,5 +44,6 @@ class Record:
                 member = archive.getmember(path.lstrip("/"))
             except KeyError:
                 return None
-            content = archive.extractfile(member) if member.isfile() else None
-            return member, content.read() if content else b""
+            stream = archive.extractfile(member) if member.isfile() else None
+            content = stream.read() if stream else b""
+            return member, content

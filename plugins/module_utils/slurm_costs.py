@@ -2,10 +2,10 @@
 """Computes the cost of a changed Slurm configuration: nothing, a reconfigure or a restart.
 
 Since Slurm 23.11, ``scontrol reconfigure`` starts a new process of every daemon. If the new process
-fails, the old process continues. A reconfigure loads most settings. Others, for example the ports
-and the type of authentication, need a restart of slurmctld. Some changes end jobs even without a
-restart. The rules of a release are in ``slurm_releases/<release>/costs.toml``. The functions read
-and write no files.
+fails, the old process continues. A reconfigure loads most settings. Some settings, for example the
+ports and the type of authentication, need a restart of slurmctld. Some changes end jobs even
+without a restart. The rules of a release are in ``slurm_releases/<release>/costs.toml``. The
+functions read and write no files.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ def parse_rules(release: Mapping[str, Any]) -> tuple[Rule, ...]:
     return tuple(map(_parse_rule, release["rule"]))
 
 
-def _parse_rule(entry: Mapping[str, Any]) -> Rule:
-    fields = dict(entry)
-    for key, value in entry.items():
+def _parse_rule(rule_table: Mapping[str, Any]) -> Rule:
+    fields = dict(rule_table)
+    for key, value in rule_table.items():
         if isinstance(value, list):
             fields[key] = tuple(value)
     return Rule(**fields)

@@ -163,8 +163,8 @@ PARTITION_TIMES: dict[str, Parser] = {
     "DefaultTime": _parse_time_limit,
     "MaxTime": _parse_time_limit,
 }
-# YAML reads the time 1:00:00 without quotes as the number 3600. Every longer time gives a larger
-# number. Therefore a number from 3600 on is refused, because it may be such a time.
+# YAML reads the time 1:00:00 without quotes as the number 3600, and a longer time as a larger
+# number. Therefore a number of 3600 or more is refused, because it may be such a time.
 _HOUR_S = 3600
 # The values that sacctmgr prints for these settings if they are unset. sacctmgr may format a value
 # differently, such as 1.000000. For every other unset setting sacctmgr prints nothing.

@@ -81,10 +81,10 @@ def _is_group(flags: Mapping[str, Any]) -> bool:
 def route_errors(rawdata: Mapping[str, Any]) -> list[str]:
     """Return a line for each router, middleware and service with an error in Traefik's API."""
     faults = []
-    for kind, items in sorted(rawdata.items()):
-        for name, item in sorted(items.items()):
-            if item.get("error") or item.get("status", "enabled") != "enabled":
-                errors = "; ".join(item.get("error", ["it does not work"]))
+    for kind, parts in sorted(rawdata.items()):
+        for name, part in sorted(parts.items()):
+            if part.get("error") or part.get("status", "enabled") != "enabled":
+                errors = "; ".join(part.get("error", ["it does not work"]))
                 faults.append(f"{kind.removesuffix('s')} {name}: {errors}")
     return faults
 
@@ -122,22 +122,23 @@ def missing_entry_points(served: list[Mapping[str, Any]], static: Mapping[str, A
     return faults
 
 
-def log_errors(text: str, *, of_files: bool = False) -> list[str]:
+def log_errors(text: str, *, only_file_provider: bool = False) -> list[str]:
     """Return the errors in a log of Traefik, one line each.
 
     Errors of ACME are left out, because a test run cannot reach the ACME server.
 
     Args:
         text: The log.
-        of_files: Whether to return only errors of the file provider. After such an error Traefik
-            ignores the dynamic files.
+        only_file_provider: Whether to return only errors of the file provider. After such an error
+            Traefik ignores the dynamic files.
     """
     errors = []
     for line in text.rpartition("\n")[0].splitlines():  # the last line may be incomplete
         entry = json.loads(line) if line.startswith("{") else {"level": "error", "message": line}
         provider = str(entry.get("providerName"))
-        is_selected = provider == "file" if of_files else not provider.endswith(".acme")
-        if is_selected and entry.get("level") in {"error", "fatal", "panic"}:
+        if only_file_provider and provider != "file":
+            continue
+        if not provider.endswith(".acme") and entry.get("level") in {"error", "fatal", "panic"}:
             errors.append(": ".join(_texts_of(entry)))
     return list(dict.fromkeys(errors))
 
@@ -158,10 +159,10 @@ def make_trial(static: Mapping[str, Any], folder: str, addresses: Iterator[str])
         addresses: Addresses for the entry points and the API.
     """
     trial: dict[str, Any] = json.loads(json.dumps(static))
-    entries = trial.setdefault("entryPoints", {})
-    entries.setdefault(API, {})
-    for entry in entries.values():
-        entry["address"] = next(addresses)
+    entry_points = trial.setdefault("entryPoints", {})
+    entry_points.setdefault(API, {})
+    for entry_point in entry_points.values():
+        entry_point["address"] = next(addresses)
     trial["api"] = {"insecure": True, "dashboard": False}
     trial.setdefault("providers", {}).setdefault("file", {})["directory"] = f"{folder}/dynamic"
     trial.setdefault("log", {}).update(level="INFO", format="json", filePath="")

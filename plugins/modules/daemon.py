@@ -71,7 +71,7 @@ TIMESTAMPS = (
     "ActiveEnterTimestampMonotonic",
     "StateChangeTimestampMonotonic",
 )
-RESULTS = {"start": "started", "restart": "restarted", "reload": "reloaded"}
+STATE_BY_ACTION = {"start": "started", "restart": "restarted", "reload": "reloaded"}
 RUNNING_STATES = {"active", "reloading", "refreshing", "activating"}
 
 
@@ -184,15 +184,15 @@ def main() -> None:
         supports_check_mode=True,
     )
     name = module.params["name"]
-    show = ["systemctl", "show", "--property=" + ",".join(STATES + TIMESTAMPS), "--", name]
-    _, text, _ = module.run_command([*show, *module.params["more_units"]], check_rc=True)
+    show_command = ["systemctl", "show", "--property=" + ",".join(STATES + TIMESTAMPS), "--", name]
+    _, text, _ = module.run_command([*show_command, *module.params["more_units"]], check_rc=True)
     properties = properties_of(text)
     if properties["LoadState"] != "loaded" and not module.check_mode:
         module.fail_json(msg=f"cannot run {name}: its unit is {properties['LoadState']}")
     commands, command_reasons = plan_commands(properties, module.params)
     state = ""
     for command in commands:
-        state = RESULTS.get(command[0], state)
+        state = STATE_BY_ACTION.get(command[0], state)
         if not module.check_mode:
             run(module, name, command)
     module.exit_json(changed=bool(commands), state=state, why=command_reasons)
@@ -201,7 +201,7 @@ def main() -> None:
 def run(module: AnsibleModule, name: str, command: list[str]) -> None:
     """Run a systemctl command on the unit; a failure ends the module."""
     argv = ["systemctl"]
-    if module.params["no_block"] and command[0] in RESULTS:
+    if module.params["no_block"] and command[0] in STATE_BY_ACTION:
         argv.append("--no-block")
     argv += command
     if command != ["daemon-reload"]:

@@ -53,7 +53,7 @@ changes: {type: list, returned: always, description: "Peers and changed attribut
 
 PORT = "636"
 POLL_INTERVAL_S = 0.5
-CLASS = "nsds5replicationagreement"
+AGREEMENT_CLASS = "nsds5replicationagreement"
 # The start of the status text after a successful initialisation.
 SUCCESS = "Error (0)"
 
@@ -94,19 +94,20 @@ class Supplier:
     def __init__(self, uri: str, suffix: str) -> None:
         self._connection = ldap.initialize(uri)
         self._connection.sasl_non_interactive_bind_s("EXTERNAL")
-        self._root = f"(nsDS5ReplicaRoot={suffix})"
+        self._suffix_filter = f"(nsDS5ReplicaRoot={suffix})"
 
     def replica(self) -> str | None:
         """Return the DN below which agreements are stored; None if the server is not a supplier."""
-        return next(iter(self._search(f"(&(objectClass=nsds5Replica){self._root})")), None)
+        replicas = self._search(f"(&(objectClass=nsds5Replica){self._suffix_filter})")
+        return next(iter(replicas), None)
 
     def agreements(self) -> dict[str, Attributes]:
         """Return the present agreements by DN."""
-        return self._search(f"(&(objectClass={CLASS}){self._root})")
+        return self._search(f"(&(objectClass={AGREEMENT_CLASS}){self._suffix_filter})")
 
     def add(self, dn: str, attributes: dict[str, str]) -> None:
         """Create an agreement."""
-        encoded_attributes = [("objectClass", [b"top", CLASS.encode()])]
+        encoded_attributes = [("objectClass", [b"top", AGREEMENT_CLASS.encode()])]
         for name, value in attributes.items():
             values = [value.encode()]
             encoded_attributes.append((name, values))
@@ -142,13 +143,13 @@ def decoded(entry: dict[str, list[bytes]]) -> Attributes:
     return attributes
 
 
-def ensure(supplier: Supplier, params: dict[str, Any], *, check: bool) -> list[str]:
+def ensure(supplier: Supplier, params: dict[str, Any], *, check_mode: bool) -> list[str]:
     """Create, change and remove agreements until they match the peers.
 
     Args:
         supplier: The connection to the server.
         params: The parameters of the module.
-        check: Whether to change nothing.
+        check_mode: Whether to change nothing.
 
     Returns:
         What changed or would change.
@@ -161,19 +162,19 @@ def ensure(supplier: Supplier, params: dict[str, Any], *, check: bool) -> list[s
         dn = f"cn={peer},{replica}"
         _, current_attributes = remaining_agreements.pop(peer, (dn, {}))
         different_attributes = differences(current_attributes, agreement(params, dn, peer))
+        # The description is the fingerprint of the password.
         if "description" in different_attributes:
             different_attributes["nsDS5ReplicaCredentials"] = params["password"]
         if not different_attributes:
             continue
-        changes.append(
-            f"{peer}: {', '.join(different_attributes) if current_attributes else 'new'}"
-        )
-        if not check:
+        attribute_list = ", ".join(different_attributes)
+        changes.append(f"{peer}: {attribute_list}" if current_attributes else f"{peer}: new")
+        if not check_mode:
             write = supplier.modify if current_attributes else supplier.add
             write(dn, different_attributes)
     for peer, (dn, _) in remaining_agreements.items():
         changes.append(f"{peer}: removed")
-        if not check:
+        if not check_mode:
             supplier.remove(dn)
     return changes
 
@@ -211,7 +212,7 @@ def run(module: AnsibleModule) -> None:
     params, changes = module.params, []
     try:
         supplier = Supplier(params["uri"], params["suffix"])
-        changes += ensure(supplier, params, check=module.check_mode)
+        changes += ensure(supplier, params, check_mode=module.check_mode)
         if params["initialise"]:
             changes += [f"{peer}: all entries" for peer in params["peers"]]
             error_text = ""

@@ -152,9 +152,9 @@ def plan_modifications(
 class Directory:
     """A connection to the directory as its manager."""
 
-    def __init__(self, uri: str, note: Path | None = None) -> None:
+    def __init__(self, uri: str, pending_changes_file: Path | None = None) -> None:
         self._uri = uri
-        self._note = note
+        self._pending_changes_file = pending_changes_file
         self._connection = ldap.initialize(uri)
         self._connection.sasl_non_interactive_bind_s("EXTERNAL")
 
@@ -173,7 +173,7 @@ class Directory:
 
     def add(self, dn: str, attributes: Attributes) -> None:
         """Create an entry."""
-        self._create_note()
+        self._create_pending_changes_file()
         encoded_attributes = []
         for name, values in attributes.items():
             encoded_values = encode(values)
@@ -183,7 +183,7 @@ class Directory:
 
     def modify(self, dn: str, changes: list[tuple[str, str, list[str]]]) -> None:
         """Apply the changes of `plan_modifications` to an entry."""
-        self._create_note()
+        self._create_pending_changes_file()
         operations = {"add": ldap.MOD_ADD, "replace": ldap.MOD_REPLACE}
         encoded_attributes = []
         for operation, name, values in changes:
@@ -191,10 +191,10 @@ class Directory:
             encoded_attributes.append((operations[operation], name, encoded_values))
         self._connection.modify_s(dn, encoded_attributes)
 
-    def _create_note(self) -> None:
-        if self._note:
-            self._note.parent.mkdir(parents=True, exist_ok=True)
-            self._note.touch()
+    def _create_pending_changes_file(self) -> None:
+        if self._pending_changes_file:
+            self._pending_changes_file.parent.mkdir(parents=True, exist_ok=True)
+            self._pending_changes_file.touch()
 
     def password_count(self, dn: str) -> int:
         """Return the number of passwords of an entry."""
@@ -218,21 +218,21 @@ def encode(values: list[str]) -> list[bytes]:
     return [value.encode() for value in values]
 
 
-def ensure(directory: Directory, entry: dict[str, Any], *, check: bool) -> list[str]:
-    """Create or change one entry, unless ``check``; return what was or would be changed."""
+def ensure(directory: Directory, entry: dict[str, Any], *, check_mode: bool) -> list[str]:
+    """Create or change one entry, unless in check mode; return what was or would be changed."""
     dn, password = entry["dn"], entry["password"]
     expected_attributes = to_attributes(entry["attributes"])
     current_attributes = directory.read(dn, list(expected_attributes))
     if current_attributes is None:
-        initial = to_attributes(entry["initial"])
-        secret = {"userPassword": [password]} if password else {}
-        if not check:
-            directory.add(dn, {**expected_attributes, **initial, **secret})
+        initial_attributes = to_attributes(entry["initial"])
+        password_attribute = {"userPassword": [password]} if password else {}
+        if not check_mode:
+            directory.add(dn, {**expected_attributes, **initial_attributes, **password_attribute})
         return [dn]
     changes = plan_modifications(current_attributes, expected_attributes)
     if password:
         changes += plan_password(directory, dn, password, keep=entry["keep_passwords"])
-    if changes and not check:
+    if changes and not check_mode:
         directory.modify(dn, changes)
     return [f"{dn}: {name}" for _, name, _ in changes]
 
@@ -242,7 +242,7 @@ def plan_password(
 ) -> list[tuple[str, str, list[str]]]:
     """Return the change after which the entry can bind with the password.
 
-    If ``keep`` is false, the entry can bind with no other password after that.
+    If ``keep`` is false, the change removes all other passwords of the entry.
     """
     if not directory.accepts(dn, password):
         return [("add" if keep else "replace", "userPassword", [password])]
@@ -255,13 +255,13 @@ def run(module: AnsibleModule) -> None:
     """Create or change the entries and end the module."""
     changes: list[str] = []
     dn = "the connection"
-    note_path = module.params["pending_changes_file"]
-    note = Path(note_path) if note_path else None
+    path = module.params["pending_changes_file"]
+    pending_changes_file = Path(path) if path else None
     try:
-        directory = Directory(module.params["uri"], note)
+        directory = Directory(module.params["uri"], pending_changes_file)
         for entry in module.params["entries"]:
             dn = entry["dn"]
-            changes += ensure(directory, entry, check=module.check_mode)
+            changes += ensure(directory, entry, check_mode=module.check_mode)
     except ldap.SERVER_DOWN:
         if module.check_mode:
             module.exit_json(changed=True, changes=changes)
@@ -271,9 +271,9 @@ def run(module: AnsibleModule) -> None:
     except ldap.LDAPError as error:
         detail = error.args[0] if error.args else error
         module.fail_json(msg=f"could not change {dn}: {detail}", changes=changes)
-    # The note exists if an earlier run changed an entry and was interrupted.
-    has_note = note is not None and note.exists()
-    module.exit_json(changed=bool(changes) or has_note, changes=changes)
+    # The file exists if an earlier run changed an entry and was interrupted.
+    is_restart_pending = pending_changes_file is not None and pending_changes_file.exists()
+    module.exit_json(changed=bool(changes) or is_restart_pending, changes=changes)
 
 
 def main() -> None:

@@ -125,7 +125,7 @@ class Instance:
         self._module = module
         self._name = module.params["name"]
         self._folder = CONFIGURATION / f"slapd-{self._name}"
-        self._note = Path(module.params["pending_changes_file"])
+        self._pending_changes_file = Path(module.params["pending_changes_file"])
 
     def exists(self) -> bool:
         """Return whether the instance exists."""
@@ -143,7 +143,7 @@ class Instance:
             self._module.run_command(["dscreate", "from-file", file.name], check_rc=True)
 
     def has_certificate(self, nickname: str, path: str) -> bool:
-        """Return whether the certificate ``nickname`` in the key store equals that in a file."""
+        """Return whether a certificate in the key store equals the certificate in a file."""
         _, out, _ = self._module.run_command(
             ["certutil", "-L", "-d", str(self._folder), "-n", nickname, "-a"]
         )
@@ -151,7 +151,7 @@ class Instance:
 
     def import_authority(self, path: str) -> None:
         """Replace the CA certificate in the key store by the CA certificate in a file."""
-        self.note_change()
+        self.request_restart()
         folder = str(self._folder)
         store_options = ["-d", folder, "-n", CA_NICKNAME, "-f", f"{folder}/pwdfile.txt"]
         # In the first run, this command fails because the key store has no CA certificate yet.
@@ -161,7 +161,7 @@ class Instance:
 
     def import_server_certificate(self, certificate: str, key: str) -> None:
         """Import the server's certificate and key into the key store."""
-        self.note_change()
+        self.request_restart()
         command = ["dsctl", self._name, "tls", "import-server-key-cert", certificate, key]
         self._module.run_command(command, check_rc=True)
 
@@ -173,13 +173,13 @@ class Instance:
         """
         return not UNSAFE_SETTING.search((self._folder / "dse.ldif").read_text(encoding="utf-8"))
 
-    def note_change(self) -> None:
-        """Create the file that says that the server must restart.
+    def request_restart(self) -> None:
+        """Create the file that shows that the server must restart.
 
         A handler of the role removes the file after the restart.
         """
-        self._note.parent.mkdir(parents=True, exist_ok=True)
-        self._note.touch()
+        self._pending_changes_file.parent.mkdir(parents=True, exist_ok=True)
+        self._pending_changes_file.touch()
 
 
 def ensure(instance: Instance, module: AnsibleModule) -> list[str]:
@@ -202,7 +202,7 @@ def ensure(instance: Instance, module: AnsibleModule) -> list[str]:
     if not instance.stores_update_vector():
         changes.append("start")
         if not module.check_mode:
-            instance.note_change()
+            instance.request_restart()
     return changes
 
 

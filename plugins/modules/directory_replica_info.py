@@ -188,6 +188,12 @@ def values_of(entries: list[tuple[str, dict[str, Any]]], name: str) -> list[str]
     return values
 
 
+def first_number(entries: list[tuple[str, dict[str, Any]]], name: str) -> int:
+    """Return the first value of an attribute as a number; 0 if no entry has the attribute."""
+    values = values_of(entries, name)
+    return int(values[0]) if values else 0
+
+
 def names_of(entries: list[tuple[str, dict[str, Any]]]) -> list[str]:
     """Return the sorted DNs of the entries, without temporary entries of the suppliers."""
     names = []
@@ -212,10 +218,10 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
     entries = search(connection, suffix, ldap.SCOPE_SUBTREE, any_entry, ["uidNumber"])
     names = names_of(entries)
     state = {
-        "id": int(next(iter(values_of(replicas, "nsDS5ReplicaId")), 0)),
+        "id": first_number(replicas, "nsDS5ReplicaId"),
         **parse_vector(values_of(vectors[:1], "nsds50ruv")),
         "stuck": is_stuck(values_of(agreements, STATUS)),
-        "next": int(next(iter(values_of(counters, "dnaNextValue")), 0)),
+        "next": first_number(counters, "dnaNextValue"),
         "digest": hashlib.sha256("\n".join(names).encode()).hexdigest(),
     }
     other_state = params["covers"] or {}
@@ -263,9 +269,11 @@ def run(module: AnsibleModule) -> None:
         time.sleep(POLL_INTERVAL_S)
     result: dict[str, Any] = {"replica": state}
     if params["covers"] is not None:
-        hint = MISSING_ENTRIES_HINT if state.get("lacks") else HINT
-        check = {"what": CHECK, "ok": not fault, "seen": fault, "who": "operator"}
-        result["looks"] = [check | {"hint": hint if fault else ""}]
+        hint = ""
+        if fault:
+            hint = MISSING_ENTRIES_HINT if state.get("lacks") else HINT
+        check = {"what": CHECK, "ok": not fault, "seen": fault, "who": "operator", "hint": hint}
+        result["looks"] = [check]
     if fault and params["demand"]:
         module.fail_json(msg=f"{CHECK}: {fault}", **result)
     module.exit_json(changed=False, **result)

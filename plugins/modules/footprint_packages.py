@@ -127,19 +127,19 @@ def finish_earlier_run(removing: set[str], run: Run) -> None:
         run("apt-mark", "auto", *sorted(lost_marks))
 
 
-def remove(packages: list[str], note: Path, run: Run, verb: str) -> None:
-    """Remove packages. A note lists them until apt has removed them.
+def remove(packages: list[str], list_file: Path, run: Run, apt_command: str) -> None:
+    """Remove packages. A file lists the packages until apt has removed them.
 
     Args:
         packages: Names of the packages.
-        note: Path of the note.
+        list_file: Path of the file.
         run: Runs a command.
-        verb: ``purge`` or ``remove``.
+        apt_command: ``purge`` or ``remove``.
     """
     if packages:
-        write_whole(note, json.dumps(packages).encode())
-        run("apt-get", "--assume-yes", verb, *packages)
-        note.unlink()
+        write_whole(list_file, json.dumps(packages).encode())
+        run("apt-get", "--assume-yes", apt_command, *packages)
+        list_file.unlink()
 
 
 def delete_record(record: Path) -> None:
@@ -162,24 +162,27 @@ def main() -> None:
     if not record.exists():
         module.exit_json(changed=False, packages=[])
     before = Record(record).packages
-    note = record / "going.json"
-    removing = set(json.loads(note.read_text(encoding="utf-8"))) if note.exists() else set()
+    # The packages that an interrupted run was removing.
+    list_file = record / "going.json"
+    removing: set[str] = set()
+    if list_file.exists():
+        removing.update(json.loads(list_file.read_text(encoding="utf-8")))
 
     def run(*argv: str, check: bool = True) -> str:
-        return module.run_command(list(argv), check_rc=check, environ_update=ENVIRONMENT)[1]
+        _, output, _ = module.run_command(list(argv), check_rc=check, environ_update=ENVIRONMENT)
+        return output
 
     if not module.check_mode:
         finish_earlier_run(removing, run)
     present_packages, with_configuration_only = by_state(run(*STATES))
-    packages = packages_to_remove(
-        present_packages, before, set(run(*MANUAL).split()) - removing, run
-    )
+    manual_packages = set(run(*MANUAL).split()) - removing
+    packages = packages_to_remove(present_packages, before, manual_packages, run)
     if purge:
         packages |= with_configuration_only - before
     names = sorted(packages)
     if not module.check_mode:
         apt_command = "purge" if purge else "remove"
-        remove(names, note, run, apt_command)
+        remove(names, list_file, run, apt_command)
         if purge:
             delete_record(record)
     module.exit_json(changed=bool(names) or purge, packages=names)

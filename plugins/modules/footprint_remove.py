@@ -128,9 +128,9 @@ def stop_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
     if not units:
         return
     output = run("systemctl", "show", "--property=ActiveState,UnitFileState", *units)
-    for unit, now in zip(units, states(output), strict=True):
+    for unit, properties in zip(units, states(output), strict=True):
         name = full_name(unit)
-        is_active = now["ActiveState"] not in {"inactive", "failed"}
+        is_active = properties["ActiveState"] not in {"inactive", "failed"}
         if is_active and name not in before.active:
             yield f"{name} stopped", partial(run, "systemctl", "stop", unit)
             # Some processes survive their daemon, for example the steps of jobs.
@@ -139,9 +139,9 @@ def stop_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
             # A failed unit remains known to systemd even if its unit file is removed.
             reset = partial(run, "systemctl", "reset-failed", unit, expected=(0, 1))
             yield f"{name} forgotten", reset
-        if now["ActiveState"] == "failed":
+        if properties["ActiveState"] == "failed":
             yield f"{name} forgotten", partial(run, "systemctl", "reset-failed", unit)
-        if now["UnitFileState"] == "enabled" and name not in before.enabled:
+        if properties["UnitFileState"] == "enabled" and name not in before.enabled:
             yield f"{name} disabled", partial(run, "systemctl", "disable", unit)
 
 
@@ -151,20 +151,20 @@ def enable_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
     if not enabled_before:
         return
     current_states = states(run("systemctl", "show", "--property=UnitFileState", *enabled_before))
-    for unit, now in zip(enabled_before, current_states, strict=True):
-        if now["UnitFileState"] != "enabled":
+    for unit, properties in zip(enabled_before, current_states, strict=True):
+        if properties["UnitFileState"] != "enabled":
             yield f"{full_name(unit)} enabled", partial(run, "systemctl", "enable", unit)
 
 
-def unmount(points: list[str], mounts_text: str, run: Run) -> Iterator[Step]:
-    """Yield the steps that unmount everything at or below the points, latest mount first.
+def unmount(mount_points: list[str], mounts_text: str, run: Run) -> Iterator[Step]:
+    """Yield the steps that unmount everything at or below the mount points, latest mount first.
 
     Args:
-        points: The mount points.
+        mount_points: The mount points.
         mounts_text: The text of /proc/self/mounts.
         run: Runs a command.
     """
-    folders = tuple(f"{point}/" for point in points)
+    folders = tuple(f"{mount_point}/" for mount_point in mount_points)
     for line in reversed(mounts_text.splitlines()):
         _, mount_point, *_ = line.split()
         if f"{mount_point}/".startswith(folders):
@@ -237,11 +237,11 @@ def is_same(path: Path, member: tarfile.TarInfo, content: bytes) -> bool:
     """Return whether a file has the content, owner and mode of the record."""
     if not path.exists():
         return member.isdir()
-    now = path.stat()
+    status = path.stat()
     has_same_access = (
-        now.st_mode & 0o7777 == member.mode
-        and now.st_uid == member.uid
-        and now.st_gid == member.gid
+        status.st_mode & 0o7777 == member.mode
+        and status.st_uid == member.uid
+        and status.st_gid == member.gid
     )
     return has_same_access and (path.is_dir() or path.read_bytes() == content)
 
@@ -265,11 +265,11 @@ def mark_packages(packages: list[str], before: Record, run: Run) -> Iterator[Ste
     """
     if not before.exists or not packages:
         return
-    manual_now = set(run("apt-mark", "showmanual").split())
-    to_mark = sorted(set(packages) & manual_now - before.manual)
-    if to_mark:
-        mark = partial(run, "apt-mark", "auto", *to_mark)
-        yield f"no longer wanted: {' '.join(to_mark)}", mark
+    newly_manual = set(run("apt-mark", "showmanual").split()) - before.manual
+    packages_to_mark = sorted(newly_manual.intersection(packages))
+    if packages_to_mark:
+        mark = partial(run, "apt-mark", "auto", *packages_to_mark)
+        yield f"no longer wanted: {' '.join(packages_to_mark)}", mark
 
 
 def answer_questions(answers: list[str], before: Record, run: Run) -> Iterator[Step]:
@@ -317,8 +317,8 @@ def stages(
 
 def notify(traces: dict[str, list[str]], changes: list[str], before: Record, run: Run) -> None:
     """Make systemd and the remaining daemons load their files again, if anything changed."""
-    text = "\n".join(changes)
-    if any(folder in text for folder in UNIT_FOLDERS):
+    change_list = "\n".join(changes)
+    if any(folder in change_list for folder in UNIT_FOLDERS):
         run("systemctl", "daemon-reload")
     if not changes:
         return

@@ -100,19 +100,19 @@ def check_units(names: list[str]) -> list[Check]:
     """
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
-        states = properties(names)
-        if not any(map(is_starting, states)) or time.monotonic() >= deadline:
+        properties_by_unit = properties(names)
+        if not any(map(is_starting, properties_by_unit)) or time.monotonic() >= deadline:
             break
         time.sleep(POLL_INTERVAL_S)
     checks = []
-    for name, state in zip(names, states, strict=True):
-        checks.append(check_unit(name, state))
+    for name, unit in zip(names, properties_by_unit, strict=True):
+        checks.append(check_unit(name, unit))
     return checks
 
 
-def is_starting(state: dict[str, str]) -> bool:
+def is_starting(unit: dict[str, str]) -> bool:
     """Return whether a unit is starting, or waits in systemd's queue, from its properties."""
-    return state.get("ActiveState") == "activating" or state.get("Job", "0") not in {"", "0"}
+    return unit.get("ActiveState") == "activating" or unit.get("Job", "0") not in {"", "0"}
 
 
 def startup_deadline(names: list[str]) -> float:
@@ -120,11 +120,12 @@ def startup_deadline(names: list[str]) -> float:
 
     The time is in seconds of the monotonic clock. It is 0 if no unit runs.
     """
-    last_us = 0
-    for state in properties(names):
-        if state.get("ActiveState") in RUNNING_STATES:
-            last_us = max(last_us, int(state.get("ActiveEnterTimestampMonotonic") or 0))
-    return last_us / 1e6 + START_TIMEOUT_S if last_us else 0.0
+    last_start_us = 0
+    for unit in properties(names):
+        if unit.get("ActiveState") in RUNNING_STATES:
+            start_us = int(unit.get("ActiveEnterTimestampMonotonic") or 0)
+            last_start_us = max(last_start_us, start_us)
+    return last_start_us / 1e6 + START_TIMEOUT_S if last_start_us else 0.0
 
 
 def properties(names: list[str]) -> list[dict[str, str]]:
@@ -149,20 +150,20 @@ def properties_of(block: str) -> dict[str, str]:
     return values
 
 
-def check_unit(name: str, state: dict[str, str]) -> Check:
+def check_unit(name: str, unit: dict[str, str]) -> Check:
     """Return a check of a unit, from its properties."""
     hint = (
         f"Read `journalctl --unit={name}` on this host."
         " `gridstead provider apply` starts stopped units."
     )
     what = f"{name} runs, now and after a boot"
-    active_state = state.get("ActiveState", "")
-    if state.get("LoadState") != "loaded":
-        fault = f"it is {state.get('LoadState')}"
+    active_state = unit.get("ActiveState", "")
+    if unit.get("LoadState") != "loaded":
+        fault = f"it is {unit.get('LoadState')}"
     elif active_state not in RUNNING_STATES:
-        fault = f"it is {active_state} ({state.get('SubState')})"
-    elif state.get("UnitFileState") in DISABLED_STATES:
-        fault = f"it is {state['UnitFileState']}"
+        fault = f"it is {active_state} ({unit.get('SubState')})"
+    elif unit.get("UnitFileState") in DISABLED_STATES:
+        fault = f"it is {unit['UnitFileState']}"
     else:
         return Check(what, ok=True)
     return Check(what, ok=False, seen=fault, hint=hint)

@@ -37,7 +37,8 @@ ansible_facts:
     packages: {type: dict, description: The version of each installed package.}
     package_lists_age:
       type: int
-      description: Seconds since apt updated its lists. If it never did, seconds since 1970.
+      description: Seconds since apt updated its lists. If apt never updated them, seconds since
+        1970.
 """
 
 DPKG_QUERY_COMMAND = (

@@ -84,12 +84,18 @@ def general_names(names: list[str]) -> list[x509.GeneralName]:
     return x509_names
 
 
-def request(key: ec.EllipticCurvePrivateKey, name: str, names: list[str]) -> str:
-    """Return a signing request in PEM for server and client use."""
+def request(key: ec.EllipticCurvePrivateKey, common_name: str, names: list[str]) -> str:
+    """Return a signing request in PEM for server and client use.
+
+    Args:
+        key: The private key.
+        common_name: The common name of the certificate.
+        names: The alternative names of the host.
+    """
     usage = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     builder = (
         x509.CertificateSigningRequestBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))
         .add_extension(x509.SubjectAlternativeName(general_names(names)), critical=False)
         .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
     )
@@ -101,7 +107,7 @@ def reason_to_renew(
     key: ec.EllipticCurvePrivateKey,
     authority: x509.Certificate,
     names: list[str],
-    end: dt.datetime,
+    required_end: dt.datetime,
 ) -> str:
     """Return why a certificate must be signed again. Return "" if the certificate is valid.
 
@@ -110,7 +116,7 @@ def reason_to_renew(
         key: The private key of the certificate.
         authority: The certificate of the authority that must have signed the certificate.
         names: The alternative names of the host, in any order.
-        end: The time until which the certificate must be valid, with its time zone.
+        required_end: The time until which the certificate must be valid, with its time zone.
     """
     try:
         certificate = x509.load_pem_x509_certificate(pem)
@@ -124,7 +130,7 @@ def reason_to_renew(
         return "it belongs to another key"
     if set(extension.value) != set(general_names(names)):
         return "the host's names changed"
-    if certificate.not_valid_after_utc < end:
+    if certificate.not_valid_after_utc < required_end:
         return f"it expires on {certificate.not_valid_after_utc:%Y-%m-%d}"
     return ""
 
@@ -191,14 +197,15 @@ def ensure_certificate(
         # installed the certificate of the new key but not the new key.
         reason = "its key is new"
     elif path.exists():
-        end = dt.datetime.now(dt.UTC) + dt.timedelta(days=options["renew_before_days"])
-        reason = reason_to_renew(path.read_bytes(), key, authority, names, end)
+        required_end = dt.datetime.now(dt.UTC) + dt.timedelta(days=options["renew_before_days"])
+        reason = reason_to_renew(path.read_bytes(), key, authority, names, required_end)
     else:
         reason = "it is missing"
     is_changed = key_changed or access_changed
     if not reason:
         return None, is_changed
-    return {**certificate, "csr": request(key, name, names), "reason": reason}, is_changed
+    new_request = {**certificate, "csr": request(key, name, names), "reason": reason}
+    return new_request, is_changed
 
 
 CERTIFICATE = {

@@ -48,12 +48,12 @@ def old_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.old")
 
 
-def begin(path: Path, *, check: bool) -> bool:
-    """Return whether this call starts the exchange. Replace the secret, unless ``check`` is set."""
+def begin(path: Path, *, check_mode: bool) -> bool:
+    """Replace the secret, unless in check mode. Return whether this call starts the exchange."""
     # If both files are equal, an earlier run was interrupted before it replaced the secret.
     if old_path(path).exists() and path.read_bytes() != old_path(path).read_bytes():
         return False
-    if not check:
+    if not check_mode:
         old_secret = path.read_bytes()
         write_whole(old_path(path), old_secret)
         new_secret = "".join(secrets.choice(ALPHABET) for _ in old_secret.strip())
@@ -61,10 +61,10 @@ def begin(path: Path, *, check: bool) -> bool:
     return True
 
 
-def end(path: Path, *, check: bool) -> bool:
-    """Return whether there is an old secret. Remove the old secret, unless ``check`` is set."""
+def end(path: Path, *, check_mode: bool) -> bool:
+    """Remove the old secret, unless in check mode. Return whether there was an old secret."""
     exists = old_path(path).exists()
-    if not check:
+    if not check_mode:
         old_path(path).unlink(missing_ok=True)
     return exists
 
@@ -85,7 +85,7 @@ def main() -> None:
         path = Path(module.params["folder"], name)
         if not path.exists():
             names_elsewhere.append(path.name)
-        elif change_secret(path, check=module.check_mode):
+        elif change_secret(path, check_mode=module.check_mode):
             new_names.append(path.name)
     module.exit_json(changed=bool(new_names), new=new_names, elsewhere=names_elsewhere)
 

@@ -48,7 +48,7 @@ options:
   wait_s:
     type: int
     default: 150
-    description: Seconds to wait for the storage. Unmounting may take 90 of them.
+    description: Seconds to wait for the storage, including up to 90 s for an unmount.
   answer_s:
     type: int
     default: 20
@@ -77,7 +77,7 @@ WITHOUT_OPEN_FILES = {NOT_MOUNTED, "Stale file handle", "Transport endpoint is n
 POLL_INTERVAL_S = 0.5
 
 
-def text_of(path: str) -> str:
+def read_or_empty(path: str) -> str:
     """Return the content of a file, or an empty text if the file does not exist."""
     return Path(path).read_text(encoding="utf-8") if Path(path).is_file() else ""
 
@@ -119,7 +119,9 @@ def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:
             troubles[path] = f"no answer within {answer_s} s"
         else:
             if process.returncode != 0:
-                troubles[path] = err.strip().rpartition(": ")[2]
+                # The output is "stat: cannot statx 'PATH': REASON".
+                _, _, reason = err.strip().rpartition(": ")
+                troubles[path] = reason
     return troubles
 
 
@@ -146,7 +148,7 @@ def step_daemons(module: AnsibleModule) -> list[str]:
 def check_remount(module: AnsibleModule) -> None:
     """Fail if a job may have open files on a mount point of the old or the new parameters."""
     daemons = step_daemons(module)
-    old_paths = mount_points_of(text_of(module.params["in_force"]))
+    old_paths = mount_points_of(read_or_empty(module.params["in_force"]))
     paths = list(dict.fromkeys([*old_paths, *module.params["paths"]]))
     if not daemons:
         # Paths are not queried: a program that waits for an answer would block the unmount.
@@ -166,7 +168,7 @@ def check_remount(module: AnsibleModule) -> None:
 
 def mount_troubles(module: AnsibleModule) -> dict[str, str]:
     """Return what is wrong with each path. Omit paths that are available as configured."""
-    if text_of(module.params["parameters_file"]) != text_of(module.params["in_force"]):
+    if read_or_empty(module.params["parameters_file"]) != read_or_empty(module.params["in_force"]):
         return dict.fromkeys(module.params["paths"], "not mounted with the new parameters")
     return troubles_of(module.params["paths"], module.params["answer_s"])
 

@@ -94,24 +94,24 @@ class Accounting:
     def set_qos(self, requested: Mapping[str, Mapping[str, object] | None]) -> None:
         """Create missing QOS, and set the settings of each QOS that has settings."""
         fields = ["Name", *QOS]
-        by_name = {}
-        for name, values in requested.items():
-            by_name[name.lower()] = values
+        settings_by_name = {}
+        for name, settings in requested.items():
+            settings_by_name[name.lower()] = settings
         rows = self.show("qos", fields=fields)
-        missing_names = sorted(by_name.keys() - rows.keys())
+        missing_names = sorted(settings_by_name.keys() - rows.keys())
         for name in missing_names:
             self.change(f"qos {name}", "add", "qos", name)
         if missing_names and not self._module.check_mode:
             rows = self.show("qos", fields=fields)
-        for name, values in by_name.items():
-            if values is None:
+        for name, settings in settings_by_name.items():
+            if settings is None:
                 continue
             current_settings = rows.get(name, dict.fromkeys(QOS, ""))
-            words = _words(changed_settings(QOS, values, current_settings))
-            if words:
+            assignments = _assignments(changed_settings(QOS, settings, current_settings))
+            if assignments:
                 where = ("where", f"name={name}")
-                description = f"qos {name}: {' '.join(words)}"
-                self.change(description, "modify", "qos", *where, "set", *words)
+                description = f"qos {name}: {' '.join(assignments)}"
+                self.change(description, "modify", "qos", *where, "set", *assignments)
 
     def set_accounts(self, requested: list[dict[str, Any]], cluster: str) -> None:
         """Create missing accounts, and set the settings of each account that has settings."""
@@ -120,8 +120,9 @@ class Accounting:
         rows = self.show(*filters, fields=fields)
         accounts = []
         is_missing = False
-        for entry in requested:
-            account = {**entry, "name": str(entry["name"]).lower()}
+        for requested_account in requested:
+            name = str(requested_account["name"]).lower()
+            account = {**requested_account, "name": name}
             accounts.append(account)
             if account["name"] not in rows:
                 is_missing = True
@@ -130,7 +131,7 @@ class Accounting:
             rows = self.show(*filters, fields=fields)
         for account in accounts:
             if account["settings"] is not None:
-                self._set_limits(account, rows, f"cluster={cluster}")
+                self._set_limits(account, rows, cluster)
 
     def _add_account(self, account: dict[str, Any], cluster: str) -> None:
         name = account["name"]
@@ -142,31 +143,28 @@ class Accounting:
         # An account whose QOS are not set inherits the QOS of its parent.
         inherited_settings = {"QOS": rows.get(ROOT, {}).get("QOS", "")}
         current_settings = rows.get(name, {**dict.fromkeys(ACCOUNT, ""), **inherited_settings})
-        words = _words(
-            changed_settings(
-                ACCOUNT, {**inherited_settings, **account["settings"]}, current_settings
-            )
-        )
-        if words:
-            where = ("where", f"name={name}", cluster)
-            description = f"account {name}: {' '.join(words)}"
-            self.change(description, "modify", "account", *where, "set", *words)
+        new_settings = {**inherited_settings, **account["settings"]}
+        assignments = _assignments(changed_settings(ACCOUNT, new_settings, current_settings))
+        if assignments:
+            where = ("where", f"name={name}", f"cluster={cluster}")
+            description = f"account {name}: {' '.join(assignments)}"
+            self.change(description, "modify", "account", *where, "set", *assignments)
 
 
-def _words(values: Mapping[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in values.items()]
+def _assignments(settings: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in settings.items()]
 
 
 def _errors(qos: Mapping[str, object], accounts: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each invalid setting."""
-    for name, values in qos.items():
-        yield from _errors_of(QOS, f"qos {name}", values)
+    for name, settings in qos.items():
+        yield from _errors_of(QOS, f"qos {name}", settings)
     for account in accounts:
         yield from _errors_of(ACCOUNT, f"account {account['name']}", account["settings"])
 
 
-def _errors_of(parsers: Mapping[str, Parser], owner: str, values: object) -> Iterator[str]:
-    for name, error, allowed in invalid_settings(parsers, values):
+def _errors_of(parsers: Mapping[str, Parser], owner: str, settings: object) -> Iterator[str]:
+    for name, error, allowed in invalid_settings(parsers, settings):
         subject = f"{owner}, {name}" if name else owner
         yield f"{subject}: {error}; allowed: {allowed}"
 
@@ -195,11 +193,13 @@ def main() -> None:
         accounting.set_qos(qos)
     if accounts:
         accounting.set_accounts(accounts, module.params["cluster"])
-    after = ""
+    change_lines = ""
     for change in accounting.changes:
-        after += f"{change}\n"
+        change_lines += f"{change}\n"
     module.exit_json(
-        changed=bool(after), changes=accounting.changes, diff={"before": "", "after": after}
+        changed=bool(accounting.changes),
+        changes=accounting.changes,
+        diff={"before": "", "after": change_lines},
     )
 
 

@@ -77,12 +77,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    file = Path(module.params["in_force"])
-    old_files = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    change = _change(module, old_files)
-    state_was = parse_settings(SLURM_CONF, old_files.get(SLURM_CONF, "")).get(
-        ("StateSaveLocation", ""), ""
-    )
+    in_force = Path(module.params["in_force"])
+    old_files = json.loads(in_force.read_text(encoding="utf-8")) if in_force.exists() else {}
+    change = _change_cost(module, old_files)
+    old_settings = parse_settings(SLURM_CONF, old_files.get(SLURM_CONF, ""))
+    state_was = old_settings.get(("StateSaveLocation", ""), "")
     module.exit_json(
         changed=False,
         cost=change.cost,
@@ -92,7 +91,7 @@ def main() -> None:
     )
 
 
-def _change(module: AnsibleModule, old_files: dict[str, str]) -> ChangeCost:
+def _change_cost(module: AnsibleModule, old_files: dict[str, str]) -> ChangeCost:
     """Return the cost of the change by the rules of the installed release."""
     new_files, rules = module.params["files"], module.params["rules"]
     if not old_files:  # Slurm may not be installed yet

@@ -102,19 +102,25 @@ def changes(text: str) -> tuple[list[Package], list[str]]:
     """
     packages = set()
     for match in INSTALL_LINE.finditer(text):
-        step = match.groupdict(default="")
-        name, _, _ = step["name"].partition(":")
-        packages.add(Package(name=name, old=step["old"], new=step["new"]))
+        fields = match.groupdict(default="")
+        name, _, _ = fields["name"].partition(":")  # without the architecture
+        packages.add(Package(name=name, old=fields["old"], new=fields["new"]))
     return sorted(packages), sorted(set(REMOVE_LINE.findall(text)))
 
 
 def lowest(versions: list[str]) -> str:
     """Return the lowest of some Debian versions, or an empty text if there is no version."""
-    result = ""
+    lowest_version = ""
     for version in versions:
-        if not result or run(["dpkg", "--compare-versions", version, "lt", result])[0] == 0:
-            result = version
-    return result
+        if not lowest_version or is_lower(version, lowest_version):
+            lowest_version = version
+    return lowest_version
+
+
+def is_lower(version: str, other_version: str) -> bool:
+    """Return whether a Debian version is lower than another version."""
+    code, _ = run(["dpkg", "--compare-versions", version, "lt", other_version])
+    return code == 0
 
 
 class Installed(NamedTuple):
@@ -133,18 +139,20 @@ def installed(text: str, source: str) -> dict[str, Installed]:
     """Return the installed packages of a source package, by name, from the output of dpkg-query."""
     packages = {}
     for line in text.splitlines():
-        state, source_of_package, name, version = line.split("|")
-        if source_of_package == source and state[1] not in REMOVED_STATES:
-            packages[name] = Installed(version=version, is_configured=state[1] == "i")
+        status, source_of_package, name, version = line.split("|")
+        state = status[1]  # the first character of the status is the requested state
+        if source_of_package == source and state not in REMOVED_STATES:
+            packages[name] = Installed(version=version, is_configured=state == "i")
     return packages
 
 
 def versions_after(packages: dict[str, Installed], newer: list[Package]) -> list[str]:
     """Return the versions of the packages after an upgrade installs the packages ``newer``."""
-    new_versions = {}
-    for package in newer:
-        new_versions[package.name] = package.new
-    return [new_versions.get(name, packages[name].version) for name in packages]
+    versions = {name: package.version for name, package in packages.items()}
+    for new_package in newer:
+        if new_package.name in versions:
+            versions[new_package.name] = new_package.new
+    return list(versions.values())
 
 
 def unconfigured(packages: dict[str, Installed]) -> list[str]:
@@ -159,7 +167,8 @@ def outdated_units(units: list[str]) -> list[str]:
 
 def program(unit: str) -> str:
     """Return the target of /proc/PID/exe of a unit's main process; empty if there is no process."""
-    pid = run(["systemctl", "show", "--property=MainPID", "--value", unit])[1].strip()
+    _, output = run(["systemctl", "show", "--property=MainPID", "--value", unit])
+    pid = output.strip()
     if pid in {"", "0"}:
         return ""
     try:
@@ -205,7 +214,7 @@ def main() -> None:
     )
     params = module.params
     problem = refresh() if params["refresh"] else ""
-    listing = run(["dpkg-query", "--show", f"--showformat={PACKAGE_FORMAT}"])[1]
+    _, listing = run(["dpkg-query", "--show", f"--showformat={PACKAGE_FORMAT}"])
     packages = installed(listing, params["source"])
     code, text = run(["apt-get", "--simulate", "--only-upgrade", "install", *packages])
     if code != 0:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes Traefik's configuration after a test, and checks whether Traefik has loaded it.
 
-Traefik has no command that checks a configuration. It ignores an unknown static key, and keeps the
-old routes if a dynamic file is invalid. Therefore two checks precede every change of the files:
+Traefik has no command that checks a configuration. Traefik ignores an unknown static key, and
+keeps the old routes if a dynamic file is invalid. Therefore two checks precede every change of the
+files:
 
 1. Each static key is a flag in the output of ``traefik --help``.
 2. A second Traefik starts with the new files on free loopback ports. Its API and its log must
@@ -154,10 +155,10 @@ def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Po
 
 def start(binary: str, folder: Path, account: str | None, log: Path) -> subprocess.Popen[bytes]:
     """Start Traefik with the files of a folder and return its process."""
-    identity = {"user": account, "group": account, "extra_groups": []} if account else {}
+    user_options = {"user": account, "group": account, "extra_groups": []} if account else {}
     argv = ["setpriv", "--pdeathsig=KILL", binary, f"--configFile={folder}/traefik.yml"]
     with log.open("wb") as stream:
-        return subprocess.Popen(argv, stdout=stream, stderr=stream, **identity)
+        return subprocess.Popen(argv, stdout=stream, stderr=stream, **user_options)
 
 
 def missing_authorities(dynamic_document: Mapping[str, Any]) -> list[str]:
@@ -187,7 +188,7 @@ def check_trial(options: Mapping[str, Any]) -> None:
         while load_faults:
             if process.poll() is not None or time.monotonic() >= deadline:
                 break
-            if log_errors(log.read_text(), of_files=True):
+            if log_errors(log.read_text(), only_file_provider=True):
                 break
             time.sleep(POLL_INTERVAL_S)
             answer = query_api(address, "rawdata")

@@ -51,6 +51,7 @@ DISCONNECT = (
     f"nft add chain {TABLE} in '{{ type filter hook input priority -300; }}' && "
     f"nft add rule {TABLE} in iifname != lo tcp dport 636 drop"
 )
+# For each failure of the directory, the command that causes it and the command that ends it.
 FAILURES = {
     "stopped": (f"systemctl stop {UNIT}", f"systemctl start {UNIT}"),
     "frozen": (f"systemctl kill --signal=STOP {UNIT}", f"systemctl kill --signal=CONT {UNIT}"),
@@ -140,16 +141,17 @@ def main():
         delay_s = max(bench.delay_of_new_user() for _ in range(rounds))
         print(f"longest delay until all hosts know a new user, {rounds} users: {delay_s:.2f} s")
         print(f"limit: {MAX_DELAY_S:.0f} s")
-        look_up_s = 0.0
+        longest_look_up_s = 0.0
         for failure in FAILURES:
             unknown_s, next_unknown_s, known_s = bench.look_ups_after(failure)
-            look_up_s = max(look_up_s, unknown_s, next_unknown_s, known_s)
+            longest_look_up_s = max(longest_look_up_s, unknown_s, next_unknown_s, known_s)
             print(
                 f"directory {failure}: unknown user {unknown_s:.2f} s, "
                 f"next unknown user {next_unknown_s:.2f} s, known user {known_s:.2f} s"
             )
-        print(f"longest look-up: {look_up_s:.2f} s (at most {MAX_LOOK_UP_S:.0f})")
-    return 0 if delay_s <= MAX_DELAY_S and look_up_s <= MAX_LOOK_UP_S else 1
+        print(f"longest look-up: {longest_look_up_s:.2f} s (at most {MAX_LOOK_UP_S:.0f})")
+    has_passed = delay_s <= MAX_DELAY_S and longest_look_up_s <= MAX_LOOK_UP_S
+    return 0 if has_passed else 1
 
 
 if __name__ == "__main__":

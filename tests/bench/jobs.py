@@ -17,6 +17,7 @@ import sys
 import time
 import tomllib
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -51,8 +52,8 @@ class Phase:
     """
 
     name: str
-    first: float
-    last: float
+    first_s: float
+    last_s: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +68,8 @@ class Run:
 
     @property
     def seconds(self):
-        return self.phases[-1].last
+        """The time until the last job has reached the last state."""
+        return self.phases[-1].last_s
 
 
 def main():
@@ -99,13 +101,13 @@ def main():
 @contextlib.contextmanager
 def measure_cpu_time(lab, runs):
     """Add the CPU seconds of the ``with`` block to the run that the block appends to ``runs``."""
-    before = cpu_seconds(lab)
+    cpu_s_before = cpu_seconds(lab)
     yield
-    after = cpu_seconds(lab)
-    for unit, total in after.items():
-        spent = total - before.get(unit, 0.0)
-        if spent >= MIN_CPU_SHOWN_S:
-            runs[-1].cpu_s_by_unit[unit] = spent
+    cpu_s_after = cpu_seconds(lab)
+    for unit, total_s in cpu_s_after.items():
+        used_s = total_s - cpu_s_before.get(unit, 0.0)
+        if used_s >= MIN_CPU_SHOWN_S:
+            runs[-1].cpu_s_by_unit[unit] = used_s
 
 
 def cpu_seconds(lab):
@@ -135,7 +137,7 @@ def run_through_slurm(lab, address, workflow, jobs):
     uid, gid = lab.sh("controller", f"id -u {address}; id -g {address}").split()
     parsed_workflow = from_graphql(workflow)
     resources = parsed_workflow.resources
-    task = {
+    parameters = {
         "address": address,
         "uid": int(uid),
         "gid": int(gid),
@@ -153,15 +155,16 @@ def run_through_slurm(lab, address, workflow, jobs):
     program = (CHECKOUT / "tests/bench/plain_slurm.py").read_text()
     python = ("runuser", "-u", "slurm", "--", "/opt/gridstead/venv/bin/python", "-c", program)
     start_s = float(
-        lab.run("controller", *python, input=json.dumps(task), timeout=TIMEOUT_S).stdout
+        lab.run("controller", *python, input=json.dumps(parameters), timeout=TIMEOUT_S).stdout
     )
 
     def completed_records():
-        records = [
-            record
-            for record in slurm_records(lab, start_s)
-            if contract in record["admincomment"] and record["state"] == "COMPLETED"
-        ]
+        """Return the records of the jobs, or None if a job has not completed yet."""
+        records = []
+        for record in slurm_records(lab, start_s):
+            is_of_this_run = contract in record["admincomment"]
+            if is_of_this_run and record["state"] == "COMPLETED":
+                records.append(record)
         return records if len(records) == jobs else None
 
     return slurm_phases(wait_until(completed_records, timeout=TIMEOUT_S), start_s)
@@ -173,18 +176,19 @@ def run_through_grid(lab, connection, workflows):
     chain = open_chain(connection.settings.chain)
     first_block, start_s = chain.ledger.head().number + 1, time.time()
     numbers = set(connection.submit(workflows, credits_=CREDITS))
-    wait_until(
-        lambda: len(log_entries(chain, first_block, ["JobSettled"])) >= len(numbers),
-        timeout=TIMEOUT_S,
-        every=POLL_S,
-    )
+
+    def all_are_settled():
+        settlements = log_entries(chain, first_block, ["JobSettled"])
+        return len(settlements) >= len(numbers)
+
+    wait_until(all_are_settled, timeout=TIMEOUT_S, every=POLL_S)
     duration_s = time.time() - start_s
     phases = []
     for event, times in job_history(chain, first_block, numbers).items():
         assert len(times) == len(numbers)
         phases.append(phase_from_times(f"chain: {event}", times.values(), start_s))
     phases += slurm_phases(records_of_jobs(lab, start_s, numbers), start_s)
-    phases.append(Phase(name="last receipt seen", first=duration_s, last=duration_s))
+    phases.append(Phase(name="last receipt seen", first_s=duration_s, last_s=duration_s))
     return tuple(phases)
 
 
@@ -239,13 +243,13 @@ def log_entries(chain, first_block, names):
 def slurm_records(lab, since):
     """Return slurmdbd's records of jobs submitted since a time. All times are Unix seconds."""
     fields = ("jobname", "state", "submit", "start", "end", "admincomment")
-    text = lab.sh(
+    sacct_output = lab.sh(
         "controller",
         "TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -n -X -D --parsable2 "
         f"-S uts{int(since)} -E now+1day -o {','.join(fields)}",
     )
     records = []
-    for line in text.splitlines():
+    for line in sacct_output.splitlines():
         record = dict(zip(fields, line.split("|"), strict=True))
         if int(record["submit"]) >= int(since):
             records.append(record)
@@ -263,7 +267,7 @@ def slurm_phases(records, start_s):
 
 def phase_from_times(name, times, start_s):
     """Return a phase from the Unix times at which jobs reached its state."""
-    return Phase(name=name, first=min(times) - start_s, last=max(times) - start_s)
+    return Phase(name=name, first_s=min(times) - start_s, last_s=max(times) - start_s)
 
 
 def print_run(title, run):
@@ -272,8 +276,8 @@ def print_run(title, run):
     print(f"{'':24} {'first job':>10} {'last job':>10}")
     for phase in run.phases:
         # Slurm rounds its times down to seconds, so the first time can be negative.
-        first_s = max(0.0, phase.first)
-        print(f"{phase.name:24} {first_s:10.1f} {phase.last:10.1f}")
+        first_s = max(0.0, phase.first_s)
+        print(f"{phase.name:24} {first_s:10.1f} {phase.last_s:10.1f}")
     units = [f"{unit} {cpu_s:.1f}" for unit, cpu_s in units_by_cpu_time(run)]
     print("CPU seconds: " + ", ".join(units))
 
@@ -302,7 +306,7 @@ def report(options, confirmations, slurm_runs, grid_runs):
 
 def units_by_cpu_time(run):
     """Return pairs of unit and CPU seconds. The unit that used most CPU time is first."""
-    return sorted(run.cpu_s_by_unit.items(), key=lambda item: -item[1])
+    return sorted(run.cpu_s_by_unit.items(), key=itemgetter(1), reverse=True)
 
 
 def report_progress(line):

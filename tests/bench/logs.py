@@ -56,24 +56,25 @@ CLOSED_ADDRESS = "localhost:1"  # no process listens on this port
 
 def full_chunk(sequence: int) -> Chunk:
     """Return a full chunk of lines."""
-    data = b"\n".join([LINE] * (CHUNK_BYTES // (len(LINE) + 1)))
+    lines = b"\n".join([LINE] * (CHUNK_BYTES // (len(LINE) + 1)))
     return Chunk(
-        data=data, timestamp_ns=time.time_ns(), stream=Stream.STDOUT, writer=1, sequence=sequence
+        data=lines, timestamp_ns=time.time_ns(), stream=Stream.STDOUT, writer=1, sequence=sequence
     )
 
 
-def run_writer(address: str, ca: Path, access: WriteAccess, count: int) -> None:
+def run_writer(address: str, ca: Path, access: WriteAccess, chunk_count: int) -> None:
     """Wait for a line on stdin, then write chunks. This is the main function of a writer."""
     client = LoggerClient(GrpcPeer(address=address, ca=ca))
     sys.stdin.readline()
-    for first in range(1, count + 1, CHUNKS_PER_CALL):
-        end = min(first + CHUNKS_PER_CALL, count + 1)
-        client.write(access, list(map(full_chunk, range(first, end))), timeout_s=60)
+    for first in range(1, chunk_count + 1, CHUNKS_PER_CALL):
+        end = min(first + CHUNKS_PER_CALL, chunk_count + 1)
+        chunks = [full_chunk(sequence) for sequence in range(first, end)]
+        client.write(access, chunks, timeout_s=60)
 
 
 def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
     """Return the total MB/s (1e6 bytes per second) of several writers. Each writes its own log."""
-    count = mib * MIB // CHUNK_BYTES
+    chunk_count = mib * MIB // CHUNK_BYTES
     processes = []
     for _ in range(writers):
         log = log_of(Wallet().address)
@@ -83,7 +84,7 @@ def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
             log.owner,
             log.name,
             logger.token(log),
-            str(count),
+            str(chunk_count),
         ]
         processes.append(
             subprocess.Popen(
@@ -100,7 +101,7 @@ def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
     exit_codes = [process.wait() for process in processes]
     if any(exit_codes):
         raise SystemExit("bench: a writer failed")
-    megabytes = writers * count * len(full_chunk(1).data) / 1e6
+    megabytes = writers * chunk_count * len(full_chunk(1).data) / 1e6
     return megabytes / (time.monotonic() - start_s)
 
 
@@ -183,10 +184,10 @@ def times_added_to_jobs(node: Node, access: dict[str, str]) -> list[float]:
 def job_time(node: Node, access: dict[str, str], *, logging: bool) -> float:
     """Run a one-line job and return its duration, in seconds."""
     start_s = time.monotonic()
-    code, output = node.run(workflow("echo one", enableLogging=logging), **access)
+    exit_code, output = node.run(workflow("echo one", enableLogging=logging), **access)
     duration_s = time.monotonic() - start_s
-    if code != 0 or output.splitlines()[0] != "one":
-        raise SystemExit(f"bench: a job ended with {code}: {output}")
+    if exit_code != 0 or output.splitlines()[0] != "one":
+        raise SystemExit(f"bench: a job ended with {exit_code}: {output}")
     return duration_s
 
 
@@ -284,9 +285,9 @@ def main() -> int:
     parser.add_argument("--as-writer", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.as_writer:
-        address, ca, owner, name, token, count = options.as_writer
-        access = WriteAccess(owner=owner, log_name=name, token=token)
-        run_writer(address, Path(ca), access, int(count))
+        address, ca, owner, log_name, token, chunk_count = options.as_writer
+        access = WriteAccess(owner=owner, log_name=log_name, token=token)
+        run_writer(address, Path(ca), access, int(chunk_count))
         return 0
     with tempfile.TemporaryDirectory() as name:
         return measure(Path(name), options.mib)
@@ -304,20 +305,22 @@ def measure(folder: Path, mib: int) -> int:
     )
     logger.start()
     logger.wait()
-    one_writer = throughput(logger, writers=1, mib=mib)
-    two_writers = throughput(logger, writers=2, mib=mib)
+    one_writer_mb_per_s = throughput(logger, writers=1, mib=mib)
+    two_writers_mb_per_s = throughput(logger, writers=2, mib=mib)
     print(
-        f"write: one writer {one_writer:.0f} MB/s, two {two_writers:.0f} MB/s "
+        f"write: one writer {one_writer_mb_per_s:.0f} MB/s, two {two_writers_mb_per_s:.0f} MB/s "
         f"(at least {MIN_WRITE_MB_PER_S:.0f})"
     )
     delays = follower_delays(logger)
     print(f"follow: {summary(delays)} (at most {MAX_FOLLOWER_DELAY_S * 1000:.0f})")
     node = node_with_log_writer(folder / "node")
-    with_logger = times_added_to_jobs(node, logger_environment(logger, logger.peer.address))
-    without_logger = times_added_to_jobs(node, logger_environment(logger, CLOSED_ADDRESS))
+    environment = logger_environment(logger, logger.peer.address)
+    added_with_logger = times_added_to_jobs(node, environment)
+    environment_without_logger = logger_environment(logger, CLOSED_ADDRESS)
+    added_without_logger = times_added_to_jobs(node, environment_without_logger)
     max_added_ms = MAX_TIME_ADDED_S * 1000
-    print(f"added to a one-line job: {summary(with_logger)} (at most {max_added_ms:.0f})")
-    print(f"without a logger: {summary(without_logger)} (at most {max_added_ms:.0f})")
+    print(f"added to a one-line job: {summary(added_with_logger)} (at most {max_added_ms:.0f})")
+    print(f"without a logger: {summary(added_without_logger)} (at most {max_added_ms:.0f})")
     for lines in (1, 100_000):
         delay_ms = median_writer_delay_s(logger, folder, lines) * 1000
         print(f"a job with {lines} lines at its end ends {delay_ms:.0f} ms later")
@@ -330,8 +333,8 @@ def measure(folder: Path, mib: int) -> int:
     logger.kill()
     has_passed = (
         max(delays) <= MAX_FOLLOWER_DELAY_S
-        and max(with_logger + without_logger) <= MAX_TIME_ADDED_S
-        and min(one_writer, two_writers) >= MIN_WRITE_MB_PER_S
+        and max(added_with_logger + added_without_logger) <= MAX_TIME_ADDED_S
+        and min(one_writer_mb_per_s, two_writers_mb_per_s) >= MIN_WRITE_MB_PER_S
     )
     return 0 if has_passed else 1
 

@@ -230,11 +230,11 @@ class Bench:
         """
         head = self.next_block(self.chain.ledger.head().number)
         stop, errors, cpu_times_s = threading.Event(), [], []
-        actor = threading.Thread(
+        settling_thread = threading.Thread(
             target=run_and_report_errors, args=(settle_jobs, stop, errors, cpu_times_s)
         )
         start_s = time.monotonic()
-        actor.start()
+        settling_thread.start()
         settled_count, blocks, seconds = 0, 0, 0.0
         try:
             while settled_count < count:
@@ -249,7 +249,7 @@ class Bench:
                 assert seconds < TIMEOUT_S
         finally:
             stop.set()
-            actor.join()
+            settling_thread.join()
         return blocks, seconds, sum(cpu_times_s)
 
     def next_block(self, after):
@@ -258,10 +258,11 @@ class Bench:
             time.sleep(POLL_S)
         return after + 1
 
-    def settled_in(self, height):
+    def settled_in(self, block_number):
         """Return the number of jobs that a block settled."""
         topic = artifact("MetaScheduler").events["JobSettled"].topic
-        log_filter = {"fromBlock": hex(height), "toBlock": hex(height), "topics": [topic]}
+        block = hex(block_number)
+        log_filter = {"fromBlock": block, "toBlock": block, "topics": [topic]}
         return len(self.watching_node.ask("eth_getLogs", log_filter))
 
 
@@ -306,10 +307,9 @@ def best_runs(runs):
     """Return the run with the most settlements per second, by method and kind."""
     best = {}
     for run in runs:
-        # For the first run of its method and kind, this is the run itself.
-        previous_run = best.get((run.method, run.kind), run)
-        if run.per_second >= previous_run.per_second:
-            best[run.method, run.kind] = run
+        key = (run.method, run.kind)
+        if key not in best or run.per_second >= best[key].per_second:
+            best[key] = run
     return best
 
 

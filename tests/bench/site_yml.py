@@ -38,12 +38,12 @@ def plays(file):
 
 def phases():
     """Return the name of each play's phase, by the name of the play."""
-    parts = yaml.safe_load((PLAYBOOKS / "site.yml").read_text())
-    phase_of = {}
-    for part in parts:
-        file = PLAYBOOKS / part["ansible.builtin.import_playbook"]
-        phase_of |= dict.fromkeys(plays(file), part["name"])
-    return phase_of
+    imports = yaml.safe_load((PLAYBOOKS / "site.yml").read_text())
+    phase_by_play = {}
+    for playbook_import in imports:
+        file = PLAYBOOKS / playbook_import["ansible.builtin.import_playbook"]
+        phase_by_play |= dict.fromkeys(plays(file), playbook_import["name"])
+    return phase_by_play
 
 
 def run(environment):
@@ -51,27 +51,28 @@ def run(environment):
 
     Raises SystemExit if a task fails.
     """
-    phase_of, phase = phases(), None
-    seconds_by_phase, changed = {}, 0
+    phase_by_play, phase = phases(), None
+    seconds_by_phase, changed_tasks = {}, 0
     start_s = phase_start_s = time.monotonic()
     argv = ["ansible-playbook", "site.yml"]
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(argv, cwd=CHECKOUT, env=environment, **streams) as ansible:
         for line in ansible.stdout:
             # A line such as "PLAY [Set up the storage] ****" or "PLAY RECAP ****".
-            play = re.match(r"PLAY (?:\[(.*)\]|RECAP) \*", line)
-            if play:
+            heading = re.match(r"PLAY (?:\[(.*)\]|RECAP) \*", line)
+            if heading:
+                play_name = heading[1]  # None in the line PLAY RECAP
                 now_s = time.monotonic()
                 elapsed_s = now_s - phase_start_s
                 seconds_by_phase[phase] = seconds_by_phase.get(phase, 0) + elapsed_s
-                phase, phase_start_s = phase_of.get(play[1], phase), now_s
+                phase, phase_start_s = phase_by_play.get(play_name, phase), now_s
             for count in re.findall(r" changed=(\d+)", line):
-                changed += int(count)
+                changed_tasks += int(count)
             print(line, end="", file=sys.stderr)
     if ansible.returncode:
         raise SystemExit(f"site.yml ended with {ansible.returncode}")
     seconds_by_phase.pop(None, None)  # the time before the first play
-    return time.monotonic() - start_s, seconds_by_phase, changed
+    return time.monotonic() - start_s, seconds_by_phase, changed_tasks
 
 
 def main():

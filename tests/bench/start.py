@@ -69,18 +69,18 @@ def measure(
     """Run a program ``rounds`` times and return its times. ``code`` is its exit code."""
     wall_times_s, cpu_times_s = [], []
     for number in range(rounds + 1):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start_s = time.perf_counter()
         result = subprocess.run(
             argv, check=False, cwd=CHECKOUT, env=environment, capture_output=True, text=True
         )
         assert result.returncode == code, result.stderr
         wall_s = time.perf_counter() - start_s
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        usage_after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if number == 0:  # the first run compiles the modules
             continue
-        user_s = after.ru_utime - before.ru_utime
-        system_s = after.ru_stime - before.ru_stime
+        user_s = usage_after.ru_utime - usage_before.ru_utime
+        system_s = usage_after.ru_stime - usage_before.ru_stime
         wall_times_s.append(wall_s)
         cpu_times_s.append(user_s + system_s)
     return Times(name, statistics.median(wall_times_s), min(wall_times_s), min(cpu_times_s))
@@ -120,29 +120,30 @@ def main() -> int:
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         environment["PYTHONPYCACHEPREFIX"] = bytecode_folder
         python = [sys.executable, "-c"]
-        base = measure("python -c pass", [*python, "pass"], options.rounds, environment)
-        results = []
+        pass_times = measure("python -c pass", [*python, "pass"], options.rounds, environment)
+        times_of_commands = []
         for command in COMMANDS:
             argv = [*python, RUN_GRIDSTEAD, *command.split()]
-            results.append(measure(command, argv, options.rounds, environment))
+            times_of_commands.append(measure(command, argv, options.rounds, environment))
         folder = Path(bytecode_folder)
-        results.append(measure_first_request(python, options.rounds, environment, folder))
+        times_of_commands.append(measure_first_request(python, options.rounds, environment, folder))
+    rows = [pass_times, *times_of_commands]
     if options.json:
-        print(json.dumps([asdict(result) for result in (base, *results)], indent=2))
+        print(json.dumps([asdict(times) for times in rows], indent=2))
     else:
         print(f"{'command':45} {'median s':>8} {'min s':>8} {'cpu s':>8} {'ratio':>6}")
-        for result in (base, *results):
-            ratio = result.min_cpu_s / base.min_cpu_s
-            times = f"{result.median_s:8.3f} {result.min_s:8.3f} {result.min_cpu_s:8.3f}"
-            print(f"{result.name:45} {times} {ratio:6.1f}")
-    slow = []
-    for result in results:
-        limit_s = MAX_CHAIN_CPU_S if result.name == CHAIN_COMMAND else MAX_CPU_S
-        if result.min_cpu_s > limit_s:
-            slow.append(f"{result.name} ({limit_s} s)")
-    if slow:
-        print(f"more than the limit: {', '.join(slow)}", file=sys.stderr)
-    return 1 if slow else 0
+        for times in rows:
+            ratio = times.min_cpu_s / pass_times.min_cpu_s
+            columns = f"{times.median_s:8.3f} {times.min_s:8.3f} {times.min_cpu_s:8.3f}"
+            print(f"{times.name:45} {columns} {ratio:6.1f}")
+    slow_commands = []
+    for times in times_of_commands:
+        limit_s = MAX_CHAIN_CPU_S if times.name == CHAIN_COMMAND else MAX_CPU_S
+        if times.min_cpu_s > limit_s:
+            slow_commands.append(f"{times.name} ({limit_s} s)")
+    if slow_commands:
+        print(f"more than the limit: {', '.join(slow_commands)}", file=sys.stderr)
+    return 1 if slow_commands else 0
 
 
 if __name__ == "__main__":

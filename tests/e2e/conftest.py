@@ -120,15 +120,15 @@ class Lab:
     def sacct(self, name):
         """Return the slurmdbd records of all jobs with a name, as dictionaries."""
         fields = "jobid,user,state,exitcode,elapsedraw,submit,start,end,admincomment"
-        text = self.sh(
+        listing = self.sh(
             self.controller,
             "TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -n -X -D --parsable2 -S now-1days "
             f"--name={name} -o {fields}",
         )
-        names = fields.split(",")
+        field_names = fields.split(",")
         records = []
-        for line in text.splitlines():
-            record = dict(zip(names, line.split("|"), strict=True))
+        for line in listing.splitlines():
+            record = dict(zip(field_names, line.split("|"), strict=True))
             records.append(record)
         return records
 
@@ -161,12 +161,13 @@ class Lab:
             f"import sqlite3, sys; rows = {database}.execute({query!r}, sys.argv[1:]); "
             "print(rows.fetchone()[0] or '')"
         )
-        start, deadline = record["start"], record["end"]
+        start, recorded_end = record["start"], record["end"]
         if not start.isdigit():
             return 0
-        argv = ["python3", "-c", script, record["jobid"], start, deadline]
+        argv = ["python3", "-c", script, record["jobid"], start, recorded_end]
         reported_end = self.run(self.controller, *argv).stdout.strip()
-        return min(int(record["elapsedraw"]), int(reported_end or deadline) - int(start))
+        node_seconds = int(reported_end or recorded_end) - int(start)
+        return min(int(record["elapsedraw"]), node_seconds)
 
     def wait_ended(self, name, *, timeout=60):
         """Wait until slurmdbd has records of ended jobs with a name, and return these records."""
@@ -289,9 +290,10 @@ class GridClient:
         """
         job = self.job(user, number)
         history = self.history(user, number)
-        ends = [event for event in history if event["event"] in {"JobSettled", "JobRefunded"}]
-        assert len(ends) == 1, ends
-        if ends[0]["event"] == "JobRefunded":
+        end_events = [event for event in history if event["event"] in {"JobSettled", "JobRefunded"}]
+        assert len(end_events) == 1, end_events
+        end_event = end_events[0]
+        if end_event["event"] == "JobRefunded":
             assert job["cost_wei"] == 0
             return job
         if seconds is None:
@@ -300,8 +302,8 @@ class GridClient:
             seconds = 0
         bill = billing_oracle.bill(job["escrow_wei"], seconds, job["price_per_min_wei"])
         assert job["cost_wei"] == bill.cost, f"the cost does not match {seconds} s: {history}"
-        assert ends[0]["cost"] == bill.cost, f"the cost does not match {seconds} s: {history}"
-        assert ends[0]["fee"] == bill.fee
+        assert end_event["cost"] == bill.cost, f"the cost does not match {seconds} s: {history}"
+        assert end_event["fee"] == bill.fee
         return job
 
 

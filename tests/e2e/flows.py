@@ -33,16 +33,17 @@ def matching_flows(lab, table, source, host, port, protocol="tcp"):
         source: The name of a host of the lab, or None for a machine outside of the site.
     """
     groups = table["groups"]
-    sources = {name for name, hosts in groups.items() if source in hosts}
-    sources |= {"anyone", lab.address(source) if source else lab.gateway}
-    allowed = []
+    source_address = lab.address(source) if source else lab.gateway
+    source_groups = {name for name, hosts in groups.items() if source in hosts}
+    source_names = source_groups | {"anyone", source_address}
+    allowing_flows = []
     for flow in table["flows"]:
         leads_to_host = any(host in groups[group] for group in flow["to"])
-        if not leads_to_host or not sources.intersection(flow["from"]):
+        if not leads_to_host or not source_names.intersection(flow["from"]):
             continue
-        if any(is_in_range(port, ports) for ports in flow.get(protocol, [])):
-            allowed.append(flow)
-    return allowed
+        if any(is_in_range(port, port_range) for port_range in flow.get(protocol, [])):
+            allowing_flows.append(flow)
+    return allowing_flows
 
 
 def is_in_range(port, ports):

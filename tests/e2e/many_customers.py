@@ -45,13 +45,13 @@ class GridConnection:
     ) -> tuple[int, ...]:
         """Store the scripts, request all jobs in one call and return their numbers in order."""
         with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
-            scripts = list(pool.map(self._store, workflows))
+            script_ids = list(pool.map(self._store, workflows))
         escrow = credits_ * CREDIT
         if self.customer.allowance() < escrow * len(workflows):
             self.customer.allow(escrow * len(workflows))
-        workflows_and_scripts = zip(workflows, scripts, strict=True)
+        workflows_and_ids = zip(workflows, script_ids, strict=True)
         requests = [
-            _request(workflow, script, escrow) for workflow, script in workflows_and_scripts
+            _request(workflow, script_id, escrow) for workflow, script_id in workflows_and_ids
         ]
         return self.customer.request_jobs(requests)
 
@@ -128,11 +128,11 @@ def one_step(command: str, *, memory_mb: int = 64, cpus: int = 1) -> dict[str, o
 
 
 def _request(workflow: dict[str, object], script: str, escrow: int) -> JobRequest:
-    fields = workflow["resources"]
+    requested = workflow["resources"]
     resources = Resources(
-        gpus=fields["gpus"],
-        tasks=fields["tasks"],
-        cpus_per_task=fields["cpusPerTask"],
-        memory_per_cpu_mb=fields["memPerCpu"],
+        gpus=requested["gpus"],
+        tasks=requested["tasks"],
+        cpus_per_task=requested["cpusPerTask"],
+        memory_per_cpu_mb=requested["memPerCpu"],
     )
     return JobRequest(resources=resources, batch_location_hash=script, escrow=escrow, name="crowd")

@@ -141,12 +141,13 @@ def _push(client: httpx.Client) -> None:
     }
     parts = (json.dumps(config).encode(), packed_files)
     for part in parts:
-        location = client.post(f"/{name}/blobs/uploads/").raise_for_status().headers["location"]
+        upload = client.post(f"/{name}/blobs/uploads/").raise_for_status()
+        location = upload.headers["location"]
         query = {**httpx.URL(location).params, "digest": _digest(part)}
         client.put(location, params=query, content=part).raise_for_status()
     descriptors = [
-        {"mediaType": kind, "size": len(part), "digest": _digest(part)}
-        for kind, part in zip(PART_MEDIA_TYPES, parts, strict=True)
+        {"mediaType": media_type, "size": len(part), "digest": _digest(part)}
+        for media_type, part in zip(PART_MEDIA_TYPES, parts, strict=True)
     ]
     manifest = {
         "schemaVersion": 2,
@@ -170,18 +171,18 @@ def _image_archive() -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for folder in ("bin", "dev", "etc", "proc", "sys", "tmp", "var/tmp"):
-            info = tarfile.TarInfo(folder)
-            info.type, info.mode = tarfile.DIRTYPE, 0o755
-            archive.addfile(info)
+            member = tarfile.TarInfo(folder)
+            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(member)
         for file in (*PROGRAMS, *libraries):
-            info = archive.gettarinfo(Path(file).resolve(), arcname=file.lstrip("/"))
-            info.uid = info.gid = 0
+            member = archive.gettarinfo(Path(file).resolve(), arcname=file.lstrip("/"))
+            member.uid = member.gid = 0
             with Path(file).resolve().open("rb") as content:
-                archive.addfile(info, content)
+                archive.addfile(member, content)
         for name, text in (("passwd", b"root:x:0:0::/:/bin/sh\n"), ("group", b"root:x:0:\n")):
-            info = tarfile.TarInfo(f"etc/{name}")
-            info.size = len(text)
-            archive.addfile(info, io.BytesIO(text))
+            member = tarfile.TarInfo(f"etc/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
     return buffer.getvalue()
 
 

@@ -51,17 +51,17 @@ class Sighting:
 
 def encodings_of(secret: str) -> Iterator[bytes]:
     """Yield the encodings of a secret for which the search looks."""
-    raw = secret.encode()
-    yield raw
-    yield raw.hex().encode()
-    yield raw.hex().upper().encode()
+    secret_bytes = secret.encode()
+    yield secret_bytes
+    yield secret_bytes.hex().encode()
+    yield secret_bytes.hex().upper().encode()
     yield quote(secret, safe="").encode()
     for preceding_bytes in range(3):
         # A base64 character encodes 6 bits. The characters before ``start`` and after ``end`` also
         # encode bits of the text around the secret.
         start = math.ceil(preceding_bytes * 8 / 6)
-        end = (len(raw) + preceding_bytes) * 8 // 6
-        text = base64.b64encode(bytes(preceding_bytes) + raw)[start:end]
+        end = (len(secret_bytes) + preceding_bytes) * 8 // 6
+        text = base64.b64encode(bytes(preceding_bytes) + secret_bytes)[start:end]
         yield text
         yield text.translate(bytes.maketrans(b"+/", b"-_"))
 
@@ -133,12 +133,12 @@ class SecretSearch:
 
         Fails before the search if a host does not run.
         """
-        inits = self._inits()
-        self._check_complete(inits.keys())
-        for host, init in inits.items():
+        init_pids = self._inits()
+        self._check_complete(init_pids.keys())
+        for host, init_pid in init_pids.items():
             self._search_folder(host, LABS / self._prefix / "hosts" / host / DISK_FOLDER)
             for name in MEMORY_FOLDERS:
-                self._search_folder(host, PROC / init / "root" / name)
+                self._search_folder(host, PROC / init_pid / "root" / name)
 
     def _check_complete(self, searched_hosts: AbstractSet[str]) -> None:
         missing_hosts = self._hosts - searched_hosts
@@ -167,16 +167,16 @@ class SecretSearch:
 
     def _inits(self) -> dict[str, str]:
         """Return the process id of each host's init, by host."""
-        hosts = {}
+        init_pids = {}
         for process in PROC.glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 host = host_of_cgroup((process / "cgroup").read_text(), self._prefix)
                 # The line "NSpid: 4711 1" ends with the process id in the host's namespace.
-                status = (process / "status").read_text()
-                pids = status.partition("NSpid:")[2].split("\n")[0].split()
+                _, _, after_label = (process / "status").read_text().partition("NSpid:")
+                pids = after_label.partition("\n")[0].split()
                 if host and pids[-1] == "1":
-                    hosts[host] = process.name
-        return hosts
+                    init_pids[host] = process.name
+        return init_pids
 
     def _watch(self, stop: threading.Event) -> None:
         searched_files: dict[tuple[str, str], bytes] = {}

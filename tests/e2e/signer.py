@@ -35,17 +35,20 @@ class RequestSigner:
         """Store a one-step workflow, approve the credits and return the signed request as hex."""
         Customer(self.chain.node, self.chain.contracts, self._wallet).allow(credits_ * CREDIT)
         # The Job Definition service stores the workflow's script and returns the script's id.
-        script = submit_workflow(
+        script_id = submit_workflow(
             self._settings.job_definitions_url, workflow, ca=self._settings.ca_file
         )
         job_request = JobRequest(
-            resources=RESOURCES, batch_location_hash=script, escrow=credits_ * CREDIT, name="signed"
+            resources=RESOURCES,
+            batch_location_hash=script_id,
+            escrow=credits_ * CREDIT,
+            name="signed",
         )
         contracts = self.chain.contracts
-        data = contracts.meta_scheduler.data("requestNewJob", *to_arguments(job_request))
+        call_data = contracts.meta_scheduler.data("requestNewJob", *to_arguments(job_request))
         nonce = int(self.chain.node.ask("eth_getTransactionCount", self.address, "latest"), 16)
         fields = to_fields(
-            Payload(to=contracts.meta_scheduler.address, data=data, gas=None),
+            Payload(to=contracts.meta_scheduler.address, data=call_data, gas=None),
             chain_id=contracts.chain_id,
             nonce=nonce,
             gas=REQUEST_GAS,

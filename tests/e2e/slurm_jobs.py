@@ -107,10 +107,10 @@ class SlurmJobs:
         """Submit a workflow with these steps to nodes, which are separated by commas."""
         resources = {"tasks": tasks, "cpusPerTask": 1, "memPerCpu": MEMORY_MB, "gpus": 0}
         workflow = from_graphql({"resources": resources, "steps": steps, **fields})
-        first, rest = render(workflow).split("\n", 1)
+        first_line, other_lines = render(workflow).split("\n", 1)
         # Without --nodes, Slurm may add nodes to the list.
         placement = f"#SBATCH --nodelist={nodes} --nodes={nodes.count(',') + 1}"
-        text = f"{first}\n{placement}\n{rest}"
+        text = f"{first_line}\n{placement}\n{other_lines}"
         job_id = JobId(
             chain_id=1, contract=f"0x{secrets.token_hex(20)}", number=secrets.randbits(256)
         )

@@ -70,7 +70,7 @@ def write_changed_settings(user, file, before, after):
 def test_bad_input_is_reported_and_changes_no_state(
     lab, customer, customer_without_credits, tmp_path
 ):
-    before = state_of(lab, customer, customer_without_credits)
+    state_before = state_of(lab, customer, customer_without_credits)
     valid_text = json.dumps(VALID_WORKFLOW)
     wrong_password = tmp_path / "password"
     wrong_password.write_text("another\n")
@@ -119,13 +119,13 @@ def test_bad_input_is_reported_and_changes_no_state(
         ),
     ]
 
-    for code, message, result in attempts:
-        assert result.returncode == code, result.stderr
+    for exit_code, message, result in attempts:
+        assert result.returncode == exit_code, result.stderr
         assert result.stdout == ""
         assert result.stderr.startswith("error: ")
         assert message in result.stderr
         assert "Traceback" not in result.stderr
-    assert state_of(lab, customer, customer_without_credits) == before
+    assert state_of(lab, customer, customer_without_credits) == state_before
 
 
 def test_check_config_reports_a_typo_in_the_settings_of_a_service(lab):
@@ -146,8 +146,8 @@ def test_check_config_reports_a_typo_in_the_settings_of_a_service(lab):
 
 
 def test_a_job_continues_after_ctrl_c_in_submit_with_watch(grid, customer):
-    # If a shell runs the tests in the background, all processes of the tests ignore SIGINT. So
-    # ``env`` restores the default.
+    # If a shell runs the tests in the background, all processes of the tests ignore SIGINT.
+    # Therefore ``env`` restores the default.
     command = [
         "env",
         "--default-signal=INT",
@@ -172,7 +172,8 @@ def test_a_job_continues_after_ctrl_c_in_submit_with_watch(grid, customer):
                 break
         os.kill(process.pid, signal.SIGINT)
         errors = process.stderr.read()
-    number = json.loads(customer.run("job", "list", "--json").stdout)[-1]["number"]
+    listed_jobs = json.loads(customer.run("job", "list", "--json").stdout)
+    number = listed_jobs[-1]["number"]
 
     assert is_output_seen, lines
     assert process.returncode == INTERRUPTED

@@ -93,7 +93,7 @@ def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(
     grid, lab, make_chain_unreachable
 ):
     customer = grid.customer("patient")
-    before = restart_counts(lab)
+    restarts_before = restart_counts(lab)
     running_job = grid.submit(customer, "sleep 20")
     grid.wait(customer, running_job, "RUNNING")
     requested_job = grid.submit(customer, "sleep 1")
@@ -109,7 +109,7 @@ def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(
         script_hashes = [script_hash(record) for record in lab.sacct(job["id"])]
         assert script_hashes.count(job["batch_location_hash"]) == 1
         assert grid.check_money(customer, number)["cost_wei"] > 0
-    assert restart_counts(lab) == before
+    assert restart_counts(lab) == restarts_before
 
 
 def test_after_a_reorg_only_the_new_job_with_a_reused_number_is_paid(grid, lab, make_signer):
@@ -118,13 +118,13 @@ def test_after_a_reorg_only_the_new_job_with_a_reused_number_is_paid(grid, lab, 
     At the reorg, the job of the first customer is already running in Slurm. The second customer's
     job gets the number of the first customer's job.
     """
-    first, second = make_signer("loser"), make_signer("winner")
-    dropped_request = first.sign_request(one_step("sleep 300"), credits_=100)
-    kept_request = second.sign_request(one_step("sleep 2"), credits_=100)
-    addresses = (first.address, second.address)
+    first_customer, second_customer = make_signer("loser"), make_signer("winner")
+    dropped_request = first_customer.sign_request(one_step("sleep 300"), credits_=100)
+    kept_request = second_customer.sign_request(one_step("sleep 2"), credits_=100)
+    addresses = (first_customer.address, second_customer.address)
     credits_before = {address: grid.balance(address) for address in addresses}
     earned_before = grid.balance(grid.provider)
-    ledger, node = first.chain.ledger, first.chain.node
+    ledger, node = first_customer.chain.ledger, first_customer.chain.node
     # Wait for REORG_BLOCKS blocks, so that the reorg removes no transaction that was mined before
     # the requests.
     start_block = ledger.head().number + REORG_BLOCKS
@@ -148,16 +148,19 @@ def test_after_a_reorg_only_the_new_job_with_a_reused_number_is_paid(grid, lab, 
     assert node.ask("eth_getTransactionReceipt", request) is None
 
     assert job_number(ledger) == number
-    first_record = ended_record(lab, name, first.address)
+    first_record = ended_record(lab, name, first_customer.address)
     assert first_record["state"].startswith("CANCELLED")
-    job = grid.wait(second.user, number, "FINISHED")
-    second_record = ended_record(lab, name, second.address)
+    job = grid.wait(second_customer.user, number, "FINISHED")
+    second_record = ended_record(lab, name, second_customer.address)
     assert second_record["state"] == "COMPLETED"
     assert script_hash(second_record) == job["batch_location_hash"]
     assert script_hash(first_record) != job["batch_location_hash"]
-    grid.check_money(second.user, number, seconds=lab.billed_seconds(second_record))
-    assert grid.balance(first.address) == credits_before[first.address]
-    assert grid.balance(second.address) == credits_before[second.address] - job["cost_wei"]
+    grid.check_money(second_customer.user, number, seconds=lab.billed_seconds(second_record))
+    assert grid.balance(first_customer.address) == credits_before[first_customer.address]
+    assert (
+        grid.balance(second_customer.address)
+        == credits_before[second_customer.address] - job["cost_wei"]
+    )
     assert grid.balance(grid.provider) == earned_before + billing_oracle.earned(job["cost_wei"])
     assert job["escrow_wei"] == 100 * CREDIT
 

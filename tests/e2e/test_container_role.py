@@ -158,11 +158,11 @@ def test_the_role_installs_apptainer_from_the_mirror_and_enroot_by_checksum(lab,
     checksum = lab.sh("login", f"sha256sum {MIRROR_FOLDER}/enroot.deb")[:64]
     curl_version, _ = installed_and_candidate(lab, "curl")
 
-    code, output = run_role(
+    exit_code, output = run_role(
         [{"url": f"file://{MIRROR_FOLDER}/enroot.deb", "checksum": f"sha256:{'0' * 64}"}]
     )
 
-    assert code != 0
+    assert exit_code != 0
     assert "The checksum for" in output
     assert installed_and_candidate(lab, "apptainer") == (mirror.version, mirror.version)
     # The mirror has curl 99, which must not become the candidate.
@@ -170,11 +170,11 @@ def test_the_role_installs_apptainer_from_the_mirror_and_enroot_by_checksum(lab,
     assert installed_and_candidate(lab, "enroot") == ()
 
     lab.sh("login", "apt-get -qq purge -y apptainer >&2; rm /var/lib/apt/lists/127.0.0.1*")
-    code, output = run_role(
+    exit_code, output = run_role(
         [{"url": f"file://{MIRROR_FOLDER}/enroot.deb", "checksum": f"sha256:{checksum}"}]
     )
 
-    assert code == 0, output
+    assert exit_code == 0, output
     assert installed_and_candidate(lab, "apptainer") == (mirror.version, mirror.version)
     assert "apptainer version" in lab.sh("login", "apptainer --version")
     assert lab.run("login", "cat", "/usr/share/enroot/from-a-package").stdout == "here\n"

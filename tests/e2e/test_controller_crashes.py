@@ -110,9 +110,9 @@ class Controller:
 
     def times(self, run):
         """Return the pairs ("start" or "end", Unix time) of a job's file, oldest first."""
-        text = self.lab.run("infra", "cat", f"{self.home}/{run.times_file}", check=False).stdout
+        content = self.lab.run("infra", "cat", f"{self.home}/{run.times_file}", check=False).stdout
         times = []
-        for line in text.splitlines():
+        for line in content.splitlines():
             word, time_s = line.split()
             times.append((word, int(time_s)))
         return times
@@ -216,8 +216,8 @@ def test_a_kill_of_slurmctld_before_the_end_of_a_job_does_not_increase_the_bill(
 
 
 def test_a_customer_whom_slurmctld_lost_is_added_to_slurm_again(lab, grid, controller):
-    state = "/var/lib/slurm/slurmctld/assoc_mgr_state"
-    lab.run("controller", "cp", "--preserve", state, f"{state}.earlier")
+    state_file = "/var/lib/slurm/slurmctld/assoc_mgr_state"
+    lab.run("controller", "cp", "--preserve", state_file, f"{state_file}.earlier")
     customer = grid.customer("forgotten")
     grid.wait(customer, grid.submit(customer, "true"), "FINISHED")
     since = lab.sh("controller", "date +%s").strip()
@@ -225,7 +225,7 @@ def test_a_customer_whom_slurmctld_lost_is_added_to_slurm_again(lab, grid, contr
     with controller.slurmdbd_stopped():
         lab.run("controller", "systemctl", "stop", "slurmctld")
         # After a power cut, this file may have the content that it had up to five minutes earlier.
-        lab.run("controller", "mv", f"{state}.earlier", state)
+        lab.run("controller", "mv", f"{state_file}.earlier", state_file)
         lab.run("controller", "systemctl", "start", "slurmctld")
 
     grid.wait(customer, grid.submit(customer, "true"), "FINISHED", timeout=120)

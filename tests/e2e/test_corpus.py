@@ -53,8 +53,9 @@ def submitted_jobs(customer):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_of_the_corpus_ends_as_on_a_simulated_node(grid, customer, submitted_jobs, name):
     (file,) = [file for file in FILES if file.stem == name]
-    code = expectation(file).ends
+    exit_code = expectation(file).ends
+    state = "FAILED" if exit_code else "FINISHED"
 
-    job = grid.wait(customer, submitted_jobs[name], "FAILED" if code else "FINISHED")
+    job = grid.wait(customer, submitted_jobs[name], state)
 
-    assert job["exit_code"] == code
+    assert job["exit_code"] == exit_code

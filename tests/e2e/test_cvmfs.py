@@ -144,10 +144,10 @@ def test_check_mode_predicts_the_changes_and_the_role_is_idempotent(software, in
 def test_the_cvmfs_client_has_no_capabilities(lab, installed):
     file_system = lab.run(NODE, "findmnt", "-no", "FSTYPE", f"/cvmfs/{NAME}").stdout
     assert file_system == "fuse.gridstead-cvmfs\n"
-    rights = lab.sh(
+    capability_lines = lab.sh(
         NODE, "pgrep -u gridstead-cvmfs -f 'cvmfs mount' | xargs -I{} grep CapEff /proc/{}/status"
     )
-    assert rights.split() == ["CapEff:", "0" * 16]
+    assert capability_lines.split() == ["CapEff:", "0" * 16]
 
 
 def test_a_job_runs_from_a_signed_image_and_from_its_next_revision(lab, software, installed, jobs):

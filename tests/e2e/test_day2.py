@@ -156,25 +156,25 @@ def new_node(lab, tmp_path_factory):
 
 
 def test_a_changed_comment_causes_no_reconfigure(lab, daemons, running_job, configure):
-    before = daemons.invocation_ids()
+    ids_before = daemons.invocation_ids()
     lab.sh("controller", "echo '# a comment' >>/etc/slurm/slurm.conf")
 
     output = configure()
 
     assert "Reconfigure Slurm" not in output
     assert "# a comment" not in lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout
-    assert daemons.invocation_ids() == before
+    assert daemons.invocation_ids() == ids_before
 
 
 def test_changes_that_need_no_restart_reconfigure_slurm(daemons, running_job, configure):
-    before = daemons.invocation_ids()
+    ids_before = daemons.invocation_ids()
     node = {"CPUs": 64, "RealMemory": 2400, "Gres": "gpu:2"}
-    main = {"Nodes": "ALL", "Default": "YES", "State": "UP"}
-    main |= {"DefaultTime": "10", "MaxTime": "6-00:00:00"}
+    main_partition = {"Nodes": "ALL", "Default": "YES", "State": "UP"}
+    main_partition |= {"DefaultTime": "10", "MaxTime": "6-00:00:00"}
 
     output = configure(
         slurm_node=node,
-        slurm_partitions={"main": main},
+        slurm_partitions={"main": main_partition},
         slurm_config_site=LAB_SLURM_SETTINGS | {"KillWait": 7},
     )
 
@@ -183,18 +183,18 @@ def test_changes_that_need_no_restart_reconfigure_slurm(daemons, running_job, co
         assert daemons.setting(host, "KillWait") == "7 sec", host
     assert daemons.show("compute1", "RealMemory") == "2400"
     assert set(daemons.nodes().values()) == {"mixed"}
-    assert daemons.invocation_ids() == before
+    assert daemons.invocation_ids() == ids_before
 
 
 def test_a_parameter_that_needs_a_restart_restarts_only_slurmctld(daemons, running_job, configure):
-    before = daemons.invocation_ids()
+    ids_before = daemons.invocation_ids()
 
     configure(
         slurm_config_site=LAB_SLURM_SETTINGS | {"CommunicationParameters": "keepaliveinterval=60"}
     )
 
-    after = daemons.invocation_ids()
-    restarted_units = [unit for unit in before if after[unit] != before[unit]]
+    ids_after = daemons.invocation_ids()
+    restarted_units = [unit for unit in ids_before if ids_after[unit] != ids_before[unit]]
     assert restarted_units == ["slurmctld@controller"]
     assert daemons.setting("compute1", "CommunicationParameters") == "keepaliveinterval=60"
     configure()
@@ -204,51 +204,49 @@ def test_a_parameter_that_needs_a_restart_restarts_only_slurmctld(daemons, runni
 def test_a_change_that_would_end_a_job_is_refused(lab, running_job, configure):
     node = {"CPUs": 60, "RealMemory": 2500, "Gres": "gpu:2"}
     partitions = {"other": {"Nodes": "ALL", "Default": "YES", "State": "UP"}}
-    before = lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout
+    slurm_conf_before = lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout
 
     output = configure(slurm_node=node, slurm_partitions=partitions, check=False)
 
     assert f"Slurm would end the jobs {running_job.slurm_job_id}" in " ".join(output.split())
-    assert lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout == before
+    assert lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout == slurm_conf_before
 
 
 def test_an_unfit_node_is_drained_until_its_checks_pass(lab, daemons, running_job):
-    checks, flag = "/etc/slurm/gridstead-checks.json", "/run/fit"
-    checks_before = json.loads(lab.run("compute2", "cat", checks).stdout)
-    checks_after = [*checks_before, {"what": "a file", "argv": ["test", "-e", flag]}]
+    checks_file, tested_file = "/etc/slurm/gridstead-checks.json", "/run/fit"
+    checks_before = json.loads(lab.run("compute2", "cat", checks_file).stdout)
+    checks_after = [*checks_before, {"what": "a file", "argv": ["test", "-e", tested_file]}]
     try:
-        lab.sh("compute2", f"cat >{checks} <<'EOF'\n{json.dumps(checks_after)}\nEOF")
+        lab.sh("compute2", f"cat >{checks_file} <<'EOF'\n{json.dumps(checks_after)}\nEOF")
         wait_until(lambda: daemons.nodes()["compute2"] == "draining", timeout=60)
         assert "unfit: a file: status 1" in lab.sh("controller", "sinfo --noheader --format=%E")
 
-        lab.run("compute2", "touch", flag)
+        lab.run("compute2", "touch", tested_file)
         wait_until(lambda: daemons.nodes()["compute2"] == "mixed", timeout=60)
     finally:
         lab.sh(
             "compute2",
-            f"rm -f {flag}; cat >{checks} <<'EOF'\n{json.dumps(checks_before, indent=4)}\nEOF",
+            f"rm -f {tested_file}; "
+            f"cat >{checks_file} <<'EOF'\n{json.dumps(checks_before, indent=4)}\nEOF",
         )
 
 
 def test_a_node_drained_for_an_unkillable_job_resumes_after_the_job(lab, daemons, running_job):
-    job, notes_folder = running_job.slurm_job_id, "/run/gridstead-check-node/unkillable"
+    slurm_job_id, notes_folder = running_job.slurm_job_id, "/run/gridstead-check-node/unkillable"
     (program,) = re.findall(
         r"UnkillableStepProgram += (\S+)", lab.sh("controller", "scontrol show config")
     )
     try:
-        lab.sh("compute2", f"SLURM_JOB_ID={job} {program}")  # run the program as slurmstepd does
+        # Run the program as slurmstepd does.
+        lab.sh("compute2", f"SLURM_JOB_ID={slurm_job_id} {program}")
         lab.sh(
             "controller", "scontrol update nodename=compute2 state=drain reason='Kill task failed'"
         )
-        wait_until(
-            lambda: (
-                daemons.reason("compute2") == f"unfit: job {job} does not end though it was killed"
-            ),
-            timeout=60,
-        )
+        expected_reason = f"unfit: job {slurm_job_id} does not end though it was killed"
+        wait_until(lambda: daemons.reason("compute2") == expected_reason, timeout=60)
 
         # Slurm does not know this job id, as after the end of a job.
-        lab.sh("compute2", f"mv {notes_folder}/{job} {notes_folder}/{UNKNOWN_JOB}")
+        lab.sh("compute2", f"mv {notes_folder}/{slurm_job_id} {notes_folder}/{UNKNOWN_JOB}")
         wait_until(lambda: daemons.nodes()["compute2"] == "mixed", timeout=60)
         wait_until(lambda: not lab.sh("compute2", f"ls {notes_folder}"), timeout=60)
     finally:
@@ -256,7 +254,7 @@ def test_a_node_drained_for_an_unkillable_job_resumes_after_the_job(lab, daemons
 
 
 def test_a_new_node_is_added_without_tasks_on_old_nodes(daemons, running_job, jobs, new_node):
-    before = daemons.invocation_ids()
+    ids_before = daemons.invocation_ids()
     start_s = time.monotonic()
 
     output = run_playbook("playbooks/add_node.yml")
@@ -264,11 +262,9 @@ def test_a_new_node_is_added_without_tasks_on_old_nodes(daemons, running_job, jo
     seconds = time.monotonic() - start_s
     assert hosts_of(output) & {*OLD_NODES, NEW_NODE} == {NEW_NODE}
     assert daemons.nodes()[NEW_NODE] == "idle"
-    assert daemons.invocation_ids() == before
-    assert jobs.wait(jobs.submit(HOSTNAME_STEP, nodes=NEW_NODE)).output.split()[-2:] == [
-        NEW_NODE,
-        NEW_NODE,
-    ]
+    assert daemons.invocation_ids() == ids_before
+    result = jobs.wait(jobs.submit(HOSTNAME_STEP, nodes=NEW_NODE))
+    assert result.output.split()[-2:] == [NEW_NODE, NEW_NODE]
     assert jobs.wait(jobs.submit(HOSTNAME_STEP, nodes=f"compute1,{NEW_NODE}")).code == 0
     print(f"{NEW_NODE} joined in {seconds:.0f} s")
 

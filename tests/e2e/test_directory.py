@@ -218,10 +218,9 @@ ENTRY_CHANGES = {
 
 
 def test_connector_cannot_change_an_entry(connector, known_address):
-    answers = {
-        name: connector.perform("modify", dn_of(known_address), *change)
-        for name, change in ENTRY_CHANGES.items()
-    }
+    answers = {}
+    for name, change in ENTRY_CHANGES.items():
+        answers[name] = connector.perform("modify", dn_of(known_address), *change)
 
     assert set(answers.values()) == {"INSUFFICIENT_ACCESS"}, answers
 
@@ -308,10 +307,10 @@ def test_a_second_entry_of_a_wallet_is_refused(connector, known_address):
 
 
 def test_every_host_knows_a_new_user_immediately(lab, known_address):
-    answers = {
-        host: lab.run(host, "getent", "passwd", known_address, check=False).stdout.strip()
-        for host in HOSTS_WITH_USERS
-    }
+    answers = {}
+    for host in HOSTS_WITH_USERS:
+        result = lab.run(host, "getent", "passwd", known_address, check=False)
+        answers[host] = result.stdout.strip()
 
     assert len(set(answers.values())) == 1, answers
     name, _, uid, gid, _, home, shell = answers["login"].split(":")
@@ -342,18 +341,19 @@ def test_sshd_receives_the_key_of_a_user(lab, known_address):
 
 def test_only_root_can_read_the_directorys_password(lab):
     for host in HOSTS_WITH_USERS:
-        answer = lab.run(
+        result = lab.run(
             host, "runuser", "-u", "nobody", "--", "cat", "/etc/sssd/sssd.conf", check=False
         )
-        assert answer.returncode != 0
+        assert result.returncode != 0
 
 
 def test_the_server_writes_a_backup_while_it_runs(lab):
     folder = "/var/lib/dirsrv/slapd-gridstead/bak"
-    before = set(lab.run(SERVER, "ls", folder).stdout.split())
+    backups_before = set(lab.run(SERVER, "ls", folder).stdout.split())
 
     lab.run(SERVER, "systemctl", "start", "gridstead-directory-backup.service")
 
-    (backup,) = set(lab.run(SERVER, "ls", folder).stdout.split()) - before
+    backups_after = set(lab.run(SERVER, "ls", folder).stdout.split())
+    (backup,) = backups_after - backups_before
     owner = lab.run(SERVER, "stat", "--format=%U", f"{folder}/{backup}/data.mdb").stdout
     assert owner.strip() == "dirsrv"

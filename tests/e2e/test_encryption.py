@@ -62,10 +62,8 @@ def open_ports(lab):
 
 def has_reason(lab, flow_table, source, host, port, protocol):
     """Return whether the table contains a reason for a flow without TLS to a port."""
-    return any(
-        "plain" in flow
-        for flow in flows.matching_flows(lab, flow_table, source, host, port, protocol)
-    )
+    flows_to_port = flows.matching_flows(lab, flow_table, source, host, port, protocol)
+    return any("plain" in flow for flow in flows_to_port)
 
 
 def handshake_results(lab, flow_table, source, targets):

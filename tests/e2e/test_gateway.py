@@ -225,18 +225,18 @@ def run_tasks(host, *tasks, folder, variables):
 
 def test_an_unknown_traefik_key_stops_the_role_before_it_writes(lab, tmp_path):
     stat_files = "stat -c '%i %Y' /etc/traefik/traefik.yml /etc/traefik/dynamic/gridstead.yml"
-    before = lab.sh(HOST, stat_files)
+    files_before = lab.sh(HOST, stat_files)
 
-    code, output = run_tasks(
+    exit_code, output = run_tasks(
         HOST,
         "configure",
         folder=tmp_path,
         variables={"traefik_config": {"entryPoint": {"web": {"address": ":81"}}}},
     )
 
-    assert code != 0
+    assert exit_code != 0
     assert "entryPoint is unknown; did you mean entrypoints" in output
-    assert lab.sh(HOST, stat_files) == before
+    assert lab.sh(HOST, stat_files) == files_before
 
 
 def test_the_role_installs_traefik_from_an_archive_by_checksum(lab, tmp_path):
@@ -257,16 +257,16 @@ def test_the_role_installs_traefik_from_an_archive_by_checksum(lab, tmp_path):
     ]
 
     variables = archive | {"traefik_archive_checksum": f"sha256:{'0' * 64}"}
-    code, output = run_tasks("db", "install", folder=tmp_path, variables=variables)
-    assert code != 0
+    exit_code, output = run_tasks("db", "install", folder=tmp_path, variables=variables)
+    assert exit_code != 0
     assert "The checksum for" in output
 
     variables = archive | {"traefik_archive_checksum": f"sha256:{digest}"}
     tasks = ("validate", "install", *check_program_tasks)
-    code, output = run_tasks("db", *tasks, folder=tmp_path, variables=variables)
+    exit_code, output = run_tasks("db", *tasks, folder=tmp_path, variables=variables)
     lab.sh(
         "db",
         "userdel traefik; rm -r /var/tmp/traefik /var/tmp/traefik.tar.gz /usr/local/bin/traefik "
         "/etc/traefik /var/cache/gridstead/traefik",
     )
-    assert code == 0, output
+    assert exit_code == 0, output

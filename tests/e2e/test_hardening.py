@@ -38,11 +38,12 @@ def exposed_units(lab, host):
     """Return the units of a host that exceed the exposure budget."""
     installed_units = {line.split()[0] for line in lab.run(host, *LIST_UNITS).stdout.splitlines()}
     units = (installed_units | UNITS_OF_ALL_HOSTS | EXPECTED_UNITS.get(host, set())) - MOUNT_UNITS
-    return [
-        unit
-        for unit in sorted(units)
-        if lab.run(host, *RATE_UNIT, unit, check=False).returncode != 0
-    ]
+    units_over_budget = []
+    for unit in sorted(units):
+        rating = lab.run(host, *RATE_UNIT, unit, check=False)
+        if rating.returncode != 0:
+            units_over_budget.append(unit)
+    return units_over_budget
 
 
 def test_no_service_exceeds_the_exposure_budget(lab):

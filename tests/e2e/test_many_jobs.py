@@ -118,21 +118,23 @@ def check_jobs(lab, grid, connections):
 
     Customers pay the costs. The contract gets the fees, and the provider gets the costs minus fees.
     """
-    before = balances(grid, connections)
+    balances_before = balances(grid, connections)
 
     folder, jobs_of_customers = run_jobs(connections)
 
-    after = balances(grid, connections)
-    expected, costs, fees = {}, 0, 0
+    balances_after = balances(grid, connections)
+    expected_changes, costs, fees = {}, 0, 0
     for connection, jobs in zip(connections, jobs_of_customers, strict=True):
         records = check_runs(lab, connection, jobs, folder)
         cost, fee = check_money(lab, connection, jobs, records)
-        expected[connection.customer.address] = -cost
+        expected_changes[connection.customer.address] = -cost
         costs, fees = costs + cost, fees + fee
-    expected |= {grid.provider: costs - fees, grid.lab_grid.contract: fees}
-    differences = {address: after[address] - before[address] for address in before}
-    assert {address: wei for address, wei in differences.items() if wei} == expected
-    assert sum(differences.values()) == 0
+    expected_changes |= {grid.provider: costs - fees, grid.lab_grid.contract: fees}
+    changes = {}
+    for address, wei_before in balances_before.items():
+        changes[address] = balances_after[address] - wei_before
+    assert {address: wei for address, wei in changes.items() if wei} == expected_changes
+    assert sum(changes.values()) == 0
 
 
 def stored_reports(lab):
@@ -185,8 +187,8 @@ def test_forty_simultaneous_jobs_run_once_and_are_paid(lab, grid, connections):
 
 
 def test_forty_jobs_are_paid_without_reports(lab, grid, connections, disable_reports):
-    before = stored_reports(lab)
+    reports_before = stored_reports(lab)
 
     check_jobs(lab, grid, connections)
 
-    assert stored_reports(lab) == before
+    assert stored_reports(lab) == reports_before

@@ -80,8 +80,10 @@ def public_and_secret_texts(folder):
     for path in folder.rglob("*"):
         if not path.is_file():
             continue
-        is_public = path.name in PUBLIC_FILES or path.suffix == ".address"
-        (public_texts if is_public else secret_texts).append(path.read_text())
+        if path.name in PUBLIC_FILES or path.suffix == ".address":
+            public_texts.append(path.read_text())
+        else:
+            secret_texts.append(path.read_text())
         if path.suffix == ".key":  # the file of a private key also contains the public key
             public_texts.append(public_key_of(path.read_text()))
     return public_texts, secret_texts

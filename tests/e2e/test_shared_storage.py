@@ -133,7 +133,8 @@ def test_users_cannot_connect_to_the_relay_of_the_mount(lab):
         # The fourth field of a line is the local address and port.
         relays = [line.split()[3] for line in listening.splitlines() if "mfsmount" in line]
         assert relays, f"{host} has no relay: has MooseFS changed?"
-        for address, port in (relay.rsplit(":", 1) for relay in relays):
+        for relay in relays:
+            address, port = relay.rsplit(":", 1)
             assert connect(lab, host, NOBODY_UID, address, port) == "ConnectionRefusedError"
             assert connect(lab, host, 0, address, port) == "connected"
 

@@ -64,21 +64,21 @@ def make_inventory(tmp_path):
 
 @pytest.mark.site
 def test_verify_checks_every_host_and_finds_no_fault(run_provider, lab):
-    code, report = run_provider("verify")
+    exit_code, report = run_provider("verify")
 
-    assert code == 0
     assert report["findings"] == []
+    assert exit_code == 0
     assert sorted(report["hosts"]) == sorted(lab.hosts)
 
 
 def test_verify_reports_a_stopped_daemon_and_no_other_fault(run_provider, lab):
     lab.run("compute2", "systemctl", "stop", "munge")
     try:
-        code, report = run_provider("verify", "--limit", "compute2")
+        exit_code, report = run_provider("verify", "--limit", "compute2")
     finally:
         lab.run("compute2", "systemctl", "start", "munge")
 
-    assert code == 78
+    assert exit_code == 78
     findings = report["findings"]
     assert {(finding["host"], finding["role"]) for finding in findings} == {("compute2", "munge")}
     checks = [finding["what"] for finding in findings]
@@ -88,9 +88,9 @@ def test_verify_reports_a_stopped_daemon_and_no_other_fault(run_provider, lab):
 
 @pytest.mark.site
 def test_plan_of_an_unchanged_site_is_empty(run_provider):
-    code, plan = run_provider("plan", *CONTROLLER_OPTIONS)
+    exit_code, plan = run_provider("plan", *CONTROLLER_OPTIONS)
 
-    assert code == 0
+    assert exit_code == 0
     assert plan["changes"] == []
     assert plan["effects"] == []
     assert plan["drains"] == []
@@ -100,15 +100,17 @@ def test_plan_of_an_unchanged_site_is_empty(run_provider):
 def test_plan_shows_the_reconfiguration_for_a_changed_slurm_parameter(
     run_provider, make_inventory, lab
 ):
-    before = lab.sh("controller", "cat /etc/slurm/slurm.conf")
+    slurm_conf_before = lab.sh("controller", "cat /etc/slurm/slurm.conf")
 
-    code, plan = run_provider(
+    exit_code, plan = run_provider(
         "plan", "--inventory", make_inventory(KillWait=6), *CONTROLLER_OPTIONS
     )
 
-    assert code == 0
-    (change,) = [entry for entry in plan["changes"] if "/etc/slurm/slurm.conf" in entry["targets"]]
+    assert exit_code == 0
+    (change,) = [
+        change for change in plan["changes"] if "/etc/slurm/slurm.conf" in change["targets"]
+    ]
     assert "+KillWait=6" in change["diff"].splitlines()
     assert "reconfigure" in {effect["verb"] for effect in plan["effects"]}
     assert plan["drains"] == []
-    assert lab.sh("controller", "cat /etc/slurm/slurm.conf") == before
+    assert lab.sh("controller", "cat /etc/slurm/slurm.conf") == slurm_conf_before

@@ -118,13 +118,13 @@ def test_the_supervisors_key_does_not_allow_a_login_as_root(lab, wallet_user):
 
 
 def test_a_login_host_retains_its_keys_while_the_supervisor_is_down(lab, stop_unit, wallet_user):
-    before = lab.run("login", "cat", KEYS_FILE).stdout
+    keys_before = lab.run("login", "cat", KEYS_FILE).stdout
     with stop_unit("control", UNIT):
         result = lab.run("login", *FETCH_KEYS, check=False)
 
         assert result.returncode == 75
         assert "could not fetch keys from control:8446" in result.stderr
-        assert lab.run("login", "cat", KEYS_FILE).stdout == before
+        assert lab.run("login", "cat", KEYS_FILE).stdout == keys_before
         assert log_in(lab, wallet_user, "true").returncode == 0
 
 

@@ -210,9 +210,9 @@ def template_jobs(customer, store, tmp_path_factory):
 def archive_with(name, content):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        info = tarfile.TarInfo(name)
-        info.size = len(content)
-        archive.addfile(info, io.BytesIO(content))
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
 
 

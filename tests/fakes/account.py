@@ -41,8 +41,7 @@ class FakeAccount:
 
     def receipts(self, hashes: Iterable[str]) -> dict[str, Receipt]:
         self._ledger._raise_if_down()
-        _, state, _ = self._ledger._history[-1]
-        receipts = state.receipts
+        receipts = self._ledger._history[-1].state.receipts
         return {tx: receipts[tx] for tx in hashes if tx in receipts}
 
     def gas(
@@ -54,7 +53,8 @@ class FakeAccount:
     def sign(
         self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
     ) -> Transaction:
-        raw = f"0x{repr((self.address, nonce, gas, fees, tuple(calls))).encode().hex()}"
+        content = repr((self.address, nonce, gas, fees, tuple(calls)))
+        raw = f"0x{content.encode().hex()}"
         self.signed[raw] = tuple(calls)
         transaction_hash = "0x" + hashlib.sha256(raw.encode()).hexdigest()
         return Transaction(
@@ -79,15 +79,16 @@ class FakeAccount:
         if len(self.signed[transaction.raw]) > self.max_calls:
             return Reply(result=SendResult.REFUSED, message="exceeds block gas limit")
         key = self.address, transaction.nonce
-        pending_transaction = self._ledger.pool.get(key)
-        if pending_transaction is None:
+        if key not in self._ledger.pool:
             pending_count = len(self._ledger.pool)
             if pending_count >= self.payable_count:
                 return Reply(result=SendResult.CANNOT_PAY, message="insufficient funds")
             if pending_count >= self.pool_size:
                 return Reply(result=SendResult.RETRY_LATER, message="txpool is full")
-        elif self._is_underpriced(transaction, pending_transaction[0]):
-            return Reply(result=SendResult.UNDERPRICED)
+        else:
+            pending_transaction, _ = self._ledger.pool[key]
+            if self._is_underpriced(transaction, pending_transaction):
+                return Reply(result=SendResult.UNDERPRICED)
         self._ledger.pool[key] = transaction, self.signed[transaction.raw]
         return Reply(result=SendResult.ACCEPTED)
 

@@ -107,16 +107,16 @@ class FakeReportStore:
 
     def list_after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
         reports: list[NodeReport] = []
-        for number, hint in enumerate(self.hints[sequence:], start=sequence + 1):
-            reports.append(
-                NodeReport(
-                    sequence=number,
-                    event=hint.event,
-                    slurm_job_id=hint.slurm_job_id,
-                    uid=hint.uid,
-                    occurred_at=hint.occurred_at,
-                )
+        later_hints = self.hints[sequence:]
+        for report_sequence, hint in enumerate(later_hints, start=sequence + 1):
+            report = NodeReport(
+                sequence=report_sequence,
+                event=hint.event,
+                slurm_job_id=hint.slurm_job_id,
+                uid=hint.uid,
+                occurred_at=hint.occurred_at,
             )
+            reports.append(report)
         return tuple(reports)
 
     def delete(self, *, before: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, fields
-from typing import Self
+from typing import NamedTuple, Self
 
 from tests.fakes.store import FakeClock
 
@@ -43,6 +43,14 @@ class State:
         return type(self)(**copies)
 
 
+class MinedBlock(NamedTuple):
+    """A block, the state after the block, and the events of the block."""
+
+    block: Block
+    state: State
+    events: tuple[ChainEvent, ...]
+
+
 class FakeChain:
     """A chain of blocks in memory.
 
@@ -57,43 +65,42 @@ class FakeChain:
         self.down = False
         self.pool: dict[tuple[str, int], tuple[Transaction, tuple[Call, ...]]] = {}
         self.mistaken_calls: list[Call] = []
-        self._forks = 0
+        self._reorg_count = 0
         self._events: list[ChainEvent] = []
         self._state = state
-        # For each block: the block, the state after the block, and the events of the block. The
-        # index is the block number.
-        self._history: list[tuple[Block, State, tuple[ChainEvent, ...]]] = []
+        self._history: list[MinedBlock] = []  # The index is the block number.
 
     def head(self) -> Block:
         self._raise_if_down()
-        return self._history[-1][0]
+        return self._history[-1].block
 
     def block(self, number: int) -> Block | None:
         self._raise_if_down()
         if not 0 <= number < len(self._history):
             return None
-        return self._history[number][0]
+        return self._history[number].block
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         self._state_at(end)
         events: list[ChainEvent] = []
-        for _, _, block_events in self._history[first : end.number + 1]:
-            events += block_events
+        for mined_block in self._history[first : end.number + 1]:
+            events += mined_block.events
         return tuple(events)
 
     def mine(self, count: int = 1) -> Block:
-        """Mine blocks with the pending transactions; return the last block."""
+        """Mine blocks with the pending transactions. Return the last block."""
         for _ in range(count):
-            self._include()
+            self._apply_pool()
             number = len(self._history)
             block = Block(
                 number=number,
-                hash=f"0x{self._forks:032x}{number:032x}",
+                hash=f"0x{self._reorg_count:032x}{number:032x}",
                 timestamp=self._next_time(),
             )
-            self._history.append((block, self._state.copy(), tuple(self._events)))
+            mined_block = MinedBlock(block, self._state.copy(), tuple(self._events))
+            self._history.append(mined_block)
             self._events.clear()
-        return self._history[-1][0]
+        return self._history[-1].block
 
     def reorg(self, depth: int, *, length: int | None = None) -> None:
         """Replace the last ``depth`` blocks by ``length`` blocks.
@@ -103,11 +110,11 @@ class FakeChain:
         """
         assert 0 < depth < len(self._history)
         del self._history[-depth:]
-        self._state = self._history[-1][1].copy()
-        self._forks += 1
+        self._state = self._history[-1].state.copy()
+        self._reorg_count += 1
         self.mine(depth if length is None else length)
 
-    def _include(self) -> None:
+    def _apply_pool(self) -> None:
         """Apply the pending transactions that have the next nonce of their wallet."""
         for wallet, nonce in sorted(self.pool):
             if nonce != self._state.nonces[wallet]:
@@ -118,13 +125,13 @@ class FakeChain:
             number = len(self._history)
             self._state.receipts[transaction.hash] = Receipt(
                 block=number,
-                block_hash=f"0x{self._forks:032x}{number:032x}",
+                block_hash=f"0x{self._reorg_count:032x}{number:032x}",
                 succeeded=succeeded,
                 skipped=skipped,
             )
 
     def _apply_all(self, wallet: str, calls: tuple[Call, ...]) -> tuple[bool, dict[int, str]]:
-        """Apply calls; return whether the transaction succeeded, and the errors of skipped jobs."""
+        """Apply calls. Return whether the transaction succeeded, and the errors of skipped jobs."""
         succeeded = True
         skipped: dict[int, str] = {}
         for call in calls:
@@ -141,17 +148,19 @@ class FakeChain:
         return succeeded, skipped
 
     def _next_time(self) -> int:
-        last = self._history[-1][0].timestamp if self._history else 0
-        return max(last + 1, self.clock.now())
+        last_timestamp = self._history[-1].block.timestamp if self._history else 0
+        return max(last_timestamp + 1, self.clock.now())
 
     def _state_at(self, block: Block) -> State:
         """Return the state after a block. Raises ChainUnavailable if a reorg removed the block."""
         self._raise_if_down()
-        if block.number >= len(self._history) or self._history[block.number][0].hash != block.hash:
-            raise ChainUnavailable(
-                f"could not read block {block.number}", detail="it is no longer part of the chain"
-            )
-        return self._history[block.number][1]
+        if block.number < len(self._history):
+            mined_block = self._history[block.number]
+            if mined_block.block.hash == block.hash:
+                return mined_block.state
+        raise ChainUnavailable(
+            f"could not read block {block.number}", detail="it is no longer part of the chain"
+        )
 
     def _raise_if_down(self) -> None:
         if self.down:

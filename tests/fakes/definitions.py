@@ -51,15 +51,15 @@ class MemoryScripts:
         records: The stored scripts, by batch location hash.
         owners: The addresses of the owners, by batch location hash. An address is empty while the
             script has no owner.
-        ends: The times at which the scripts expire (Unix seconds), by batch location hash. None
-            while a job uses the script.
+        expiry_times: The times at which the scripts expire (Unix seconds), by batch location hash.
+            None while a job uses the script.
         current_uses: The uses of scripts by jobs that have not ended.
         used_nonces: The times until which the nonces are stored, by nonce.
     """
 
     records: dict[str, str] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
-    ends: dict[str, int | None] = field(default_factory=dict)
+    expiry_times: dict[str, int | None] = field(default_factory=dict)
     current_uses: set[ScriptUse] = field(default_factory=set)
     used_nonces: dict[str, int] = field(default_factory=dict)
 
@@ -67,7 +67,7 @@ class MemoryScripts:
         if script_id not in self.records:
             self.records[script_id] = record
             self.owners[script_id] = owner
-            self.ends[script_id] = expires_at
+            self.expiry_times[script_id] = expires_at
 
     def get(self, script_id: str) -> StoredScript | None:
         if script_id not in self.records:
@@ -83,7 +83,7 @@ class MemoryScripts:
                 self.owners[script] = use.customer
             if self.owners[script] == use.customer:
                 self.current_uses.add(use)
-                self.ends[script] = None
+                self.expiry_times[script] = None
 
     def uses(self) -> tuple[ScriptUse, ...]:
         return tuple(
@@ -94,20 +94,21 @@ class MemoryScripts:
         for use in uses:
             self.current_uses.discard(use)
             script = use.batch_location_hash
-            used_scripts = {other.batch_location_hash for other in self.current_uses}
-            has_no_end = script in self.ends and self.ends[script] is None
-            if has_no_end and script not in used_scripts:
-                self.ends[script] = expires_at
+            used_scripts = {current_use.batch_location_hash for current_use in self.current_uses}
+            was_used = script in self.expiry_times and self.expiry_times[script] is None
+            if was_used and script not in used_scripts:
+                self.expiry_times[script] = expires_at
 
     def sweep(self, now: int) -> int:
-        for nonce, end in list(self.used_nonces.items()):
-            if end < now:
+        for nonce, expires_at in list(self.used_nonces.items()):
+            if expires_at < now:
                 del self.used_nonces[nonce]
-        expired_scripts = [
-            script for script, end in self.ends.items() if end is not None and end < now
-        ]
+        expired_scripts = []
+        for script, expires_at in self.expiry_times.items():
+            if expires_at is not None and expires_at < now:
+                expired_scripts.append(script)
         for script in expired_scripts:
-            del self.records[script], self.owners[script], self.ends[script]
+            del self.records[script], self.owners[script], self.expiry_times[script]
         return len(expired_scripts)
 
     def reseal(self, *, after_id: str) -> ResealResult:
@@ -115,8 +116,8 @@ class MemoryScripts:
 
     def totals(self) -> ScriptTotals:
         unused, unused_bytes = 0, 0
-        for script, end in self.ends.items():
-            if end is not None:
+        for script, expires_at in self.expiry_times.items():
+            if expires_at is not None:
                 unused += 1
                 unused_bytes += len(self.records[script])
         return ScriptTotals(scripts=len(self.records), unused=unused, unused_bytes=unused_bytes)
@@ -165,15 +166,16 @@ class MemoryLogs:
 
     def append(self, log: LogId, chunk: Chunk) -> None:
         stored_chunks = self.logs.setdefault(log, [])
+        earlier_chunks = [stored_chunk.chunk for stored_chunk in stored_chunks]
         sequences = [
-            entry.chunk.sequence for entry in stored_chunks if entry.chunk.writer == chunk.writer
+            earlier.sequence for earlier in earlier_chunks if earlier.writer == chunk.writer
         ]
         # The last chunk of a full log is a notice of the grid.
         if stored_chunks and stored_chunks[-1].chunk.stream is Stream.GRID:
             raise LogFull(f"log {log.name} is full")
         if chunk.writer and sequences and chunk.sequence <= max(sequences):
             return  # the chunk is already stored
-        size = sum(len(entry.chunk.data) for entry in stored_chunks)
+        size = sum(len(earlier.data) for earlier in earlier_chunks)
         if size + len(chunk.data) > self.max_bytes:
             notice = Chunk(
                 data=b"gridstead: full", timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID
@@ -182,11 +184,13 @@ class MemoryLogs:
             raise LogFull(f"log {log.name} is full")
         self._add(stored_chunks, chunk)
 
-    def _add(self, stored: list[StoredChunk], chunk: Chunk) -> None:
-        last = stored[-1] if stored else None
-        first_line = last.first_line + last.chunk.line_count if last else 1
-        stored.append(
-            StoredChunk(chunk=chunk, start=len(stored), end=len(stored) + 1, first_line=first_line)
+    def _add(self, stored_chunks: list[StoredChunk], chunk: Chunk) -> None:
+        start, first_line = len(stored_chunks), 1
+        if stored_chunks:
+            last_chunk = stored_chunks[-1]
+            first_line = last_chunk.first_line + last_chunk.chunk.line_count
+        stored_chunks.append(
+            StoredChunk(chunk=chunk, start=start, end=start + 1, first_line=first_line)
         )
 
     def sync(self, log: LogId) -> None:

@@ -198,7 +198,7 @@ class FakeLedger(FakeChain):
             customer=customer,
             provider="",
             resources=resources,
-            batch_location_hash=script or f"script-{self._forks}-{number}",
+            batch_location_hash=script or f"script-{self._reorg_count}-{number}",
             escrow=escrow,
             submitted_at=self._next_time(),
             state_block=len(self._history),

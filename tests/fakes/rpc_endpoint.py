@@ -61,7 +61,8 @@ class RpcEndpoint:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):
-                requests = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                length = int(self.headers["Content-Length"])
+                requests = json.loads(self.rfile.read(length))
                 endpoint.batches.append(requests)
                 endpoint.paths.append(self.path)
                 endpoint.credentials.append(self.headers["Authorization"])

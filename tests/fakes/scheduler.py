@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Hardware
@@ -37,8 +38,12 @@ FIRST_UID = 200001
 GID = 100000
 EXIT_SIGTERM = 15
 
-# The times of the changes of a job (Unix seconds), and the job after each change.
-History = list[tuple[int, Attempt]]
+
+class Change(NamedTuple):
+    """The job after a change, and the time at which a daemon stores the change (Unix seconds)."""
+
+    stored_at: int
+    attempt: Attempt
 
 
 class FakeScheduler:
@@ -64,9 +69,9 @@ class FakeScheduler:
         self._hardware = hardware or Hardware(
             gpus_per_node=(0, 0), cpus_per_node=(64, 64), memory_per_node_mb=(4096, 4096)
         )
-        self._history: dict[int, History] = {}
-        # For each change: the time at which slurmdbd receives it, and the job after the change.
-        self._dbd: list[tuple[int, Attempt]] = []
+        # The changes in slurmctld, by Slurm job id.
+        self._slurmctld_changes: dict[int, list[Change]] = {}
+        self._slurmdbd_changes: list[Change] = []
         self._next_id = 1
         self.submissions: list[Submission] = []
         self.dbd_delay_s = 0
@@ -101,24 +106,23 @@ class FakeScheduler:
         self._raise_if_down()
         attempt = self._find(slurm_job_id, job_key)
         if attempt is not None:
-            self.end(
-                slurm_job_id, "CANCELLED", exit_code=EXIT_SIGTERM if attempt.has_started else 0
-            )
+            exit_code = EXIT_SIGTERM if attempt.has_started else 0
+            self.end(slurm_job_id, "CANCELLED", exit_code=exit_code)
 
     def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
         self._raise_if_down()
         attempt = self._find(slurm_job_id, job_key)
         if attempt is not None and (attempt.time_limit_min or 0) < time_limit_min:
-            self._change(replace(attempt, time_limit_min=time_limit_min))
+            self._store(replace(attempt, time_limit_min=time_limit_min))
 
     def list_jobs(self) -> ControllerSample:
         self._raise_if_down()
         now = self._clock.now()
         attempts: list[Attempt] = []
-        for history in self._history.values():
-            job = history[-1][1]
-            if job.ended_at is None or now - job.ended_at < MIN_JOB_AGE_S:
-                attempts.append(job)
+        for changes in self._slurmctld_changes.values():
+            attempt = changes[-1].attempt
+            if attempt.ended_at is None or now - attempt.ended_at < MIN_JOB_AGE_S:
+                attempts.append(attempt)
         return ControllerSample(taken_at=now, attempts=tuple(attempts))
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
@@ -130,10 +134,10 @@ class FakeScheduler:
         now = self._clock.now()
         job_names = set(names)
         rows: dict[tuple[int, int], Attempt] = {}
-        for visible_at, attempt in self._dbd:
-            if visible_at <= now and attempt.name in job_names and attempt.submitted_at >= since:
+        for stored_at, attempt in self._slurmdbd_changes:
+            if stored_at <= now and attempt.name in job_names and attempt.submitted_at >= since:
                 rows[attempt.slurm_job_id, attempt.submitted_at] = _as_slurmdbd_record(attempt)
-        is_complete = all(visible_at <= now for visible_at, _ in self._dbd)
+        is_complete = all(change.stored_at <= now for change in self._slurmdbd_changes)
         return AccountingSample(
             taken_at=now, is_complete=is_complete, attempts=tuple(rows.values())
         )
@@ -158,9 +162,8 @@ class FakeScheduler:
 
     def start(self, slurm_job_id: int) -> None:
         """Start a queued job now."""
-        self._change(
-            replace(self.attempt(slurm_job_id), state="RUNNING", started_at=self._clock.now())
-        )
+        queued_attempt = self.attempt(slurm_job_id)
+        self._store(replace(queued_attempt, state="RUNNING", started_at=self._clock.now()))
 
     def end(
         self,
@@ -176,11 +179,11 @@ class FakeScheduler:
         """
         assert parse_base_state(state, source="test") in END_STATES
         ended_attempt = replace(self.attempt(slurm_job_id), state=state, ended_at=self._clock.now())
-        self._change(replace(ended_attempt, exit_code=exit_code, suspended_s=suspended_s))
+        self._store(replace(ended_attempt, exit_code=exit_code, suspended_s=suspended_s))
 
     def rename(self, slurm_job_id: int, name: str) -> None:
         """Change the job's name, as the job's user may do."""
-        self._change(replace(self.attempt(slurm_job_id), name=name))
+        self._store(replace(self.attempt(slurm_job_id), name=name))
 
     def crash(self) -> None:
         """Kill slurmctld and start it again.
@@ -188,12 +191,12 @@ class FakeScheduler:
         The changes of the last SAVE_MAX_WAIT_S are lost, including the jobs queued in that time.
         """
         saved_until = self._clock.now() - SAVE_MAX_WAIT_S
-        for slurm_job_id, history in list(self._history.items()):
-            saved_history = [entry for entry in history if entry[0] <= saved_until]
-            if saved_history:
-                self._history[slurm_job_id] = saved_history
+        for slurm_job_id, changes in list(self._slurmctld_changes.items()):
+            saved_changes = [change for change in changes if change.stored_at <= saved_until]
+            if saved_changes:
+                self._slurmctld_changes[slurm_job_id] = saved_changes
             else:
-                del self._history[slurm_job_id]
+                del self._slurmctld_changes[slurm_job_id]
                 self._next_id = min(self._next_id, slurm_job_id)
 
     def queue_foreign_job(self, *, name: str, job_key: JobKey | None, user: str) -> int:
@@ -209,30 +212,28 @@ class FakeScheduler:
             state="PENDING",
             submitted_at=now,
         )
-        self._change(job)
+        self._store(job)
         return slurm_job_id
 
     def attempt(self, slurm_job_id: int) -> Attempt:
         """Return a job as slurmctld currently knows it."""
-        return self._history[slurm_job_id][-1][1]
+        return self._slurmctld_changes[slurm_job_id][-1].attempt
 
     def attempts(self, *, where: Callable[[Attempt], bool] = lambda _: True) -> tuple[Attempt, ...]:
         """Return the jobs that slurmctld knows and for which ``where`` is true, by Slurm job id."""
-        jobs: list[Attempt] = []
-        for _, history in sorted(self._history.items()):
-            job = history[-1][1]
-            if where(job):
-                jobs.append(job)
-        return tuple(jobs)
-
-    # Helpers.
+        attempts: list[Attempt] = []
+        for slurm_job_id in sorted(self._slurmctld_changes):
+            attempt = self.attempt(slurm_job_id)
+            if where(attempt):
+                attempts.append(attempt)
+        return tuple(attempts)
 
     def _raise_if_down(self) -> None:
         if self.down:
             raise SchedulerUnavailable("could not reach Slurm", detail="the fake is down")
 
     def _queue(self, slurm_job_id: int, submission: Submission) -> None:
-        self._change(
+        self._store(
             Attempt(
                 slurm_job_id=slurm_job_id,
                 name=submission.job_key.job_id.slurm_job_name,
@@ -247,18 +248,19 @@ class FakeScheduler:
 
     def _find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
         """Return the job with this id and job key if it has not ended, else None."""
-        if slurm_job_id not in self._history:
+        if slurm_job_id not in self._slurmctld_changes:
             return None
         attempt = self.attempt(slurm_job_id)
         if attempt.job_key != job_key or not attempt.is_alive:
             return None
         return attempt
 
-    def _change(self, attempt: Attempt) -> None:
+    def _store(self, attempt: Attempt) -> None:
         """Store a job's new state in slurmctld now, and in slurmdbd after ``dbd_delay_s``."""
         now = self._clock.now()
-        self._history.setdefault(attempt.slurm_job_id, []).append((now, attempt))
-        self._dbd.append((now + self.dbd_delay_s, attempt))
+        changes = self._slurmctld_changes.setdefault(attempt.slurm_job_id, [])
+        changes.append(Change(now, attempt))
+        self._slurmdbd_changes.append(Change(now + self.dbd_delay_s, attempt))
 
 
 def _as_slurmdbd_record(attempt: Attempt) -> Attempt:

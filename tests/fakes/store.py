@@ -43,13 +43,13 @@ class MemoryJournal:
         self.stored.extend(entries)
 
     def open_entries(self) -> tuple[JournalEntry, ...]:
-        closed_at: dict[JobKey, int] = {}
+        closed_indexes: dict[JobKey, int] = {}
         for index, entry in enumerate(self.stored):
             if entry.kind is EntryKind.CLOSED:
-                closed_at[entry.job_key] = index
+                closed_indexes[entry.job_key] = index
         entries: list[JournalEntry] = []
         for index, entry in enumerate(self.stored):
-            if index > closed_at.get(entry.job_key, -1):
+            if index > closed_indexes.get(entry.job_key, -1):
                 entries.append(entry)
         return tuple(entries)
 
@@ -67,7 +67,9 @@ class MemoryCursor:
         return self.saved[-1] if self.saved else None
 
     def save(self, block: Block) -> None:
-        lower_blocks = [saved for saved in self.saved if saved.number < block.number]
+        lower_blocks = [
+            saved_block for saved_block in self.saved if saved_block.number < block.number
+        ]
         self.saved = [*lower_blocks, block][-HISTORY_BLOCKS:]
 
     def history(self) -> tuple[Block, ...]:
@@ -132,7 +134,11 @@ class MemoryOutbox:
         # nonce.
         reopened_keys = new_keys & self.closed
         self.closed -= reopened_keys
-        self.signed = [row for row in self.signed if (row[0], row[1].nonce) not in reopened_keys]
+        kept_transactions = []
+        for owner, transaction in self.signed:
+            if (owner, transaction.nonce) not in reopened_keys:
+                kept_transactions.append((owner, transaction))
+        self.signed = kept_transactions
         for transaction in transactions:
             self.signed.append((account, transaction))
             for entry_id in transaction.entry_ids:

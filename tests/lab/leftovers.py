@@ -34,17 +34,18 @@ def find_remains(lab_names):
 
 def _processes(prefix):
     processes = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+    for process in Path("/proc").iterdir():
+        pid = process.name
+        if not pid.isdigit() or int(pid) == os.getpid():
             continue
         try:
-            text = (entry / "cmdline").read_bytes() + (entry / "cgroup").read_bytes()
-            environment = (entry / "environ").read_bytes()
+            text = (process / "cmdline").read_bytes() + (process / "cgroup").read_bytes()
+            environment = (process / "environ").read_bytes()
         except OSError:
             continue
         is_marked = f"GRIDSTEAD_LAB={prefix}".encode() in environment
         if is_marked or prefix.encode() in text:
-            processes.append(f"{entry.name} {text!r}")
+            processes.append(f"{pid} {text!r}")
     return processes
 
 

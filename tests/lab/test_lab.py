@@ -80,15 +80,15 @@ def test_up_starts_hosts_with_different_identities(lab):
 
 def test_a_second_up_changes_nothing(lab):
     lab.up()
-    before = json.loads(lab.run("status", "--json").stdout)
+    status_before = json.loads(lab.run("status", "--json").stdout)
     # The boot id is word 0 of the output. Field N of /proc/1/stat is therefore word N.
     print_start_time = "cat /proc/sys/kernel/random/boot_id /proc/1/stat"
     start_time = lab.run_on_host("left", print_start_time).stdout.split()[START_TIME_FIELD]
 
     lab.up()
 
-    after = json.loads(lab.run("status", "--json").stdout)
-    assert before["hosts"].keys() == after["hosts"].keys()
+    status_after = json.loads(lab.run("status", "--json").stdout)
+    assert status_before["hosts"].keys() == status_after["hosts"].keys()
     fields = lab.run_on_host("left", print_start_time).stdout.split()
     assert fields[START_TIME_FIELD] == start_time
 
@@ -134,9 +134,9 @@ def test_a_killed_host_keeps_its_disk(lab):
 
     lab.run("kill", "left")
 
-    states = json.loads(lab.run("status", "--json").stdout)["hosts"]
-    assert not states["left"]["running"]
-    assert states["right"]["running"]
+    hosts = json.loads(lab.run("status", "--json").stdout)["hosts"]
+    assert not hosts["left"]["running"]
+    assert hosts["right"]["running"]
 
     lab.run("start", "left")
 
@@ -149,9 +149,9 @@ def test_a_host_can_be_added_to_a_running_lab_and_removed_again(lab):
 
     lab.run("add", "third", "--like", "left")
 
-    states = json.loads(lab.run("status", "--json").stdout)["hosts"]
-    assert states["third"]["running"]
-    assert states["third"]["groups"] == ["one"]
+    hosts = json.loads(lab.run("status", "--json").stdout)["hosts"]
+    assert hosts["third"]["running"]
+    assert hosts["third"]["groups"] == ["one"]
     assert lab.run_on_host("third", "hostname").stdout == "third\n"
     assert_host_can_limit_its_jobs(lab, "third")
     assert "third" in lab.run("add", "third", "--like", "left", check=False).stderr
@@ -186,11 +186,11 @@ def test_down_after_a_killed_up_removes_everything(lab):
     lab.up()
     duration_s = time.monotonic() - start_s
     lab.run("down")
-    rng = random.Random(2)
+    random_numbers = random.Random(2)
 
     for part in range(8):
         run = lab.start_up_in_background()
-        time.sleep(duration_s * (part + rng.random()) / 8)
+        time.sleep(duration_s * (part + random_numbers.random()) / 8)
         run.send_signal(signal.SIGKILL)
         run.wait()
         lab.run("down")
@@ -199,13 +199,13 @@ def test_down_after_a_killed_up_removes_everything(lab):
 
 
 def test_down_and_up_succeed_after_a_killed_down(lab):
-    rng = random.Random(3)
+    random_numbers = random.Random(3)
     latest_kill_s = 0.8
 
     for part in range(4):
         lab.up()
         run = subprocess.Popen(lab.command("down"), stdout=subprocess.DEVNULL)
-        time.sleep(latest_kill_s * (part + rng.random()) / 4)
+        time.sleep(latest_kill_s * (part + random_numbers.random()) / 4)
         run.send_signal(signal.SIGKILL)
         run.wait()
         if part % 2:
@@ -287,14 +287,14 @@ def test_down_ends_persistent_ssh_connections(lab):
 
 
 def test_down_does_not_remove_another_lab(make_lab):
-    first, second = make_lab(f"test{os.getpid()}a"), make_lab(f"test{os.getpid()}b")
-    first.up()
-    second.up()
-    first_state = json.loads(first.run("status", "--json").stdout)
-    second_state = json.loads(second.run("status", "--json").stdout)
+    first_lab, second_lab = make_lab(f"test{os.getpid()}a"), make_lab(f"test{os.getpid()}b")
+    first_lab.up()
+    second_lab.up()
+    first_state = json.loads(first_lab.run("status", "--json").stdout)
+    second_state = json.loads(second_lab.run("status", "--json").stdout)
 
-    first.run("down")
+    first_lab.run("down")
 
     assert first_state["network"] != second_state["network"]
-    assert find_remains(first.names) == []
-    assert second.run_on_host("left", "hostname").stdout == "left\n"
+    assert find_remains(first_lab.names) == []
+    assert second_lab.run_on_host("left", "hostname").stdout == "left\n"

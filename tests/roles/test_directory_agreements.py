@@ -53,15 +53,15 @@ def supplier():
 
 
 def test_an_agreement_is_created_once(supplier):
-    assert agreements.ensure(supplier, arguments("ldap2"), check=False) == ["ldap2: new"]
+    assert agreements.ensure(supplier, arguments("ldap2"), check_mode=False) == ["ldap2: new"]
     assert supplier.entries["cn=ldap2,cn=replica"]["nsDS5ReplicaTransportInfo"] == "LDAPS"
-    assert agreements.ensure(supplier, arguments("ldap2"), check=False) == []
+    assert agreements.ensure(supplier, arguments("ldap2"), check_mode=False) == []
 
 
 def test_a_new_password_is_written_only_to_the_credentials_of_the_agreement(supplier):
-    agreements.ensure(supplier, arguments("ldap2"), check=False)
+    agreements.ensure(supplier, arguments("ldap2"), check_mode=False)
 
-    changes = agreements.ensure(supplier, arguments("ldap2", password="q" * 40), check=False)
+    changes = agreements.ensure(supplier, arguments("ldap2", password="q" * 40), check_mode=False)
 
     assert changes == ["ldap2: description, nsDS5ReplicaCredentials"]
     entry = supplier.entries["cn=ldap2,cn=replica"]
@@ -70,14 +70,14 @@ def test_a_new_password_is_written_only_to_the_credentials_of_the_agreement(supp
 
 
 def test_an_agreement_with_an_unknown_supplier_is_removed(supplier):
-    agreements.ensure(supplier, arguments("ldap2"), check=False)
+    agreements.ensure(supplier, arguments("ldap2"), check_mode=False)
 
-    assert agreements.ensure(supplier, arguments(), check=False) == ["ldap2: removed"]
+    assert agreements.ensure(supplier, arguments(), check_mode=False) == ["ldap2: removed"]
     assert supplier.entries == {}
 
 
 def test_check_mode_changes_no_agreement(supplier):
-    assert agreements.ensure(supplier, arguments("ldap2"), check=True) == ["ldap2: new"]
+    assert agreements.ensure(supplier, arguments("ldap2"), check_mode=True) == ["ldap2: new"]
     assert supplier.entries == {}
 
 
@@ -90,6 +90,6 @@ def test_check_mode_changes_no_agreement(supplier):
 )
 def test_an_initialisation_returns_its_result(status, message):
     supplier = FakeSupplier(status=status)
-    agreements.ensure(supplier, arguments("ldap2"), check=False)
+    agreements.ensure(supplier, arguments("ldap2"), check_mode=False)
 
     assert agreements.initialise(supplier, ["ldap2"], wait_s=1) == message

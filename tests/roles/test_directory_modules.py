@@ -2,8 +2,8 @@
 """The Ansible modules of role directory: directory_entries and directory_instance.
 
 Before a module changes a setting that needs a restart of the LDAP server, the module creates the
-note file ``pending``. A handler restarts the server and removes the note. If a run is killed
-before the handler, the next run finds the note and restarts the server.
+pending-changes file. A handler restarts the server and removes the file. If a run is killed before
+the handler, the next run finds the file and restarts the server.
 """
 
 import re
@@ -67,8 +67,8 @@ def entry(dn, *, initial=None, password=None, keep=False, **attributes):
     }
 
 
-def ensure(directory, desired, *, check=False):
-    return entries.ensure(directory, desired, check=check)
+def ensure(directory, desired, *, check_mode=False):
+    return entries.ensure(directory, desired, check_mode=check_mode)
 
 
 def test_a_missing_entry_is_added_with_its_initial_values_and_password():
@@ -99,8 +99,8 @@ def test_a_second_run_changes_nothing():
 def test_check_mode_writes_nothing_and_reports_the_changes():
     directory = FakeDirectory(**{"cn=old": {"size": ["1"]}})
 
-    assert ensure(directory, entry("cn=new", size=1), check=True) == ["cn=new"]
-    assert ensure(directory, entry("cn=old", size=2, password="pass"), check=True) == [
+    assert ensure(directory, entry("cn=new", size=1), check_mode=True) == ["cn=new"]
+    assert ensure(directory, entry("cn=old", size=2, password="pass"), check_mode=True) == [
         "cn=old: size",
         "cn=old: userPassword",
     ]
@@ -208,13 +208,13 @@ class FakeConnection:
 @pytest.mark.parametrize(
     "change", [("add", "cn=x", {"size": ["1"]}), ("modify", "cn=x", [("replace", "size", ["1"])])]
 )
-def test_the_note_is_created_before_the_change(tmp_path, monkeypatch, change):
-    """If a run is killed during the change, the next run needs the note to restart the server."""
+def test_the_pending_changes_file_is_created_before_the_change(tmp_path, monkeypatch, change):
+    """If a run is killed during the change, the next run needs the file to restart the server."""
     method, *arguments = change
     monkeypatch.setattr(entries.Directory, "__init__", lambda *_: None)
     directory = entries.Directory("ldapi://")
     directory._connection = FakeConnection()
-    directory._note = tmp_path / "var/pending"
+    directory._pending_changes_file = tmp_path / "var/pending"
     monkeypatch.setattr(entries, "ldap", types.SimpleNamespace(MOD_ADD=0, MOD_REPLACE=2))
 
     with pytest.raises(ConnectionError):
@@ -226,15 +226,16 @@ def test_the_note_is_created_before_the_change(tmp_path, monkeypatch, change):
 class FakeModule:
     """A fake AnsibleModule with a fake certutil. Records all other commands, but runs none.
 
-    ``note_existed`` is whether the note file existed during the last recorded command.
+    ``change_was_pending`` is whether the pending-changes file existed during the last recorded
+    command.
     """
 
-    def __init__(self, tmp_path, *, check=False):
-        self.check_mode = check
+    def __init__(self, tmp_path, *, check_mode=False):
+        self.check_mode = check_mode
         self.certificates = {}
         self.calls = []
         self.dscreate_inputs = []
-        self.note_existed = False
+        self.change_was_pending = False
         self.params = {
             "name": "t",
             "hostname": "h",
@@ -252,7 +253,7 @@ class FakeModule:
         self.calls.append(command[:2])
         if command[0] == "dscreate":
             self.dscreate_inputs.append(Path(command[-1]).read_text())
-        self.note_existed = Path(self.params["pending_changes_file"]).exists()
+        self.change_was_pending = Path(self.params["pending_changes_file"]).exists()
         return 0, "", ""
 
 
@@ -315,15 +316,15 @@ def test_a_renewed_certificate_is_imported(existing_instance, module):
 
     assert instance.ensure(existing_instance, module) == ["certificate"]
     assert module.calls == [["dsctl", "t"]]
-    assert module.note_existed
+    assert module.change_was_pending
 
 
-@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("check_mode", [True, False])
 def test_a_server_with_an_unsafe_opt_level_must_be_restarted(
-    existing_instance, module, settings, check
+    existing_instance, module, settings, check_mode
 ):
     """If the opt-level is not 0, a killed server forgets which changes it has received."""
-    module.check_mode = check
+    module.check_mode = check_mode
     module.certificates = {
         instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),
         instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
@@ -333,8 +334,8 @@ def test_a_server_with_an_unsafe_opt_level_must_be_restarted(
     changes = instance.ensure(existing_instance, module)
 
     assert changes == ["start"]  # only a start of the unit changes the setting
-    note_exists = Path(module.params["pending_changes_file"]).exists()
-    assert note_exists == (not check)
+    is_pending = Path(module.params["pending_changes_file"]).exists()
+    assert is_pending == (not check_mode)
 
 
 def test_check_mode_creates_no_instance(module, settings):

@@ -175,7 +175,7 @@ def test_an_unreachable_host_has_no_state():
 
 
 def test_a_new_supplier_assigns_no_number_that_was_used_before():
-    share = suppliers.supplier_uid_range(FIRST, LAST, 0, 2)
+    uid_range = suppliers.supplier_uid_range(FIRST, LAST, 0, 2)
 
     def next_number(*used_numbers, own_next=0):
         """Return the next uid number of the new supplier ldap1.
@@ -188,14 +188,14 @@ def test_a_new_supplier_assigns_no_number_that_was_used_before():
             "ldap1": supplier_state(next_uid=own_next),
             "ldap2": supplier_state(uids=used_numbers),
         }
-        return suppliers.supplier_next(states, "ldap2", "ldap1", share, 1000)
+        return suppliers.supplier_next(states, "ldap2", "ldap1", uid_range, 1000)
 
     assert next_number() == FIRST
     # 600000 is in the range of ldap2.
     assert next_number(600000) == FIRST
     assert next_number(FIRST, 300000, 600000) == 301001  # 300000 + 1, and 1000 skipped numbers
     assert next_number(300000, own_next=400000) == 400000
-    assert next_number(share["last"]) == share["last"]
+    assert next_number(uid_range["last"]) == uid_range["last"]
 
 
 RUV = [

@@ -229,43 +229,57 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
 # For each mistake: a function that makes the CA in a folder unusable, and the start of the message.
 MISTAKES = {
     "no-certificate": (
-        lambda s: (s.folder / "ca.crt").write_text("x"),
+        lambda site: (site.folder / "ca.crt").write_text("x"),
         "ca.crt: not a certificate",
     ),
-    "no-key": (lambda s: (s.folder / "ca.key").unlink(), "ca.key: missing"),
-    "invalid-key": (lambda s: (s.folder / "ca.key").write_text("x"), "ca.key: not a private key"),
+    "no-key": (lambda site: (site.folder / "ca.key").unlink(), "ca.key: missing"),
+    "invalid-key": (
+        lambda site: (site.folder / "ca.key").write_text("x"),
+        "ca.key: not a private key",
+    ),
     "encrypted": (
-        lambda s: s.write(encryption=serialization.BestAvailableEncryption(b"passphrase")),
+        lambda site: site.write(encryption=serialization.BestAvailableEncryption(b"passphrase")),
         "ca.key: the key is encrypted",
     ),
-    "another-key": (lambda s: s.write(key=s.root_key), "ca.key: the key does not belong to ca.crt"),
-    "not-a-ca": (lambda s: s.replace_certificate(ca=False), "ca.crt: the certificate may not sign"),
+    "another-key": (
+        lambda site: site.write(key=site.root_key),
+        "ca.key: the key does not belong to ca.crt",
+    ),
+    "not-a-ca": (
+        lambda site: site.replace_certificate(ca=False),
+        "ca.crt: the certificate may not sign",
+    ),
     "may-not-sign": (
-        lambda s: s.replace_certificate(may_sign=False),
+        lambda site: site.replace_certificate(may_sign=False),
         "ca.crt: the certificate may not sign",
     ),
     "expired": (
-        lambda s: s.replace_certificate(ends=NOW - DAY / 2),
+        lambda site: site.replace_certificate(ends=NOW - DAY / 2),
         "ca.crt: the authority expired on",
     ),
     "next-expires-soon": (
-        lambda s: s.write(s.sign(name("Cluster"), s.key, ends=NOW + 20 * DAY), s.root, file="next"),
+        lambda site: site.write(
+            site.sign(name("Cluster"), site.key, ends=NOW + 20 * DAY), site.root, file="next"
+        ),
         "next.crt: the authority expires on",
     ),
     "not-yet-valid": (
-        lambda s: s.replace_certificate(begins=NOW + DAY),
+        lambda site: site.replace_certificate(begins=NOW + DAY),
         "ca.crt: the authority is not valid before",
     ),
     "without-its-root": (
-        lambda s: s.write(s.certificate),
+        lambda site: site.write(site.certificate),
         'ca.crt: the certificate of "CN=Root,O=A site" is missing',
     ),
     "wrong-order": (
-        lambda s: s.write(s.certificate, s.certificate, s.root),
+        lambda site: site.write(site.certificate, site.certificate, site.root),
         "ca.crt: certificate 2 in the file did not sign",
     ),
     "next-without-key": (
-        lambda s: (s.write(file="next", key=s.root_key), (s.folder / "next.key").unlink()),
+        lambda site: (
+            site.write(file="next", key=site.root_key),
+            (site.folder / "next.key").unlink(),
+        ),
         "next.key: missing",
     ),
 }

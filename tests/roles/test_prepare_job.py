@@ -67,45 +67,46 @@ def test_the_files_of_earlier_jobs_remain(run_prolog, folder):
 
 
 @pytest.mark.parametrize("kind", ["directory", "file", "link"])
-def test_a_path_of_another_user_is_replaced_and_what_it_names_is_not_changed(
+def test_a_path_of_another_user_is_replaced_and_the_target_of_a_link_is_not_changed(
     run_prolog, folder, tmp_path, kind
 ):
-    place = folder / f"user-{UID}"
+    customer_directory = folder / f"user-{UID}"
     secret = tmp_path / "secret"
     secret.mkdir()
     before = access(secret)
     if kind == "directory":
-        place.mkdir(mode=0o777)
+        customer_directory.mkdir(mode=0o777)
     elif kind == "file":
-        place.touch()
+        customer_directory.touch()
     else:
-        place.symlink_to(secret)
-    os.chown(place, OTHER_UID, GID, follow_symlinks=False)
+        customer_directory.symlink_to(secret)
+    os.chown(customer_directory, OTHER_UID, GID, follow_symlinks=False)
 
     run_prolog()
 
-    assert access(place) == (UID, GID, "0o40700")
+    assert access(customer_directory) == (UID, GID, "0o40700")
     assert access(secret) == before
 
 
 def test_two_prologs_of_a_customer_at_once_keep_the_first_directory(
     run_prolog, folder, tmp_path, monkeypatch
 ):
-    """The stand-in of chown is the other prolog: it must find no directory that it would remove."""
-    place = folder / f"user-{UID}"
+    """The fake chown acts as the other prolog. It must find no directory that it would remove."""
+    customer_directory = folder / f"user-{UID}"
     program = tmp_path / "chown-bin/chown"
     program.parent.mkdir()
     program.write_text(
-        f"#!/bin/sh\nPATH=${{PATH#*:}}; mkdir {place} && touch {place}/kept\n"
-        f'chown {UID}:{GID} {place}; chown "$@"\n'
+        f"#!/bin/sh\nPATH=${{PATH#*:}}; mkdir {customer_directory} &&\n"
+        f"touch {customer_directory}/kept\n"
+        f'chown {UID}:{GID} {customer_directory}; chown "$@"\n'
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
     run_prolog()
 
-    assert (place / "kept").exists()
-    assert [path.name for path in folder.iterdir()] == [place.name]
+    assert (customer_directory / "kept").exists()
+    assert [path.name for path in folder.iterdir()] == [customer_directory.name]
 
 
 def test_a_removal_continues_when_slurm_ends_the_processes_of_the_prolog(

@@ -23,7 +23,7 @@ def path(tmp_path):
 
 
 def test_the_new_secret_has_the_old_length_and_the_old_secret_is_retained(path):
-    assert exchange.begin(path, check=False)
+    assert exchange.begin(path, check_mode=False)
 
     new_secret = path.read_text()
     assert new_secret != OLD
@@ -33,17 +33,17 @@ def test_the_new_secret_has_the_old_length_and_the_old_secret_is_retained(path):
 
 
 def test_only_the_owner_can_read_the_files(path):
-    exchange.begin(path, check=False)
+    exchange.begin(path, check_mode=False)
 
     for file in path.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_a_second_begin_does_not_replace_the_new_secret(path):
-    exchange.begin(path, check=False)
+    exchange.begin(path, check_mode=False)
     new = path.read_text()
 
-    assert not exchange.begin(path, check=False)
+    assert not exchange.begin(path, check_mode=False)
 
     assert path.read_text() == new
     assert exchange.old_path(path).read_text() == OLD
@@ -52,22 +52,22 @@ def test_a_second_begin_does_not_replace_the_new_secret(path):
 def test_an_exchange_interrupted_before_it_wrote_the_new_secret_is_continued(path):
     exchange.old_path(path).write_text(OLD)
 
-    assert exchange.begin(path, check=False)
+    assert exchange.begin(path, check_mode=False)
 
     assert path.read_text() != OLD
 
 
 def test_the_old_secret_is_removed_at_the_end(path):
-    exchange.begin(path, check=False)
+    exchange.begin(path, check_mode=False)
     new = path.read_text()
 
-    assert exchange.end(path, check=False)
-    assert not exchange.end(path, check=False)
+    assert exchange.end(path, check_mode=False)
+    assert not exchange.end(path, check_mode=False)
 
     assert texts_below(path.parent) == {path.name: new}
 
 
 def test_check_mode_writes_nothing(path):
-    assert exchange.begin(path, check=True)
-    assert not exchange.end(path, check=True)
+    assert exchange.begin(path, check_mode=True)
+    assert not exchange.end(path, check_mode=True)
     assert texts_below(path.parent) == {path.name: OLD}

@@ -44,6 +44,7 @@ def _constant_line(constant: Constant) -> str:
 
 
 _CONSTANTS_HELP = "\n".join(map(_constant_line, CONSTANTS))
+_MAX_DIGITS = len(str(2**256))  # the digits of the largest number that a contract can store
 
 
 @app.command()
@@ -177,7 +178,7 @@ def _parse_value(constant: Constant, text: str) -> int:
     if constant.unit == "wei":
         return parse_credits(text)
     is_number = text.isascii() and text.isdecimal()
-    if not is_number or len(text) > len(str(2**256)):
+    if not is_number or len(text) > _MAX_DIGITS:
         hint = f"Give a whole number from {_range_text(constant)}, without the unit."
         raise InvalidInput(f"invalid {constant.name} {text[:80]!r}", hint=hint)
     return int(text)

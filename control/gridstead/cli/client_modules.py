@@ -33,7 +33,7 @@ class ClientModules:
         self._hosts = tuple(host.lower() for host in hosts)
         self._ca_file = ca_file
         self._must_fetch = must_fetch
-        # The fetchers by whether they fetch from the user's hosts, not from the public hosts.
+        # True: the fetcher for the user's hosts. False: the fetcher for the public hosts.
         self._fetchers: dict[bool, Callable[[ModuleSource], str]] = {}
         self._failures: dict[str, str] = {}  # the reason by host
 
@@ -46,7 +46,7 @@ class ClientModules:
         """
         is_user_host = source.host in self._hosts
         if not is_user_host and source.host not in PUBLIC_HOSTS:
-            self._refuse(source)
+            self._leave_out_or_raise(source)
             return None
         if source.host in self._failures:
             self.unchecked[str(source)] = self._failures[source.host]
@@ -61,7 +61,7 @@ class ClientModules:
             self.unchecked[str(source)] = reason
             return None
 
-    def _refuse(self, source: ModuleSource) -> None:
+    def _leave_out_or_raise(self, source: ModuleSource) -> None:
         """Leave out a module whose host is not allowed, or raise an error."""
         advice = f"to allow it, add --module-host {source.host}"
         if not self._must_fetch:
@@ -77,13 +77,17 @@ class ClientModules:
         self, source: ModuleSource, *, is_user_host: bool
     ) -> Callable[[ModuleSource], str]:
         """Return the function that fetches from public hosts, or from the user's hosts."""
-        if missing_programs := [name for name in _PROGRAMS if not shutil.which(name)]:
+        missing_programs = [name for name in _PROGRAMS if not shutil.which(name)]
+        if missing_programs:
             detail = f"{' and '.join(missing_programs)} must be installed"
             raise ModuleUnavailable(f"could not fetch {source}", detail=detail)
         if is_user_host not in self._fetchers:
             # The import is slow, and most workflows have no modules.
             from gridstead.wiring.definitions.modules import open_modules  # noqa: PLC0415
 
-            hosts, ca_file = (self._hosts, self._ca_file) if is_user_host else (PUBLIC_HOSTS, None)
-            self._fetchers[is_user_host] = open_modules(hosts, ca_file)
+            if is_user_host:
+                fetcher = open_modules(self._hosts, self._ca_file)
+            else:
+                fetcher = open_modules(PUBLIC_HOSTS, None)
+            self._fetchers[is_user_host] = fetcher
         return self._fetchers[is_user_host]

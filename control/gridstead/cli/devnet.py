@@ -18,10 +18,10 @@ from gridstead.domain.jobs.ids import parse_address
 
 app = typer.Typer(no_args_is_help=True)
 
-COIN = 10**18
-ADMIN_COINS = 1_000_000 * COIN
-GAS_COINS = 1_000 * COIN
-SUPPLY = 1_000_000 * COIN
+WEI_PER_COIN = 10**18
+ADMIN_COINS = 1_000_000 * WEI_PER_COIN
+GAS_COINS = 1_000 * WEI_PER_COIN
+SUPPLY = 1_000_000 * WEI_PER_COIN
 
 ChainId = Annotated[int, typer.Option("--chain-id", help="Fail if the node has another chain id.")]
 
@@ -56,26 +56,26 @@ def init(
     admin_files = (admin_keystore, admin_password_file)
     steps: list[str] = []
 
-    def note(line: str) -> None:
+    def report_step(line: str) -> None:
         steps.append(line)
         print_note(line)
 
     node = wiring.check_chain(rpc_url, chain_id)
     admin_address = keystore_address(admin_keystore)
     if wiring.mint_devnet_coins(node, admin_address, minimum=ADMIN_COINS // 2, amount=ADMIN_COINS):
-        note(f"{admin_address} has coins")
+        report_step(f"{admin_address} has coins")
     operator = keystore_address(meta_scheduler_keystore)
     options = DeploymentOptions(operator=operator, supply=SUPPLY)
-    wiring.deploy(node, admin_files, deployment, options, report=note, renew=True)
+    wiring.deploy(node, admin_files, deployment, options, report=report_step, renew=True)
     wallets = list(map(keystore_address, fund_keystore))
     funded_addresses = wiring.fund(
         node, admin_files, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS
     )
     for address in funded_addresses:
-        note(f"{address} has coins for gas")
+        report_step(f"{address} has coins for gas")
     multicall_address = wiring.place_devnet_multicall(node)
     if multicall_address:
-        note(f"{multicall_address} has the code of Multicall")
+        report_step(f"{multicall_address} has the code of Multicall")
     record = {"changed": bool(steps), "steps": steps}
     emit_result(record, "changed" if steps else "nothing to do", as_json=as_json)
 

@@ -113,10 +113,11 @@ class JobOutput:
     def _run(self, *, until_now: bool) -> None:
         while not self._is_stopped:
             try:
-                for lines in read(
+                output = read(
                     self._client, self._job, after=self._resume_position, until_now=until_now
-                ):
-                    self._show(lines)
+                )
+                for lines in output:
+                    self._print_new(lines)
             except Transient as error:
                 self.error = error
             except GridsteadError as error:
@@ -128,7 +129,8 @@ class JobOutput:
                     return
             time.sleep(RETRY_S)
 
-    def _show(self, lines: Lines) -> None:
+    def _print_new(self, lines: Lines) -> None:
+        """Print the lines that were not printed before."""
         with self._print_lock:
             for number, data in enumerate(lines.lines, lines.first):
                 if self._is_stopped or number <= self._last_printed:

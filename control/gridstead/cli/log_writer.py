@@ -41,19 +41,19 @@ def main() -> None:
         sys.exit(f"gridstead: cannot create the spool for the logger: {error}")
     sender = LogSender(spool, lambda: _connect(access_file))
     sender.start()
-    pump(_sources(sys.argv[2:]), _STDOUT, spool)
+    pump(_streams_by_descriptor(sys.argv[2:]), _STDOUT, spool)
     lost_lines = sender.finish()
     if lost_lines:
         write_all(_STDOUT, b"gridstead: %d lines did not reach the logger\n" % lost_lines)
     os._exit(0)  # A normal exit would wait for a stuck connection and delay the end of the job.
 
 
-def _sources(arguments: Sequence[str]) -> Mapping[int, Stream]:
+def _streams_by_descriptor(arguments: Sequence[str]) -> Mapping[int, Stream]:
     """Return the stream of the job that each file descriptor reads."""
     if not arguments:
         return {_STDIN: Stream.UNKNOWN}
     descriptors = map(int, arguments[0].split(","))
-    # There is no descriptor of GRID in scripts of an earlier release.
+    # Scripts of earlier releases have no descriptor of GRID.
     pairs = zip(descriptors, (Stream.STDERR, Stream.GRID), strict=False)
     return {_STDIN: Stream.STDOUT, **dict(pairs)}
 

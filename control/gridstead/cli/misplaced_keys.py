@@ -43,7 +43,8 @@ def accept_or_ask(
     if must_ask or not as_json:
         print_warnings(checked.warnings)
     if must_ask and not _ask():
-        raise MisplacedKeys(*misplaced_keys, warnings=tuple(other_warnings) if as_json else ())
+        unprinted_warnings = tuple(other_warnings) if as_json else ()
+        raise MisplacedKeys(*misplaced_keys, warnings=unprinted_warnings)
 
 
 def _ask() -> bool:

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from rich.console import Console
 from rich.table import Table
@@ -85,12 +86,13 @@ def print_warnings(warnings: Iterable[WorkflowProblem]) -> None:
     If there are many warnings, print only some of them, first those about keys that change what
     runs.
     """
-    printed = list(warnings)
-    omitted_count = len(printed) - _MAX_PRINTED_WARNINGS
+    ordered_warnings = list(warnings)
+    omitted_count = len(ordered_warnings) - _MAX_PRINTED_WARNINGS
     if omitted_count > 0:
-        printed.sort(key=lambda warning: not warning.changes_run)
-    for warning in printed[:_MAX_PRINTED_WARNINGS]:
-        print_note(f"warning: {warning}. {warning.hint or ''}".rstrip())
+        ordered_warnings.sort(key=attrgetter("changes_run"), reverse=True)
+    for warning in ordered_warnings[:_MAX_PRINTED_WARNINGS]:
+        hint = f" {warning.hint}" if warning.hint else ""
+        print_note(f"warning: {warning}.{hint}")
     if omitted_count > 0:
         print_note(f"{omitted_count} more warnings are not printed; --json prints all of them")
 
@@ -103,6 +105,7 @@ def emit_error(error: GridsteadError, *, as_json: bool = False) -> None:
     if isinstance(error, InvalidWorkflow):
         print_warnings(error.warnings)
     print_note(f"error: {error.message}")
+    # The message of an error with only one problem is the problem itself.
     if isinstance(error, InvalidWorkflow) and str(error.problems[0]) != error.message:
         for problem in error.problems:
             hint = f" ({problem.hint})" if problem.hint else ""
@@ -154,9 +157,9 @@ def _printable_character(character: str) -> str:
 
 def credits_text(wei: int) -> str:
     """Return an amount in credits, without rounding or trailing zeros."""
-    whole, rest = divmod(wei, WEI_PER_CREDIT)
-    fraction = f"{rest:018d}".rstrip("0")
-    return f"{whole}.{fraction}" if fraction else str(whole)
+    whole_credits, remaining_wei = divmod(wei, WEI_PER_CREDIT)
+    fraction = f"{remaining_wei:018d}".rstrip("0")
+    return f"{whole_credits}.{fraction}" if fraction else str(whole_credits)
 
 
 def parse_credits(text: str) -> int:

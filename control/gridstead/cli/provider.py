@@ -55,7 +55,8 @@ def _to_json(provider: Provider) -> dict[str, Any]:
 
 def _providers(client: GridClient) -> list[Provider]:
     addresses = client.customer.provider_addresses()
-    return list(client.ledger.providers(addresses, at_block=client.ledger.head()).values())
+    providers = client.ledger.providers(addresses, at_block=client.ledger.head())
+    return list(providers.values())
 
 
 @app.command("list")
@@ -76,7 +77,8 @@ def status(address: Address, config: Config = None, as_json: Json = False) -> No
     """Show the hardware, prices and labels of a provider."""
     wallet = parse_address(address)
     client = open_client(config)
-    provider = client.ledger.providers([wallet], at_block=client.ledger.head()).get(wallet)
+    providers = client.ledger.providers([wallet], at_block=client.ledger.head())
+    provider = providers.get(wallet)
     if provider is None:
         raise InvalidInput(
             f"{wallet} is not registered as a provider",

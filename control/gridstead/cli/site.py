@@ -293,12 +293,12 @@ def _emit_verification(verification: Verification, *, as_json: bool) -> None:
     if as_json:
         emit_json(to_report(verification))
         return
-    checks = verification.check_count
+    check_count = verification.check_count
     diagnostics = verification.diagnostics
     if not diagnostics:
-        print_line(f"{checks} checks passed on {len(verification.hosts)} hosts")
+        print_line(f"{check_count} checks passed on {len(verification.hosts)} hosts")
         return
-    print_line(f"{len(diagnostics)} of {checks} checks failed")
+    print_line(f"{len(diagnostics)} of {check_count} checks failed")
     for diagnostic in diagnostics:
         action = f"{diagnostic.who}: {diagnostic.hint}" if diagnostic.hint else diagnostic.who
         location = ", ".join(diagnostic.where)
@@ -358,8 +358,8 @@ def _emit_plan(site_plan: SitePlan, *, diff: bool) -> None:
         return
     for host, jobs in site_plan.jobs.items():
         if jobs:
-            texts = [f"{job.id} of {job.user} until {job.ends_at}" for job in jobs]
-            print_line(f"{len(jobs)} jobs run on {host}: {', '.join(texts)}")
+            job_texts = [f"{job.id} of {job.user} until {job.ends_at}" for job in jobs]
+            print_line(f"{len(jobs)} jobs run on {host}: {', '.join(job_texts)}")
 
 
 def _emit_diff(change: HostFinished) -> None:

@@ -100,10 +100,10 @@ def interruptible(stop: Stop) -> Iterator[None]:
             print_note("interrupting the task")
 
     previous_handlers = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        previous_handlers[number] = signal.signal(number, handle_signal)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        previous_handlers[signal_number] = signal.signal(signal_number, handle_signal)
     try:
         yield
     finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
+        for signal_number, handler in previous_handlers.items():
+            signal.signal(signal_number, handler)

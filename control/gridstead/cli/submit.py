@@ -120,23 +120,23 @@ def submit(
 
     checked = read_workflow(file, strict=strict)
     workflow = checked.workflow
-    request = _request(
-        workflow, parse_credits(credits_), _job_name(name, file), uses or (), affinity or ()
-    )
+    escrow = parse_credits(credits_)
+    job_name = _job_name(name, file)
+    request = _to_job_request(workflow, escrow, job_name, uses or (), affinity or ())
     accept_or_ask(checked, accept=accept_misplaced, is_from_stdin=str(file) == "-", as_json=as_json)
     client = open_client(config)
-    number = _store_and_request(client, workflow, request)
+    job_number = _store_and_request(client, workflow, request)
     warnings = {"warnings": problems_json(checked.warnings)}
     if watch:
-        ended_job = watch_job(client, number, as_json=as_json, extra_fields=warnings)
+        ended_job = watch_job(client, job_number, as_json=as_json, extra_fields=warnings)
         if use_exit_code:
             sys.exit(_process_exit_code(ended_job))
         return
     sentence = (
-        f"submitted job {number} with {credits_text(request.escrow)} credits in escrow\n"
-        f"to watch it: gridstead job watch {number}"
+        f"submitted job {job_number} with {credits_text(request.escrow)} credits in escrow\n"
+        f"to watch it: gridstead job watch {job_number}"
     )
-    emit_result(job_to_json(client.job(number)) | warnings, sentence, as_json=as_json)
+    emit_result(job_to_json(client.job(job_number)) | warnings, sentence, as_json=as_json)
 
 
 def _process_exit_code(job: Job) -> int:
@@ -147,7 +147,7 @@ def _process_exit_code(job: Job) -> int:
     return code
 
 
-def _request(
+def _to_job_request(
     workflow: Workflow, escrow: int, name: str, uses: Iterable[str], affinity: Iterable[str]
 ) -> JobRequest:
     """Return the request for a job, with an empty script hash.
@@ -204,7 +204,8 @@ def _job_name(name: str | None, file: Path) -> str:
     if name is not None:
         return name
     stem = "" if str(file) == "-" else file.stem
-    return stem.encode(errors="replace")[:MAX_NAME_BYTES].decode(errors="ignore")
+    name_bytes = stem.encode(errors="replace")[:MAX_NAME_BYTES]
+    return name_bytes.decode(errors="ignore")  # drops a character that was cut
 
 
 def _check_funds(client: GridClient, escrow: int) -> None:

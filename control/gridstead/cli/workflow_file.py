@@ -30,8 +30,8 @@ def read_workflow(
     try:
         source = sys.stdin.buffer if str(path) == "-" else path.open("rb")
         with source as file:
-            data = file.read(MAX_BYTES + 1)
-        return check_workflow(data.decode(), strict=strict, fetch_module=fetch_module)
+            workflow_bytes = file.read(MAX_BYTES + 1)
+        return check_workflow(workflow_bytes.decode(), strict=strict, fetch_module=fetch_module)
     except (OSError, ValueError) as error:
         hint = "Run `gridstead workflow init` to create a workflow."
         raise InvalidInput(f"cannot read {path}", detail=str(error), hint=hint) from error

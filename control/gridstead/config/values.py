@@ -16,54 +16,55 @@ WEI_PER_CREDIT = 10**18
 WEI_DIGITS = 80  # precision of the conversion from credits to wei
 
 
-def _check_address(value: str) -> str:
-    lower_case = value.lower()
-    if not is_address(lower_case):
+def _check_address(address: str) -> str:
+    lower_case_address = address.lower()
+    if not is_address(lower_case_address):
         raise ValueError("must be an address: 0x and 40 hexadecimal digits")
-    return lower_case
+    return lower_case_address
 
 
-def _check_endpoint(value: str) -> str:
-    host, colon, port = value.rpartition(":")
+def _check_endpoint(endpoint: str) -> str:
+    host, colon, port = endpoint.rpartition(":")
     has_host = bool(host and colon) and "/" not in host
     has_port = port.isdigit() and 0 < int(port) < 65536
     if not has_host or not has_port:
         raise ValueError("must be an endpoint: host:port")
-    return value
+    return endpoint
 
 
-def _check_url(value: str) -> str:
+def _check_url(url: str) -> str:
     message = "must be a URL: http(s)://host:port/path"
     try:
-        parts = urlsplit(value)
-        is_valid = parts.hostname and (parts.port is None or parts.port > 0)
+        parts = urlsplit(url)
+        has_valid_port = parts.port is None or parts.port > 0
+        is_valid = bool(parts.hostname) and has_valid_port
     except ValueError as error:
         raise ValueError(message) from error
-    if not is_valid or not value.isprintable() or " " in value:
+    if not is_valid or not url.isprintable() or " " in url:
         raise ValueError(message)
-    return value
+    return url
 
 
-def _check_origin(value: str) -> str:
-    if value == "*":
-        return value
-    parts = urlsplit(_check_url(value))
-    is_origin = value == f"{parts.scheme}://{parts.netloc}".lower()
+def _check_origin(origin: str) -> str:
+    if origin == "*":
+        return origin
+    parts = urlsplit(_check_url(origin))
+    is_origin = origin == f"{parts.scheme}://{parts.netloc}".lower()
     is_web = parts.scheme in {"http", "https"}
-    has_forbidden_character = "@" in value or "*" in value
+    has_forbidden_character = "@" in origin or "*" in origin
     if not is_origin or not is_web or has_forbidden_character:
         raise ValueError(
             "must be * or an origin: http(s)://host:port in lower case, without a path"
         )
-    return value
+    return origin
 
 
-def _check_network(value: str) -> str:
+def _check_network(network: str) -> str:
     try:
-        ip_network(value)
+        ip_network(network)
     except ValueError as error:
         raise ValueError("must be a network: address/length, such as 192.0.2.0/24") from error
-    return value
+    return network
 
 
 def _format(name: str) -> Any:  # noqa: ANN401 - pydantic.Field returns Any

@@ -43,7 +43,7 @@ class Ledger(Chain, Protocol):
         ...
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
-        """Return the sizes of a provider's queues. They may include stale entries."""
+        """Return the sizes of a provider's queues. The sizes may include stale entries."""
         ...
 
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> Mapping[str, Provider]:
@@ -57,7 +57,9 @@ class Ledger(Chain, Protocol):
     def approved_providers(
         self, addresses: Iterable[str], *, at_block: Block
     ) -> Mapping[str, Provider]:
-        """Return the approved records of these providers. Providers without one are omitted.
+        """Return the approved records of these providers.
+
+        Providers without an approved record are omitted.
 
         Records that wait for approval and bans are not read. Therefore ``is_waiting`` and
         ``is_banned`` are False in the result. ``is_joined`` is False for a banned provider.

@@ -12,13 +12,13 @@ class LogStore(Protocol):
     """Stores the output of jobs in chunks."""
 
     def append(self, log: LogId, chunk: Chunk) -> None:
-        """Append a chunk. Readers see it at once. A repeated chunk is ignored.
+        """Append a chunk. Readers see the chunk at once. A repeated chunk is ignored.
 
         The chunk survives a crash of the service. After ``sync`` it also survives a crash of the
         host.
 
         Raises:
-            LogFull: If the log has reached its size limit. The last line of the log says so.
+            LogFull: If the log has reached its size limit. The last line of the log reports this.
         """
         ...
 

@@ -37,8 +37,9 @@ class Playbooks(Protocol):
 
         Args:
             request: The playbook and its options.
-            notify: Called with each event when it happens. An event passed to ``notify`` does not
-                show whether a task with ``no_log`` changed something. The events in the result do.
+            notify: Called with each event when it happens. Only the events in the result show
+                whether a task with ``no_log`` changed something. The events passed to ``notify``
+                do not show this.
             stop: The requests to stop. The adapter reads ``stop`` several times a second.
 
         Guarantee: after return, no process of the run is running, and the run has left no files on

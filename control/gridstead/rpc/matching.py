@@ -63,13 +63,13 @@ class QueueViewServer:
             "/metrics": (CONTENT_TYPE, views.metrics),
         }
 
-        class QueueHandler(_Handler):
-            def page(self, path: str) -> Page | None:
+        class QueueHandler(_PageHandler):
+            def find_page(self, path: str) -> Page | None:
                 return pages.get(path)
 
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            context.load_cert_chain(tls.certificate, tls.key)
+            tls_context.load_cert_chain(tls.certificate, tls.key)
             self._server = ThreadingHTTPServer((host, int(port)), QueueHandler)
         except OSError as error:
             raise ConfigError(
@@ -77,7 +77,7 @@ class QueueViewServer:
             ) from error
         # The TLS handshake is made in the thread of the connection, so that a slow client does not
         # block other clients.
-        self._server.socket = context.wrap_socket(
+        self._server.socket = tls_context.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )
         self._server.daemon_threads = True
@@ -96,16 +96,16 @@ class QueueViewServer:
         self._server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _PageHandler(BaseHTTPRequestHandler):
     timeout = SOCKET_TIMEOUT_S
 
-    def page(self, path: str) -> Page | None:
+    def find_page(self, path: str) -> Page | None:
         """Return the page of a path. Returns None for an unknown path. Subclasses override it."""
         raise AssertionError(path)
 
     def do_GET(self) -> None:  # http.server's name
         """Answer a GET request."""
-        page = self.page(self.path)
+        page = self.find_page(self.path)
         if page is None:
             self.send_error(404)
             return
@@ -123,8 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Do not log requests."""
 
 
-def _jobs_as_json(texts: Mapping[JobId, str]) -> str:
+def _jobs_as_json(texts_by_job: Mapping[JobId, str]) -> str:
     texts_by_name = {}
-    for job_id, text in texts.items():
+    for job_id, text in texts_by_job.items():
         texts_by_name[job_id.slurm_job_name] = text
     return json.dumps(texts_by_name)

@@ -17,8 +17,8 @@ from gridstead.errors import GridsteadError
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
-P = ParamSpec("P")
-T = TypeVar("T")
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,32 +47,34 @@ class Metrics:
     def __init__(self, gauges: Mapping[str, Gauge]) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Gauges(gauges))
-        self._calls = Counter(
+        self._call_counter = Counter(
             "gridstead_calls",
             "Calls by name and outcome.",
             ("call", "outcome"),
             registry=self._registry,
         )
-        self._seconds = Counter(
+        self._seconds_counter = Counter(
             "gridstead_call_seconds", "Time that calls took.", ("call",), registry=self._registry
         )
 
-    def counted(self, name: str, call: Callable[P, T]) -> Callable[P, T]:
+    def counted(
+        self, name: str, call: Callable[Parameters, Returned]
+    ) -> Callable[Parameters, Returned]:
         """Return a wrapper that counts a function's calls by outcome: ok, an error code, or bug."""
 
-        def call_and_count(*arguments: P.args, **keywords: P.kwargs) -> T:
+        def call_and_count(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Returned:
             started_at = time.monotonic()
             outcome = "bug"
             try:
-                answer = call(*arguments, **keywords)
+                returned = call(*arguments, **keywords)
                 outcome = "ok"
             except GridsteadError as err:
                 outcome = err.code
                 raise
             finally:
-                self._calls.labels(name, outcome).inc()
-                self._seconds.labels(name).inc(time.monotonic() - started_at)
-            return answer
+                self._call_counter.labels(name, outcome).inc()
+                self._seconds_counter.labels(name).inc(time.monotonic() - started_at)
+            return returned
 
         return call_and_count
 

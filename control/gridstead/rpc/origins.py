@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web pages that may call a server of the grid from a browser (CORS).
 
-By default pages of any origin may call: browsers send nothing on their own that identifies a user
-to these servers. The servers use neither cookies nor client certificates, and a request for a log
-contains the signature of the owner's wallet. Therefore no answer permits credentials.
+By default, pages of any origin may call a server, because a browser does not automatically send
+anything that identifies a user to the server. The servers use neither cookies nor client
+certificates, and a request for a log contains the signature of the owner's wallet. Therefore no
+answer permits credentials.
 
 Routes that check the caller's network, such as ``/metrics``, must not have this middleware: a page
 in the browser of an operator could otherwise read them.

@@ -63,19 +63,22 @@ class RateLimiter:
             LimitExceeded: If the bucket has too few tokens; nothing is taken.
         """
         now = self._now()
-        peer = caller_identity(caller_host(caller, self._proxies))
+        host = caller_host(caller, self._proxies)
+        identity = caller_identity(host)
         with self._lock:
-            filled_at, tokens = self._buckets.get(peer, (now, self._burst))
-            tokens = min(self._burst, tokens + (now - filled_at) * self._rate_per_s)
+            last_call_at, tokens = self._buckets.get(identity, (now, self._burst))
+            new_tokens = (now - last_call_at) * self._rate_per_s
+            tokens = min(self._burst, tokens + new_tokens)
             is_allowed = amount <= tokens
             taken_amount = amount if is_allowed else 0
-            self._buckets[peer] = (now, tokens - taken_amount)
-            self._buckets.move_to_end(peer)
+            self._buckets[identity] = (now, tokens - taken_amount)
+            self._buckets.move_to_end(identity)
             if len(self._buckets) > MAX_CALLERS:
                 self._buckets.popitem(last=False)
         if not is_allowed:
             # If the amount is larger than a bucket, the hint is the time until the bucket is full.
-            wait_s = (min(amount, self._burst) - tokens) / self._rate_per_s
+            missing_tokens = min(amount, self._burst) - tokens
+            wait_s = missing_tokens / self._rate_per_s
             raise LimitExceeded(
                 "too many requests",
                 detail=f"{self._subject} are limited for each caller",

@@ -113,7 +113,8 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         context: grpc.ServicerContext,
     ) -> pb.SubmitResponse:
         with _abort_on_error(context):
-            return pb.SubmitResponse(slurm_job_id=self._scheduler.submit(_to_submission(request)))
+            slurm_job_id = self._scheduler.submit(_to_submission(request))
+            return pb.SubmitResponse(slurm_job_id=slurm_job_id)
 
     def Cancel(  # noqa: N802
         self,
@@ -121,7 +122,7 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         context: grpc.ServicerContext,
     ) -> pb.CancelResponse:
         with _abort_on_error(context):
-            self._scheduler.cancel(request.slurm_job_id, job_key=_job_key(request.job_key))
+            self._scheduler.cancel(request.slurm_job_id, job_key=_to_job_key(request.job_key))
             return pb.CancelResponse()
 
     def Extend(  # noqa: N802
@@ -132,7 +133,7 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         with _abort_on_error(context):
             self._scheduler.extend(
                 request.slurm_job_id,
-                job_key=_job_key(request.job_key),
+                job_key=_to_job_key(request.job_key),
                 time_limit_min=request.time_limit_min,
             )
             return pb.ExtendResponse()
@@ -167,8 +168,9 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
     ) -> pb.GateResponse:
         with _abort_on_error(context):
             gate = self._scheduler.check_gate(request.address)
-            uid, gid = (gate.user.uid, gate.user.gid) if gate.user else (0, 0)
-            return pb.GateResponse(uid=uid, gid=gid, missing=gate.missing)
+            if gate.user is None:
+                return pb.GateResponse(missing=gate.missing)
+            return pb.GateResponse(uid=gate.user.uid, gid=gate.user.gid, missing=gate.missing)
 
     def Hardware(  # noqa: N802
         self, _request: pb.HardwareRequest, context: grpc.ServicerContext
@@ -244,10 +246,10 @@ class DatagramReceiver:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                datagram, source = self._socket.recvfrom(_MAX_DATAGRAM_BYTES)
+                datagram, (sender_ip, _port) = self._socket.recvfrom(_MAX_DATAGRAM_BYTES)
             except TimeoutError:
                 continue
-            self._receive(datagram, source[0])
+            self._receive(datagram, sender_ip)
 
 
 @contextmanager
@@ -268,7 +270,7 @@ def _status_code_of(error: GridsteadError) -> grpc.StatusCode:
 
 def _to_submission(request: pb.SubmitRequest) -> Submission:
     return Submission(
-        job_key=_job_key(request.job_key),
+        job_key=_to_job_key(request.job_key),
         user=GridUser(address=request.user, uid=request.uid, gid=request.gid),
         resources=Resources(
             gpus=request.gpus,
@@ -281,7 +283,7 @@ def _to_submission(request: pb.SubmitRequest) -> Submission:
     )
 
 
-def _job_key(text: str) -> JobKey:
+def _to_job_key(text: str) -> JobKey:
     job_key = parse_job_key(text)
     if job_key is None:
         raise InvalidInput(f"invalid job key {text[:200]!r}")

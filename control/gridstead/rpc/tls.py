@@ -22,8 +22,8 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # so that a second server cannot bind the same port
-    # Clients of the grid ping silent connections every 10 or 20 s. gRPC's default minimum is 300 s:
-    # gRPC closes the connection of a client that pings more often.
+    # Clients of the grid ping idle connections every 10 or 20 s. By default, gRPC closes the
+    # connection of a client that pings more often than every 300 s.
     ("grpc.http2.min_ping_interval_without_data_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 1),
 )
@@ -81,23 +81,25 @@ class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no 
         handler = continuation(handler_call_details)
         if handler is None:
             return None
-        requests = "stream" if handler.request_streaming else "unary"
-        responses = "stream" if handler.response_streaming else "unary"
-        method_type = f"{requests}_{responses}"  # for example unary_stream
+        request_kind = "stream" if handler.request_streaming else "unary"
+        response_kind = "stream" if handler.response_streaming else "unary"
+        method_type = f"{request_kind}_{response_kind}"  # for example unary_stream
         make_handler = getattr(grpc, f"{method_type}_rpc_method_handler")
-        guarded_behaviour = self._guard(getattr(handler, method_type))
+        checked_behaviour = self._with_name_check(getattr(handler, method_type))
         return make_handler(
-            guarded_behaviour, handler.request_deserializer, handler.response_serializer
+            checked_behaviour, handler.request_deserializer, handler.response_serializer
         )
 
-    def _guard(self, behaviour: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
-        def call(request: object, context: grpc.ServicerContext) -> object:
+    def _with_name_check(
+        self, behaviour: Callable[[Any, grpc.ServicerContext], Any]
+    ) -> Callable[..., Any]:
+        def check_and_call(request: object, context: grpc.ServicerContext) -> object:
             name = peer_name(context)
             if name not in self._names:
                 context.abort(grpc.StatusCode.PERMISSION_DENIED, f"client {name!r} is not allowed")
             return behaviour(request, context)
 
-        return call
+        return check_and_call
 
 
 def peer_name(context: grpc.ServicerContext) -> str:
@@ -118,7 +120,7 @@ def grpc_server(
 
 
 def add_health(server: grpc.Server) -> None:
-    """Add grpc.health.v1 to the server. It always reports SERVING."""
+    """Add the service grpc.health.v1, which always reports SERVING, to the server."""
     servicer = health.HealthServicer()
     servicer.set("", health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SshAPI server. It sends the supervisor's public SSH key to login nodes."""
+"""The SshAPI server, which sends the supervisor's public SSH key to login nodes."""
 
 from __future__ import annotations
 

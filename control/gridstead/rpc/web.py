@@ -30,7 +30,8 @@ class WebServer:
     def __init__(
         self, app: Starlette, *, name: str, host: str, port: int, tls: TlsFiles | None
     ) -> None:
-        for path in (tls.certificate, tls.key) if tls else ():
+        tls_files = (tls.certificate, tls.key) if tls else ()
+        for path in tls_files:
             if not path.is_file():
                 raise ConfigError(f"could not read {path}", detail="the file does not exist")
         config = uvicorn.Config(

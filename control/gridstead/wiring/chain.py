@@ -50,9 +50,10 @@ def _open(node: Node, settings: config.Chain) -> ChainAccess:
         )
     contracts = find_contracts(node, settings.contract)
     ledger = ChainLedger(node, contracts)
-    newest, first_block = ledger.head().number, settings.first_block
-    if first_block > newest:
-        detail = f"its newest block is {newest}, chain.first_block is {first_block}"
+    newest_block = ledger.head().number
+    first_block = settings.first_block
+    if first_block > newest_block:
+        detail = f"its newest block is {newest_block}, chain.first_block is {first_block}"
         raise ChainUnavailable("could not read the chain", detail=detail)
     return ChainAccess(node=node, contracts=contracts, ledger=ledger, first_block=first_block)
 

@@ -40,7 +40,7 @@ def run(settings: LoggerSettings) -> None:
         clock=SystemClock(),
         recover=recover,
     )
-    server = LoggerServer(settings.listen, tls_files(settings.tls), service, _web(settings))
+    server = LoggerServer(settings.listen, tls_files(settings.tls), service, _web_address(settings))
     server.start()
     sweep = Tick(name="sweep", function=service.sweep, interval_s=SWEEP_INTERVAL_S)
     loop.run((sweep,), close=(logs.close, server.stop))
@@ -49,10 +49,11 @@ def run(settings: LoggerSettings) -> None:
 def _raise_open_file_limit() -> None:
     """Raise the limit of open files. systemd's default of 1024 is too low for all streams."""
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(MAX_OPEN_FILES, hard_limit), hard_limit))
+    soft_limit = min(MAX_OPEN_FILES, hard_limit)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard_limit))
 
 
-def _web(settings: LoggerSettings) -> WebAddress | None:
+def _web_address(settings: LoggerSettings) -> WebAddress | None:
     if not settings.web_origins:
         return None
     host, _, port = settings.web_listen.rpartition(":")

@@ -99,7 +99,7 @@ def _create_scheduler(ticks: tuple[Tick, ...]) -> BackgroundScheduler:
     now = datetime.now(UTC)
     for tick in ticks:
         scheduler.add_job(
-            _log_errors_of(tick),
+            _with_error_log(tick),
             "interval",
             seconds=tick.interval_s,
             id=tick.name,
@@ -131,7 +131,7 @@ class _Stopper:
         self._requests.put(None)
 
     def wait(self) -> bool:
-        """Wait at most CLOCK_CHECK_INTERVAL_S for a request to stop. Return whether one came."""
+        """Wait at most CLOCK_CHECK_INTERVAL_S for a request to stop. Return whether to stop."""
         try:
             self._requests.get(timeout=CLOCK_CHECK_INTERVAL_S)
         except Empty:
@@ -163,7 +163,7 @@ class _ClockWatch:
         return datetime.now(UTC).timestamp() - time.monotonic()
 
 
-def _log_errors_of(tick: Tick) -> Callable[[], None]:
+def _with_error_log(tick: Tick) -> Callable[[], None]:
     """Return a function that calls a tick and logs its expected errors."""
 
     def run_tick() -> None:

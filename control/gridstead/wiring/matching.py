@@ -52,7 +52,7 @@ def run(settings: MetaSchedulerSettings) -> None:
         loop.Tick(name="meta_scheduler", function=service.tick, interval_s=settings.tick_s),
         loop.Tick(name="sender", function=sender.tick, interval_s=settings.tick_s),
     )
-    close = [database.close]
+    close_functions = [database.close]
     if settings.queue_view is not None:
         queue_view = settings.queue_view
         views = Views(
@@ -63,8 +63,8 @@ def run(settings: MetaSchedulerSettings) -> None:
         )
         server = QueueViewServer(queue_view.listen, tls_files(queue_view), views)
         server.start()
-        close.append(server.stop)
-    loop.run(ticks, close=tuple(close))
+        close_functions.append(server.stop)
+    loop.run(ticks, close=tuple(close_functions))
 
 
 def _metrics(skipped_matches: SkippedMatches) -> Metrics:

@@ -66,9 +66,10 @@ def find_checkout(checkout: Path | None) -> Path:
 
 def records_folder() -> Path:
     """Return the folder of this user's run records. The default is in ``~/.local/state``."""
-    state = os.environ.get("XDG_STATE_HOME")
-    state_folder = Path(state) if state else Path.home() / ".local/state"
-    return state_folder / "gridstead/runs"
+    configured_folder = os.environ.get("XDG_STATE_HOME")
+    if configured_folder:
+        return Path(configured_folder) / "gridstead/runs"
+    return Path.home() / ".local/state/gridstead/runs"
 
 
 def commit_of(folder: Path) -> str:
@@ -86,9 +87,9 @@ def commit_of(folder: Path) -> str:
 def _git(folder: Path, *arguments: str) -> str:
     """Return the output of a git command. Returns an empty text if the command fails."""
     try:
-        result = subprocess.run(
+        process = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
         return ""
-    return result.stdout.strip() if result.returncode == 0 else ""
+    return process.stdout.strip() if process.returncode == 0 else ""

@@ -27,10 +27,11 @@ def run(settings: AgentSettings) -> None:
     clock = SystemClock()
     reports = SqliteReports(settings.state_file, clock)
     agent = open_agent(settings, reports)
+    spool = FileSpool(settings.spool_file) if settings.spool_file else None
     intake = ReportIntake(
         reports=reports,
         munge=Munge(),
-        spool=FileSpool(settings.spool_file) if settings.spool_file else None,
+        spool=spool,
         sources=settings.report_sources,
         clock=clock,
     )
@@ -42,19 +43,19 @@ def run(settings: AgentSettings) -> None:
         reports=agent,
         allowed_client=settings.allowed_client,
     )
-    close = [reports.close, server.stop]
+    close_functions = [reports.close, server.stop]
     ticks = [loop.Tick(name="reports", function=intake.tick, interval_s=REPORT_INTERVAL_S)]
     if settings.report_listen is not None:
         receiver = DatagramReceiver(settings.report_listen, intake.receive)
         receiver.start()
-        close.append(receiver.stop)
+        close_functions.append(receiver.stop)
         ticks.append(
             loop.Tick(
                 name="receiver", function=receiver.check, interval_s=RECEIVER_CHECK_INTERVAL_S
             )
         )
     server.start()
-    loop.run(tuple(ticks), close=tuple(close))
+    loop.run(tuple(ticks), close=tuple(close_functions))
 
 
 def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:

@@ -40,11 +40,11 @@ def run(settings: SupervisorSettings) -> None:
     """Run the supervisor until it is stopped."""
     database = Database(settings.state_url)
     ticks = _ticks(settings, database)
-    close = [database.close]
+    close_functions = [database.close]
     if settings.ssh_keys is not None:
         server = _start_ssh_key_server(settings.ssh_keys)
-        close.append(server.stop)
-    loop.run(ticks, close=tuple(close))
+        close_functions.append(server.stop)
+    loop.run(ticks, close=tuple(close_functions))
 
 
 def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick, ...]:
@@ -58,6 +58,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
         chain, wallet, database, confirmations=confirmations, failpoint=failpoint
     )
     slurm = open_slurm(settings.slurm, clock)
+    reports = slurm if isinstance(slurm, AgentClient) else None
     ports = SupervisorPorts(
         clock=clock,
         ledger=chain.ledger,
@@ -66,7 +67,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
         outbox=outbox,
         scheduler=slurm,
         accounting=slurm,
-        reports=slurm if isinstance(slurm, AgentClient) else None,
+        reports=reports,
         scripts=_job_definition_client(settings, wallet),
     )
     policy = _policy(settings, chain, wallet)

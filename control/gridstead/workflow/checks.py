@@ -152,12 +152,11 @@ class _Checker:
         return peak
 
     def _run_needs(self, run: StepRun, path: Path) -> ResourceTotals:
-        step, job = run.resources, self.workflow.resources
-        cpus = step.tasks * (step.cpus_per_task or job.cpus_per_task)
-        memory = cpus * (step.mem_per_cpu or job.mem_per_cpu)
-        return self._check_fit(
-            path, ResourceTotals(cpus, memory, step.tasks * step.gpus_per_task), "needs"
-        )
+        job, requested = self.workflow.resources, run.resources
+        cpus = requested.tasks * (requested.cpus_per_task or job.cpus_per_task)
+        memory = cpus * (requested.mem_per_cpu or job.mem_per_cpu)
+        gpus = requested.tasks * requested.gpus_per_task
+        return self._check_fit(path, ResourceTotals(cpus, memory, gpus), "needs")
 
     def _check_vnets(self, run: StepRun, path: Path) -> None:
         networks = {network.name: network for network in self.workflow.virtual_networks}

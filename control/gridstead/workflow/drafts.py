@@ -102,6 +102,7 @@ class _Drafter:
         self.details: list[ErrorDetails] = []
         for detail in details:
             path = detail["loc"]
+            # All paths that enclose the path of the error.
             self.paths_around_errors.update(path[:length] for length in range(len(path)))
             if not _is_rule_of_mapping(detail):
                 self.wrong_paths.add(path)
@@ -154,7 +155,8 @@ class _Drafter:
     def _draft_item(self, value: object, model: type[BaseModel] | None, path: Path) -> object:
         if model is None:
             return "" if path in self.wrong_paths else value
-        return self.draft_mapping(value if isinstance(value, dict) else {}, model, path)
+        mapping = value if isinstance(value, dict) else {}
+        return self.draft_mapping(mapping, model, path)
 
     def _check_rules(self, draft: BaseModel, path: Path) -> None:
         """Check the rules over several fields of a mapping."""

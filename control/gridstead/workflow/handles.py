@@ -80,8 +80,8 @@ def _inner_lists(
     step: Step, handles: _Handles
 ) -> Iterator[tuple[Path, tuple[Step, ...], _Handles]]:
     """Yield the path inside the step, the steps and the handles of each list of a step."""
-    # Steps of a launch or parallel loop cannot wait for launches outside it. dict.fromkeys gives
-    # each handle the value None, which means this.
+    # Steps of a launch or parallel loop cannot wait for launches outside it. Therefore
+    # dict.fromkeys gives each handle the value None instead of a path.
     not_awaitable: _Handles = dict.fromkeys(handles)
     catch_handles = not_awaitable if step.launch else handles
     # A plain group shares the dict of the enclosing list, so its handles remain after the group.

@@ -96,9 +96,9 @@ def _unknown(
 ) -> WorkflowProblem:
     """Return the finding about an unknown key.
 
-    The hint names the most similar field of the mapping, otherwise of another mapping. Such a key
-    is a misspelled field, and changes what runs if the field does. Without a similar field, the
-    hint lists all fields of the mapping.
+    The hint names the most similar field of the mapping, otherwise of another mapping. A key with a
+    similar field counts as this field misspelled, so it changes what runs if the field does. For
+    other keys, the hint lists all fields of the mapping.
 
     Args:
         path: The path of the key in the document.

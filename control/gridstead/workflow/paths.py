@@ -41,7 +41,7 @@ def check_depth(path: Path, line: int | None = None) -> None:
     """Check that the value at a path is not nested too deep.
 
     Raises:
-        InvalidWorkflow: If it is.
+        InvalidWorkflow: If the value is nested deeper than ``MAX_DEPTH`` levels.
     """
     if len(path) > MAX_DEPTH:
         raise invalid(path, f"is nested deeper than {MAX_DEPTH} levels", line)

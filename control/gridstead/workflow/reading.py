@@ -35,7 +35,7 @@ class ReadResult(Generic[M]):
         model: The mapping. None if it has problems.
         draft: The mapping, in which fields with problems have other values.
         problems: The broken rules of single mappings.
-        warnings: What has no effect, and numbers with a leading zero.
+        warnings: Keys that have no effect, and numbers with a leading zero.
     """
 
     model: M | None
@@ -62,23 +62,24 @@ def read(
     value, number_warnings = convert(value, prefix, model, document)
     value = _without_null_fields(value, prefix)
     mapping, details = _validate(value, model)
-    ignored = {
+    ignored_key_problems = {
         detail["loc"]: ignored_key(detail["loc"], prefix, document, model)
         for detail in details
         if detail["type"] == "extra_forbidden"
     }
     # Pydantic does not check the rules over several fields of a mapping that has an unknown key.
-    if ignored:
-        value = _without_paths(value, ignored)
+    if ignored_key_problems:
+        value = _without_paths(value, ignored_key_problems)
         mapping, details = _validate(value, model)
     draft = Draft(model=mapping)
-    # Rules over several fields are not worth the time if the list of problems is full without them.
+    # If the list of problems is already full, rules over several fields are not checked, to save
+    # time.
     if mapping is None and len(details) <= MAX_PROBLEMS:
         draft = make_draft(value, model, details)
     details = [*details, *draft.details]
     problems = [*document.problems, *problems_of(details, prefix, document, model)]
     warnings = [*document.warnings, *number_warnings]
-    for path, problem in ignored.items():
+    for path, problem in ignored_key_problems.items():
         is_error = strict and not (document.is_file and is_extension(path))
         if is_error:
             problems.append(problem)

@@ -29,16 +29,17 @@ reported at once, with their lines.
 
 If a key has no effect and may be a mistake, `gridstead submit` asks before it submits the workflow.
 Such keys are keys of this page in a wrong place, keys that are similar to a key of this page, and
-`dns` and `customNetworkInterfaces` on the host network. The keys `name`, `enableLogging` and
-`continuousOutputSync` are excepted, because they do not change what runs. Without a terminal,
-`gridstead submit` refuses the workflow, unless the option `--accept-misplaced` is given.
+`dns` and `customNetworkInterfaces` on the host network. `gridstead submit` does not ask about the
+keys `name`, `enableLogging`, `disableLogMarkers` and `continuousOutputSync`, because they do not
+change what runs. Without a terminal, `gridstead submit` refuses the workflow, unless the option
+`--accept-misplaced` is given.
 
 Anchors, aliases and merge keys (`<<`) are expanded, up to 256 KiB in total. Keys that start with
 `x-` and a second document in the file are ignored with a warning. In a text field, an unquoted
 scalar is its source text: `1.10` stays `1.10`, and `yes` stays `yes`. A field that is true or false
 also accepts `yes`, `no`, `on` and `off`. A number with a leading zero is octal, as in YAML 1.1:
-`0400` is 256. It causes a warning; `0o400` and `256` do not. In `if: ! -e file` the `!` is a tag
-and not part of the text. It causes a warning; `'! -e file'` does not.
+`0400` is 256. A leading zero causes a warning; `0o400` and `256` do not. In `if: ! -e file` the `!`
+is a tag and not part of the text. Such a tag causes a warning; `'! -e file'` does not.
 
 Editors check and complete a file that starts with this line. `gridstead workflow init` writes the
 line and the file `workflow.schema.json`.
@@ -87,7 +88,10 @@ _VARIABLES = (
     ),
     (
         "`DEEPSQUARE_DISK_TMP`, `DEEPSQUARE_DISK_WORLD_TMP`",
-        "Directories of the customer and of all customers on a node's disk. Unused files age out.",
+        (
+            "Directories of the customer and of all customers on a node's disk. Files that are not"
+            " used for some days are removed."
+        ),
     ),
     (
         "`ENROOT_CACHE_PATH`, `ENROOT_DATA_PATH`, `ENROOT_RUNTIME_PATH`, `APPTAINER_TMPDIR`",

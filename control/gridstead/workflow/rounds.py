@@ -39,9 +39,10 @@ class _ResourceSharer:
     """Walks through a workflow and shares the resources of the job.
 
     Attributes:
-        at_once: The result.
-        needs: The needs with one round of each loop at a time. In ``launched``, the needs of a
-            launch are increased when loops in the launch get more.
+        rounds_at_once: The number of simultaneous rounds of each parallel loop, by the path of its
+            step.
+        needs: The needs with one round of each loop at a time. If loops in a launch get more
+            rounds, the needs of the launch are increased in ``needs.concurrent``.
         free: The resources that each list can use, by the path of the list.
     """
 

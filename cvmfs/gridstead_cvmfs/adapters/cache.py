@@ -64,11 +64,11 @@ class DiskCache:
         with write_errors_translated(folder):
             folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             for temporary_file in folder.glob(f"*{TEMPORARY_SUFFIX}"):
-                # A partial file that is older than STALE_AFTER_S was left by a killed client. A
-                # newer file may be in use.
+                # A killed client has left partial files that are older than STALE_AFTER_S. A newer
+                # file may be in use.
                 if temporary_file.stat().st_mtime < time.time() - STALE_AFTER_S:
                     temporary_file.unlink(missing_ok=True)
-            self._bytes = sum(size for _, size, _ in self._files())
+            self._total_bytes = sum(size for _, size, _ in self._files())
 
     def open(self, name: ObjectName) -> DiskContent | None:
         """Return the content of an object, or None if the object is not in the cache."""
@@ -83,14 +83,14 @@ class DiskCache:
         self, name: ObjectName, pieces: Iterable[bytes], *, is_compressed: bool, limit: int
     ) -> DiskContent:
         """Add an object to the cache and return its content."""
-        content = verify_pieces(name, pieces)
+        checked_pieces = verify_pieces(name, pieces)
         if is_compressed:
-            content = decompress_pieces(name, content, limit=limit)
+            checked_pieces = decompress_pieces(name, checked_pieces, limit=limit)
         else:
-            content = limit_pieces(name, content, limit)
+            checked_pieces = limit_pieces(name, checked_pieces, limit)
         path = self._path(name)
         with write_errors_translated(self._folder):
-            temporary_file = write_temporary_file(self._folder, content)
+            temporary_file = write_temporary_file(self._folder, checked_pieces)
             self._make_room(temporary_file)
             content_file = DiskContent(os.open(temporary_file, os.O_RDONLY | os.O_CLOEXEC))
             path.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
@@ -122,27 +122,28 @@ class DiskCache:
                 f"no room for an object in {self._folder}", detail=detail, hint="Raise cache_mib."
             )
         with self._lock:
-            self._bytes += size
-            if self._bytes > self._max_bytes:
-                # _evict() counts only cached files. The new file is not cached yet, so reserve
-                # its size.
-                target = int(self._max_bytes * FRACTION_AFTER_EVICTION) - size
-                self._evict(down_to=max(0, target), new_bytes=size)
+            self._total_bytes += size
+            if self._total_bytes > self._max_bytes:
+                # _evict() counts only cached files. The new file is not cached yet, so its size is
+                # subtracted.
+                bytes_after_eviction = int(self._max_bytes * FRACTION_AFTER_EVICTION)
+                max_remaining_bytes = max(0, bytes_after_eviction - size)
+                self._evict(max_remaining_bytes=max_remaining_bytes, new_bytes=size)
 
-    def _evict(self, *, down_to: int, new_bytes: int) -> None:
-        """Remove cached files until at most ``down_to`` bytes remain, and update the total size.
+    def _evict(self, *, max_remaining_bytes: int, new_bytes: int) -> None:
+        """Remove cached files until at most ``max_remaining_bytes`` remain.
 
         The least recently used files are removed first, but catalogs after all other files. The
-        total size includes ``new_bytes``, the size of the file that is added next.
+        updated total size includes ``new_bytes``, the size of the file that is added next.
         """
         files = sorted(self._files(), key=_eviction_order)
         remaining_bytes = sum(size for _, size, _ in files)
         for _, size, path in files:
-            if remaining_bytes <= down_to:
+            if remaining_bytes <= max_remaining_bytes:
                 break
             path.unlink(missing_ok=True)
             remaining_bytes -= size
-        self._bytes = remaining_bytes + new_bytes
+        self._total_bytes = remaining_bytes + new_bytes
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
         """Yield the time of the last use, the size and the path of each cached file."""

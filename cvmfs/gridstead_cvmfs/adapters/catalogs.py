@@ -30,9 +30,9 @@ from gridstead_cvmfs.domain.tree import (
 SET_CACHE_SIZE = "PRAGMA cache_size = -256"  # 256 KiB, because many catalogs are open at a time
 _COLUMNS = "name, mode, size, mtime, uid, gid, hardlinks, flags, hash, symlink"
 # The f-strings in the next two statements contain constants only, so SQL injection is impossible.
-_ENTRY = f"SELECT {_COLUMNS} FROM catalog WHERE md5path_1 = ? AND md5path_2 = ?"  # noqa: S608
-_ENTRIES = f"SELECT {_COLUMNS} FROM catalog WHERE parent_1 = ? AND parent_2 = ?"  # noqa: S608
-_CHUNKS = (
+_SELECT_ENTRY = f"SELECT {_COLUMNS} FROM catalog WHERE md5path_1 = ? AND md5path_2 = ?"  # noqa: S608
+_SELECT_ENTRIES = f"SELECT {_COLUMNS} FROM catalog WHERE parent_1 = ? AND parent_2 = ?"  # noqa: S608
+_SELECT_CHUNKS = (
     "SELECT offset, size, hash FROM chunks WHERE md5path_1 = ? AND md5path_2 = ? ORDER BY offset"
 )
 
@@ -49,7 +49,7 @@ class SqliteTreeCatalog:
         self._name = name
         self._database = connect(path, name)
         self._nested: Mapping[str, ObjectName] | None = None
-        self._database.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
+        self._database.text_factory = lambda raw_text: raw_text.decode("utf-8", "surrogateescape")
         with sqlite_errors_translated(name):
             self._database.execute(SET_CACHE_SIZE)
             require_tables(self._database, name, "catalog", "chunks")
@@ -57,13 +57,15 @@ class SqliteTreeCatalog:
     def entry(self, path: str) -> TreeEntry | None:
         """Return the entry at a path, or None if the catalog has no such entry."""
         with self._query() as database:
-            row = database.execute(_ENTRY, path_key(path)).fetchone()
-        return None if row is None else self._parse(row, path)
+            row = database.execute(_SELECT_ENTRY, path_key(path)).fetchone()
+        if row is None:
+            return None
+        return self._parse_row(row, path)
 
     def entries(self, path: str) -> tuple[TreeEntry, ...]:
         """Return the entries of a directory, except hidden entries."""
         with self._query() as database:
-            rows = database.execute(_ENTRIES, path_key(path)).fetchall()
+            rows = database.execute(_SELECT_ENTRIES, path_key(path)).fetchall()
         entries = []
         for row in rows:
             entry = parse_entry(Row(*row), path)
@@ -76,7 +78,7 @@ class SqliteTreeCatalog:
         if not entry.is_chunked:
             return single_chunk(entry)
         with self._query() as database:
-            rows = database.execute(_CHUNKS, path_key(path)).fetchall()
+            rows = database.execute(_SELECT_CHUNKS, path_key(path)).fetchall()
             return chunks_of_file(entry, tuple(rows))
 
     def nested(self) -> Mapping[str, ObjectName]:
@@ -96,11 +98,12 @@ class SqliteTreeCatalog:
         with sqlite_errors_translated(self._name):
             yield self._database
 
-    def _parse(self, row: tuple[object, ...], path: str) -> TreeEntry:
+    def _parse_row(self, row: tuple[object, ...], path: str) -> TreeEntry:
         """Return the entry of a row. The name of the entry is the last component of ``path``.
 
         The name in the row is not used, because it may be empty. Only the parent catalog contains
         the name of a nested catalog's root.
         """
-        name = path.rpartition("/")[2]
-        return parse_entry(Row(*row)._replace(name=name), parent_of(path))
+        _, _, name = path.rpartition("/")
+        named_row = Row(*row)._replace(name=name)
+        return parse_entry(named_row, parent_of(path))

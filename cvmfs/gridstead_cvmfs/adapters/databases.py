@@ -8,6 +8,7 @@ limited.
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -33,9 +34,9 @@ MAX_TAGS = 100_000
 
 # Flags of a row: 4 is a file, 128 is a file whose content is not in the repository. Bits 8 to 10
 # are the hash algorithm.
-_FILES = """SELECT hash, (flags >> 8) & 7 FROM catalog
+_SELECT_FILES = """SELECT hash, (flags >> 8) & 7 FROM catalog
             WHERE hash IS NOT NULL AND flags & 4 AND NOT flags & 128"""
-_CHUNKS = """SELECT chunks.hash, (catalog.flags >> 8) & 7 FROM chunks JOIN catalog
+_SELECT_CHUNKS = """SELECT chunks.hash, (catalog.flags >> 8) & 7 FROM chunks JOIN catalog
              USING (md5path_1, md5path_2) WHERE NOT catalog.flags & 128"""
 
 
@@ -70,10 +71,9 @@ class CompressedDatabases:
     def _open(self, name: ObjectName) -> Iterator[sqlite3.Connection]:
         with tempfile.NamedTemporaryFile(suffix=TEMPORARY_SUFFIX, dir=self._objects.txn) as file:
             path = Path(file.name)
+            stored_blocks = self._stored_blocks(name)
             with write_errors_translated(path):
-                for block in decompress_pieces(
-                    name, self._stored_blocks(name), limit=self._max_bytes
-                ):
+                for block in decompress_pieces(name, stored_blocks, limit=self._max_bytes):
                     file.write(block)
                 file.flush()
             with closing(connect(path, name)) as database:
@@ -102,7 +102,10 @@ class SqliteCatalog:
         """Yield the objects of the files in the catalog. An object may occur several times."""
         with sqlite_errors_translated(self.name):
             require_tables(self.database, self.name, "catalog", "chunks")
-            for query, kind in ((_FILES, ObjectKind.FILE), (_CHUNKS, ObjectKind.CHUNK)):
+            for query, kind in (
+                (_SELECT_FILES, ObjectKind.FILE),
+                (_SELECT_CHUNKS, ObjectKind.CHUNK),
+            ):
                 for digest, algorithm_number in self.database.execute(query):
                     yield from_digest(digest, algorithm_number, kind)
 
@@ -110,7 +113,7 @@ class SqliteCatalog:
         """Return the nested catalogs, one level down."""
         catalogs = [name for _, name in nested_catalogs(self.database, self.name)]
         with sqlite_errors_translated(self.name):
-            # This table has the catalogs that are mounted at a second path.
+            # The table bind_mountpoints lists the catalogs that are mounted at a second path.
             if _has_table(self.database, "bind_mountpoints"):
                 rows = self.database.execute("SELECT sha1 FROM bind_mountpoints").fetchall()
                 catalogs += [parse_hash(str(row[0]), ObjectKind.CATALOG) for row in rows]
@@ -136,10 +139,13 @@ def connect(path: Path, name: ObjectName) -> sqlite3.Connection:
 
 def limit_queries(database: sqlite3.Connection) -> None:
     """Set or renew the maximum number of steps for the queries of a connection."""
-    # SQLite stops a query when the handler returns true. This handler returns true when it has
-    # been called more than MAX_PROGRESS_CALLS times.
-    calls = iter(range(MAX_PROGRESS_CALLS))
-    database.set_progress_handler(lambda: next(calls, None) is None, STEPS_PER_PROGRESS_CALL)
+    call_numbers = itertools.count(1)
+
+    def must_stop() -> bool:
+        """Return whether SQLite must stop the query."""
+        return next(call_numbers) > MAX_PROGRESS_CALLS
+
+    database.set_progress_handler(must_stop, STEPS_PER_PROGRESS_CALL)
 
 
 def nested_catalogs(

@@ -63,7 +63,8 @@ def replace_file(path: Path, content: bytes, *, folder: Path) -> None:
         folder: The folder of the temporary file, on the same file system as ``path``.
     """
     with write_errors_translated(path):
-        write_temporary_file(folder, (content,)).replace(path)
+        temporary_file = write_temporary_file(folder, (content,))
+        temporary_file.replace(path)
         sync_folder(path.parent)
 
 

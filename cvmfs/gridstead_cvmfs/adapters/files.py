@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of a replica that are not objects.
 
-The signed files and the status files are in the repository's folder, which is served. The state
-and the lock are in a folder that is not served.
+The web server serves the repository's folder, which contains the signed files and the status files.
+It does not serve the folder of the state and the lock.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class DiskFiles:
         self._name = name
         self._folder = storage / name
         self._txn = self._folder / "data" / "txn"
-        self._state = storage / STATE / f"{name}.json"
-        self._lock = storage / STATE / f"{name}.lock"
+        self._state_path = storage / STATE / f"{name}.json"
+        self._lock_path = storage / STATE / f"{name}.lock"
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the replica against other processes, and remove partial files."""
-        with write_errors_translated(self._lock):
-            self._lock.parent.mkdir(parents=True, exist_ok=True)
+        with write_errors_translated(self._lock_path):
+            self._lock_path.parent.mkdir(parents=True, exist_ok=True)
             self._txn.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._lock_file(fd)
             for temporary_file in self._txn.glob(f"*{TEMPORARY_SUFFIX}"):
@@ -72,26 +72,29 @@ class DiskFiles:
     def load(self) -> ReplicaState:
         """Return the saved state, or the initial state of a new replica."""
         try:
-            return _decode(json.loads(self._state.read_text()))
+            return _to_state(json.loads(self._state_path.read_text()))
         except FileNotFoundError:
             return ReplicaState()
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             hint = "Remove the file, then run `gridstead cvmfs snapshot --check`."
-            raise ConfigError(f"cannot read {self._state}", detail=str(error), hint=hint) from error
+            raise ConfigError(
+                f"cannot read {self._state_path}", detail=str(error), hint=hint
+            ) from error
 
     def save(self, state: ReplicaState) -> None:
         """Save the state and write the status files for clients."""
-        replace_file(self._state, json.dumps(_encode(state), indent=1).encode(), folder=self._txn)
+        state_text = json.dumps(_to_record(state), indent=1)
+        replace_file(self._state_path, state_text.encode(), folder=self._txn)
         status: dict[str, str] = {}
         if state.last_snapshot is not None:
-            status["last_snapshot"] = _date(state.last_snapshot)
+            status["last_snapshot"] = _format_time(state.last_snapshot)
             replace_file(
                 self._folder / LAST_SNAPSHOT,
-                f"{_date(state.last_snapshot)}\n".encode(),
+                f"{_format_time(state.last_snapshot)}\n".encode(),
                 folder=self._txn,
             )
         if state.last_sweep is not None:
-            status["last_gc"] = _date(state.last_sweep)
+            status["last_gc"] = _format_time(state.last_sweep)
         replace_file(self._folder / STATUS, json.dumps(status).encode(), folder=self._txn)
 
     def signed_file(self, name: str) -> bytes | None:
@@ -122,15 +125,15 @@ class DiskFiles:
             with write_errors_translated(path):
                 path.unlink(missing_ok=True)
             return
-        replace_file(path, f"{_date(started_at)}\n".encode(), folder=self._txn)
+        replace_file(path, f"{_format_time(started_at)}\n".encode(), folder=self._txn)
 
 
-def _date(timestamp: int) -> str:
+def _format_time(timestamp: int) -> str:
     """Return a time in the format that monitoring programs of Stratum 1 servers read."""
     return datetime.fromtimestamp(timestamp, UTC).strftime("%a %b %e %H:%M:%S UTC %Y")
 
 
-def _encode(state: ReplicaState) -> dict[str, Any]:
+def _to_record(state: ReplicaState) -> dict[str, Any]:
     record = asdict(state)
     # asdict() has converted the name of each root to a dict. The file contains its path instead.
     for revision_record, revision in zip(record["revisions"], state.revisions, strict=True):
@@ -138,17 +141,17 @@ def _encode(state: ReplicaState) -> dict[str, Any]:
     return {"version": STATE_VERSION, **record}
 
 
-def _decode(record: dict[str, Any]) -> ReplicaState:
+def _to_state(record: dict[str, Any]) -> ReplicaState:
     if record.pop("version") != STATE_VERSION:
         raise ValueError("the version of the file is unknown")
     revisions = []
     for revision_record in record.pop("revisions"):
-        roots = tuple(map(_root, revision_record.pop("roots")))
+        roots = tuple(map(_to_object_name, revision_record.pop("roots")))
         revisions.append(Revision(**revision_record, roots=roots))
     return ReplicaState(**record, revisions=tuple(revisions))
 
 
-def _root(path: str) -> ObjectName:
+def _to_object_name(path: str) -> ObjectName:
     name = parse_path(path)
     if name is None:
         raise ValueError(f"{path!r} is not the path of an object")

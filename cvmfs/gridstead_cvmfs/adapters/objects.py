@@ -36,9 +36,8 @@ class DiskObjects:
         self._root = root
         self.txn = root / "data" / "txn"
         self._min_free_bytes = min_free_bytes
-        # The folders to sync. None means all folders, because a killed run may have left some of
-        # them unsynced.
-        self._unsynced: set[Path] | None = None
+        # The folders to sync. None means all folders, because an earlier run may have been killed.
+        self._unsynced_folders: set[Path] | None = None
         self._lock = threading.Lock()
 
     def has(self, name: ObjectName, *, check: bool = False) -> bool:
@@ -57,39 +56,39 @@ class DiskObjects:
 
     def put(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
         """Store an object."""
-        temporary_file, size = self._write(name, pieces)
+        temporary_file, size = self._write_temporary(name, pieces)
         self._move(temporary_file, name)
         return size
 
     def stage(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
         """Store a catalog temporarily."""
-        temporary_file, size = self._write(name, pieces)
-        temporary_file.replace(self._staged(name))
+        temporary_file, size = self._write_temporary(name, pieces)
+        temporary_file.replace(self._staged_path(name))
         return size
 
     def is_staged(self, name: ObjectName) -> bool:
         """Return whether a catalog is staged."""
-        return self._staged(name).is_file()
+        return self._staged_path(name).is_file()
 
     def store_staged(self, name: ObjectName) -> None:
         """Make a staged catalog a stored object."""
         self.sync()
-        self._move(self._staged(name), name)
+        self._move(self._staged_path(name), name)
 
     def sync(self) -> None:
         """Write all stored objects to the disk."""
         with self._lock, write_errors_translated(self._root):
-            data = self._root / "data"
-            folders = self._unsynced
+            data_folder = self._root / "data"
+            folders = self._unsynced_folders
             if folders is None:
-                folders = {data, *data.iterdir()}
+                folders = {data_folder, *data_folder.iterdir()}
             for folder in folders:
                 sync_folder(folder)
-            self._unsynced = set()
+            self._unsynced_folders = set()
 
     def content(self, name: ObjectName) -> Path:
         """Return the path of an object: the staged file if it exists, else the stored file."""
-        staged_path = self._staged(name)
+        staged_path = self._staged_path(name)
         return staged_path if staged_path.is_file() else self._root / name.path
 
     def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> SweepResult:
@@ -102,21 +101,23 @@ class DiskObjects:
             with closing(sqlite3.connect(database_path)) as database:
                 database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
                 database.execute("CREATE TABLE kept (path TEXT PRIMARY KEY) WITHOUT ROWID")
-                database.executemany(
-                    "INSERT OR IGNORE INTO kept VALUES (?)", ((name.path,) for name in keep)
-                )
-                return self._sweep(database, dry_run=dry_run)
+                rows = ((name.path,) for name in keep)
+                database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", rows)
+                return self._remove_unmarked(database, dry_run=dry_run)
         except sqlite3.OperationalError as error:
             raise StorageFull(f"no room for {database_path}", detail=str(error)) from error
         finally:
             database_path.unlink(missing_ok=True)
 
-    def _sweep(self, kept: sqlite3.Connection, *, dry_run: bool) -> SweepResult:
-        kept_count = removed_count = removed_bytes = 0
+    def _remove_unmarked(self, marks: sqlite3.Connection, *, dry_run: bool) -> SweepResult:
+        """Remove the objects whose path is not in the table ``kept``."""
+        kept_count = 0
+        removed_count = 0
+        removed_bytes = 0
         for path in self._files():
             relative_path = str(path.relative_to(self._root))
             query = "SELECT 1 FROM kept WHERE path = ?"
-            if kept.execute(query, (relative_path,)).fetchone():
+            if marks.execute(query, (relative_path,)).fetchone():
                 kept_count += 1
                 continue
             removed_count += 1
@@ -134,17 +135,17 @@ class DiskObjects:
                 if is_staged or parse_path(str(path.relative_to(self._root))):
                     yield path
 
-    def _staged(self, name: ObjectName) -> Path:
+    def _staged_path(self, name: ObjectName) -> Path:
         return self.txn / str(name)
 
-    def _write(self, name: ObjectName, pieces: Iterable[bytes]) -> tuple[Path, int]:
+    def _write_temporary(self, name: ObjectName, pieces: Iterable[bytes]) -> tuple[Path, int]:
         with write_errors_translated(self._root):
             self.txn.mkdir(parents=True, exist_ok=True)
-            self._check_room()
+            self._check_free_space()
             temporary_file = write_temporary_file(self.txn, verify_pieces(name, pieces))
             return temporary_file, temporary_file.stat().st_size
 
-    def _check_room(self) -> None:
+    def _check_free_space(self) -> None:
         if shutil.disk_usage(self.txn).free < self._min_free_bytes:
             detail = (
                 f"less than {self._min_free_bytes // 2**20} MiB are free, the configured minimum"
@@ -161,8 +162,8 @@ class DiskObjects:
             path.parent.mkdir(exist_ok=True)
             temporary_file.replace(path)
         with self._lock:
-            if self._unsynced is not None:
-                self._unsynced |= {path.parent, path.parent.parent}
+            if self._unsynced_folders is not None:
+                self._unsynced_folders |= {path.parent, path.parent.parent}
 
 
 def _verify(name: ObjectName, pieces: Iterable[bytes]) -> None:

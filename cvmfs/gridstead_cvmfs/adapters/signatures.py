@@ -3,7 +3,7 @@
 
 The master key signs the hash of the whitelist as text, in PKCS#1 type 1 padding without the
 identifier of a hash algorithm. The key of a certificate signs the hash of the manifest as text,
-with ordinary PKCS#1 v1.5 and SHA-1.
+in ordinary PKCS#1 v1.5 with SHA-1.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class RsaSignatures:
         self._keys = tuple(map(_read_key, files))
 
     def is_signed_by_master(self, signed_file: SignedFile) -> bool:
-        """Return whether a file is signed, with one of the master keys."""
+        """Return whether a file is signed with one of the master keys."""
         for key in self._keys:
-            if _recover_text(key, signed_file.signature) == signed_file.signed_hash:
+            signed_bytes = _recover_signed_bytes(key, signed_file.signature)
+            if signed_bytes == signed_file.signed_hash:
                 return True
         return False
 
@@ -66,10 +67,11 @@ class RsaCertificate:
         """Return the certificate's fingerprint in the format of whitelists."""
         hasher = new_hasher(algorithm)
         hasher.update(self._der)
-        return bytes.fromhex(hasher.hexdigest()).hex(":").upper()
+        digest = bytes.fromhex(hasher.hexdigest())
+        return digest.hex(":").upper()
 
     def has_signed(self, signed_file: SignedFile) -> bool:
-        """Return whether a file is signed, with the key of the certificate."""
+        """Return whether a file is signed with the key of the certificate."""
         sha1 = hashes.SHA1()  # noqa: S303 - the format prescribes SHA-1
         try:
             self._key.verify(
@@ -90,8 +92,8 @@ def _read_key(path: Path) -> rsa.RSAPublicKey:
     return key
 
 
-def _recover_text(key: rsa.RSAPublicKey, signature: bytes) -> bytes | None:
-    """Return the bytes that were signed,; None if the signature is invalid."""
+def _recover_signed_bytes(key: rsa.RSAPublicKey, signature: bytes) -> bytes | None:
+    """Return the bytes that were signed, or None if the signature is invalid."""
     try:
         return key.recover_data_from_signature(signature, padding.PKCS1v15(), None)
     except (InvalidSignature, ValueError):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A CVMFS server over HTTP: a Stratum 0, or a replica that a client reads from.
 
-Rule 1: the size and the duration of every answer are limited. Rule 2: redirects are not followed,
-and proxies from the environment are not used. The callers check the content.
+Rule 1: the size and the duration of every answer are limited. Rule 2: the client does not follow
+redirects and does not use proxies from the environment. The callers check the content.
 """
 
 from __future__ import annotations
@@ -124,13 +124,14 @@ class HttpUpstream:
 
     def _limited_pieces(self, response: httpx.Response, url: str, limit: int) -> Iterator[bytes]:
         """Yield the pieces of an answer while it is within the limits of size and time."""
-        start_s, size = time.monotonic(), 0
+        started_at_s = time.monotonic()
+        size = 0
         for piece in response.iter_raw():
             size += len(piece)
             if size > limit:
                 raise RepositoryUntrusted(f"{url} is too large", detail=f"more than {limit} bytes")
             max_duration_s = self._limits.timeout_s + size / MIN_BYTES_PER_S
-            if time.monotonic() - start_s > max_duration_s:
+            if time.monotonic() - started_at_s > max_duration_s:
                 raise RepositoryUnavailable(
                     f"could not fetch {url} in time", detail=f"{size} bytes received"
                 )

@@ -19,7 +19,7 @@ from gridstead_cvmfs.errors import RepositoryUntrusted
 
 DIGEST_BYTES = 20
 BLOCK_BYTES = 1024 * 1024
-MAX_QUOTED = 80  # maximum number of characters of a server's value in an error message
+MAX_QUOTED_CHARS = 80  # maximum number of characters of a server's value in an error message
 
 
 class HashAlgorithm(Enum):
@@ -117,7 +117,7 @@ def parse_hash(text: str, kind: ObjectKind) -> ObjectName:
     """
     match = _HASH.fullmatch(text)
     if match is None:
-        raise RepositoryUntrusted(f"{text[:MAX_QUOTED]!r} is not a content hash")
+        raise RepositoryUntrusted(f"{text[:MAX_QUOTED_CHARS]!r} is not a content hash")
     return ObjectName(match[1], HashAlgorithm(match[2]), kind)
 
 
@@ -135,8 +135,9 @@ def from_digest(digest: object, algorithm_number: int, kind: ObjectKind) -> Obje
     algorithms = tuple(HashAlgorithm)
     is_known = algorithm_number < len(algorithms)
     if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES or not is_known:
+        quoted_digest = str(digest)[:MAX_QUOTED_CHARS]
         raise RepositoryUntrusted(
-            f"{str(digest)[:MAX_QUOTED]!r} of algorithm {algorithm_number} is not a content hash"
+            f"{quoted_digest!r} of algorithm {algorithm_number} is not a content hash"
         )
     return ObjectName(digest.hex(), algorithms[algorithm_number], kind)
 
@@ -159,7 +160,8 @@ def verify_pieces(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
     Raises:
         RepositoryUntrusted: After the last piece, if the hash does not match the name.
     """
-    hasher, size = new_hasher(name.algorithm), 0
+    hasher = new_hasher(name.algorithm)
+    size = 0
     for piece in pieces:
         hasher.update(piece)
         size += len(piece)
@@ -183,7 +185,8 @@ def decompress(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tupl
         RepositoryUntrusted: If the object does not match its name, is not compressed, is
             truncated or is too large.
     """
-    compressed_content = b"".join(verify_pieces(name, limit_pieces(name, pieces, limit)))
+    limited_pieces = limit_pieces(name, pieces, limit)
+    compressed_content = b"".join(verify_pieces(name, limited_pieces))
     decompressor = zlib.decompressobj()
     try:
         content = decompressor.decompress(compressed_content, limit)
@@ -207,7 +210,8 @@ def decompress_pieces(name: ObjectName, pieces: Iterable[bytes], *, limit: int) 
     Raises:
         RepositoryUntrusted: If the object is not compressed, is truncated or is too large.
     """
-    decompressor, size = zlib.decompressobj(), 0
+    decompressor = zlib.decompressobj()
+    size = 0
     try:
         for piece in pieces:
             remaining_data = piece

@@ -107,21 +107,19 @@ def make_current(state: ReplicaState, revision: Revision, *, now: int) -> Replic
 
     The previous revision is superseded at ``now``.
     """
-    current_revision = state.current
-    if (
-        current_revision is not None
-        and current_revision.roots == revision.roots
-        and current_revision.number == revision.number
-    ):
-        return state
+    current = state.current
+    if current is not None:
+        has_same_roots = current.roots == revision.roots
+        if has_same_roots and current.number == revision.number:
+            return state
     revisions = []
-    for older in state.revisions:
-        if older.roots == revision.roots:  # this content is current again
+    for older_revision in state.revisions:
+        if older_revision.roots == revision.roots:  # this content is current again
             continue
-        if older.superseded_at is None:
-            revisions.append(replace(older, superseded_at=now))
+        if older_revision.superseded_at is None:
+            revisions.append(replace(older_revision, superseded_at=now))
         else:
-            revisions.append(older)
+            revisions.append(older_revision)
     return replace(state, revisions=(*revisions, revision))
 
 

@@ -3,8 +3,8 @@
 
 The manifest contains the hash of the root catalog. The whitelist contains the certificates that
 may sign the manifest. A signed file consists of lines of text, a line `--`, the hash of the text,
-and a signature of that hash as raw bytes. This module only parses signed files, and trust.py checks
-them.
+and a signature of that hash as raw bytes. This module only parses signed files. trust.py
+checks the parsed files.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ WHITELIST = ".cvmfswhitelist"
 MAX_SIGNED_FILE_BYTES = 256 * 1024
 MAX_FINGERPRINTS = 1000
 
-# This line follows the text of a signed file. After it come the hash of the text and the signature.
-_END = b"\n--\n"
+# The line after the text of a signed file. The hash of the text and the signature follow this line.
+_END_LINE = b"\n--\n"
 _HASH_LINE = re.compile(rb"[0-9a-f]{40}(?:-rmd160|-shake128)?")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _TIMESTAMP = re.compile(r"[0-9]{14}")  # YYYYMMDDhhmmss in UTC
@@ -111,7 +111,7 @@ def parse_signed_file(raw: bytes, label: str) -> SignedFile:
     Raises:
         RepositoryUntrusted: If there is no signature, or the hash does not match the text.
     """
-    text, end, rest = raw.partition(_END)
+    text, end, rest = raw.partition(_END_LINE)
     signed_hash, newline, signature = rest.partition(b"\n")
     is_complete = bool(end and newline and signature)
     if not is_complete or not _HASH_LINE.fullmatch(signed_hash):
@@ -135,6 +135,7 @@ def parse_manifest(raw: bytes) -> Manifest:
         RepositoryUntrusted: If the file is not a valid manifest.
     """
     signed_file = parse_signed_file(raw, "manifest")
+    # The first character of a line is the name of a field.
     fields = {line[:1]: line[1:] for line in signed_file.lines}
     if len(fields) != len(signed_file.lines):
         raise RepositoryUntrusted("manifest has a duplicate field")
@@ -165,16 +166,11 @@ def parse_whitelist(raw: bytes) -> Whitelist:
     """
     signed_file = parse_signed_file(raw, "whitelist")
     # The lines are: time of the signature, "E" and the expiry, "N" and the name, the fingerprints.
-    if (
-        len(signed_file.lines) < 3
-        or signed_file.lines[1][:1] != "E"
-        or signed_file.lines[2][:1] != "N"
-    ):
-        raise RepositoryUntrusted(
-            "whitelist is not complete", detail=f"{len(signed_file.lines)} lines"
-        )
-    issued, expires, name, *rest = signed_file.lines
-    if {"Vpkcs7", "Wcachain"} & set(rest):
+    lines = signed_file.lines
+    if len(lines) < 3 or not lines[1].startswith("E") or not lines[2].startswith("N"):
+        raise RepositoryUntrusted("whitelist is not complete", detail=f"{len(lines)} lines")
+    issued, expires, name, *fingerprint_lines = lines
+    if "Vpkcs7" in fingerprint_lines or "Wcachain" in fingerprint_lines:
         raise RepositoryUntrusted(
             "cannot check this whitelist", detail="the PKCS#7 and CA chain forms are not supported"
         )
@@ -183,7 +179,7 @@ def parse_whitelist(raw: bytes) -> Whitelist:
         name=name[1:],
         issued_at=_timestamp(issued),
         expires_at=_timestamp(expires[1:]),
-        fingerprints=_fingerprints(rest),
+        fingerprints=_fingerprints(fingerprint_lines),
     )
 
 
@@ -205,7 +201,8 @@ def _number(text: str, field: str) -> int:
 def _timestamp(text: str) -> int:
     try:
         if _TIMESTAMP.fullmatch(text):
-            return int(datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp())
+            time_utc = datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+            return int(time_utc.timestamp())
     except ValueError:
         pass
     raise RepositoryUntrusted("time in the whitelist is not valid", detail=repr(text[:80]))

@@ -15,7 +15,7 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gridstead_cvmfs.domain.objects import MAX_QUOTED, ObjectKind, ObjectName, from_digest
+from gridstead_cvmfs.domain.objects import MAX_QUOTED_CHARS, ObjectKind, ObjectName, from_digest
 from gridstead_cvmfs.errors import RepositoryUntrusted
 
 # Flags of a row. Bits 8 to 10 are the hash algorithm, bits 11 to 13 the compression algorithm.
@@ -85,7 +85,7 @@ class TreeEntry:
         uid: The owner, as published.
         gid: The group, as published.
         links: The number of hard links. For a directory, two plus the number of its subdirectories.
-        inode: The inode number. It is the same for all hard links of a file and in all revisions.
+        inode: The inode number. All hard links of a file have the same number in all revisions.
         flags: The flags of the row.
         digest: The hash of the content. None if there is no content, or if it has several chunks.
         target: The target of a symbolic link.
@@ -151,17 +151,21 @@ def parse_entry(row: Row, folder: str) -> TreeEntry:
         RepositoryUntrusted: If a value of the row is not valid.
     """
     name, target = _text(row.name), _text(row.symlink)
-    if "/" in name or "\0" in name + target or name in {".", ".."}:
-        raise RepositoryUntrusted(f"{name[:MAX_QUOTED]!r} in {folder[:MAX_QUOTED]!r} is not a name")
-    mode, links = _number(row.mode, "mode"), _number(row.hardlinks, "links")
+    has_nul = "\0" in name or "\0" in target
+    if "/" in name or has_nul or name in {".", ".."}:
+        raise RepositoryUntrusted(
+            f"{name[:MAX_QUOTED_CHARS]!r} in {folder[:MAX_QUOTED_CHARS]!r} is not a name"
+        )
+    mode = _number(row.mode, "mode")
+    hardlinks = _number(row.hardlinks, "links")
     if stat.S_IFMT(mode) not in _FILE_TYPES:
         raise RepositoryUntrusted(
-            f"file type of {name[:MAX_QUOTED]!r} in {folder[:MAX_QUOTED]!r} is unknown",
+            f"file type of {name[:MAX_QUOTED_CHARS]!r} in {folder[:MAX_QUOTED_CHARS]!r} is unknown",
             detail=f"mode {mode:o}",
         )
     path = f"{folder}/{name}" if name else folder
     # Hard links of one file have the same link group, and therefore the same inode.
-    link_group = links >> _LINK_GROUP_SHIFT
+    link_group = hardlinks >> _LINK_GROUP_SHIFT
     inode_key = f"{folder}\0{link_group}" if link_group else path
     return TreeEntry(
         name=name,
@@ -170,7 +174,7 @@ def parse_entry(row: Row, folder: str) -> TreeEntry:
         mtime=_modified_at(row.mtime),
         uid=_number(row.uid, "owner"),
         gid=_number(row.gid, "group"),
-        links=max(links & _LINK_COUNT_MASK, 1),
+        links=max(hardlinks & _LINK_COUNT_MASK, 1),
         inode=_inode(inode_key),
         flags=_number(row.flags, "flags"),
         digest=row.hash if isinstance(row.hash, bytes) else None,
@@ -199,7 +203,7 @@ def single_chunk(entry: TreeEntry) -> tuple[FileChunk, ...]:
     """
     if entry.flags & EXTERNAL:
         raise RepositoryUntrusted(
-            f"content of {entry.name[:MAX_QUOTED]!r} is not in the repository"
+            f"content of {entry.name[:MAX_QUOTED_CHARS]!r} is not in the repository"
         )
     if entry.size == 0:
         return ()
@@ -226,14 +230,14 @@ def chunks_of_file(
         chunk = make_chunk(entry, offset, size, digest, ObjectKind.CHUNK)
         if chunk.offset != end:
             raise RepositoryUntrusted(
-                f"chunks of {entry.name[:MAX_QUOTED]!r} are not contiguous",
+                f"chunks of {entry.name[:MAX_QUOTED_CHARS]!r} are not contiguous",
                 detail=f"at byte {end}",
             )
         chunks.append(chunk)
         end += chunk.size
     if end != entry.size:
         raise RepositoryUntrusted(
-            f"chunks of {entry.name[:MAX_QUOTED]!r} do not have the size of the file",
+            f"chunks of {entry.name[:MAX_QUOTED_CHARS]!r} do not have the size of the file",
             detail=f"{end} bytes",
         )
     return tuple(chunks)
@@ -250,10 +254,11 @@ def make_chunk(
     compression = entry.flags >> _COMPRESSION_SHIFT & _COMPRESSION_MASK
     if compression not in {_ZLIB, _UNCOMPRESSED}:
         raise RepositoryUntrusted(
-            f"compression of {entry.name[:MAX_QUOTED]!r} is unknown",
+            f"compression of {entry.name[:MAX_QUOTED_CHARS]!r} is unknown",
             detail=f"number {compression}",
         )
-    name = from_digest(digest, entry.flags >> _ALGORITHM_SHIFT & _ALGORITHM_MASK, kind)
+    algorithm_number = entry.flags >> _ALGORITHM_SHIFT & _ALGORITHM_MASK
+    name = from_digest(digest, algorithm_number, kind)
     return FileChunk(name=name, offset=offset, size=size, is_compressed=compression == _ZLIB)
 
 
@@ -264,20 +269,22 @@ def _md5(text: str) -> bytes:
 
 def _inode(text: str) -> int:
     """Return an inode number greater than 1: 0 means no inode, and 1 is the root of FUSE."""
-    return (int.from_bytes(_md5(text)[:8]) >> 1) | 2
+    first_bytes = _md5(text)[:8]
+    positive_number = int.from_bytes(first_bytes) >> 1  # also positive as a signed integer
+    return positive_number | 2
 
 
 def _text(value: object) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise RepositoryUntrusted(f"{str(value)[:MAX_QUOTED]!r} is not text")
+        raise RepositoryUntrusted(f"{str(value)[:MAX_QUOTED_CHARS]!r} is not text")
     return value
 
 
 def _number(value: object, column: str) -> int:
     if not isinstance(value, int) or not 0 <= value <= MAX_SIZE:
         raise RepositoryUntrusted(
-            f"{column} of an entry is not a valid number", detail=str(value)[:MAX_QUOTED]
+            f"{column} of an entry is not a valid number", detail=str(value)[:MAX_QUOTED_CHARS]
         )
     return value

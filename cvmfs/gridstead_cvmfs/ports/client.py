@@ -83,7 +83,7 @@ class ContentCache(Protocol):
 
         Raises:
             RepositoryUntrusted: If the object does not match its name or is larger than the
-                limit. Then nothing is cached.
+                limit. Nothing is cached in this case.
             StorageFull: If the disk is full, or the object is larger than the whole cache.
         """
         ...

@@ -81,7 +81,7 @@ class ObjectStore(Protocol):
     Several threads may call any method except ``sweep``.
 
     Guarantee: a stored object is complete, also after a crash.
-    Every method that writes may raise StorageFull. Then nothing has changed.
+    Every method that writes may raise StorageFull, and has then changed nothing.
     """
 
     def has(self, name: ObjectName, *, check: bool = False) -> bool:
@@ -97,7 +97,7 @@ class ObjectStore(Protocol):
         """Store an object and return its size.
 
         Raises:
-            RepositoryUntrusted: If the pieces do not match the name. Then nothing is stored.
+            RepositoryUntrusted: If the pieces do not match the name. Nothing is then stored.
         """
         ...
 
@@ -108,7 +108,7 @@ class ObjectStore(Protocol):
             The size of the stored catalog. Unit: bytes.
 
         Raises:
-            RepositoryUntrusted: If the pieces do not match the name. Then nothing is stored.
+            RepositoryUntrusted: If the pieces do not match the name. Nothing is then stored.
         """
         ...
 

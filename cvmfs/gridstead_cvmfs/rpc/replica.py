@@ -4,7 +4,8 @@
 Rule 1: a path must be in a fixed list or match a strict pattern, so that no path leaves a replica.
 Rule 2: there are no directory listings. Answers have no Last-Modified and no ETag, because the name
 of an object identifies its content.
-Rule 3: caches may keep objects for days and changing files for a minute, and may not keep errors.
+Rule 3: caches may store objects for days and changing files for a minute. Caches must not store
+errors.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def make_app(options: ReplicaServerOptions) -> Starlette:
         # The route ignores a newline at the end of a path, so compare the whole path.
         is_exact = request.scope["path"] == f"/cvmfs/{name}/{path}"
         is_changing = path in CHANGING_FILES
-        if not is_exact or name not in names or not (is_changing or parse_path(path)):
+        is_object = parse_path(path) is not None
+        is_valid_path = is_exact and (is_changing or is_object)
+        if name not in names or not is_valid_path:
             return _not_found()
         headers = CACHE_FOR_A_MINUTE if is_changing else CACHE_FOR_DAYS
         return _file_response(options.storage / name / path, headers)
@@ -100,7 +103,8 @@ def make_app(options: ReplicaServerOptions) -> Starlette:
 
 def _file_response(path: Path, headers: dict[str, str]) -> Response:
     try:
-        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = os.fdopen(fd, "rb")
     except OSError:
         return _not_found()
     status = os.fstat(file.fileno())
@@ -110,10 +114,13 @@ def _file_response(path: Path, headers: dict[str, str]) -> Response:
     if status.st_size <= PIECE_BYTES:
         with file:
             return Response(file.read(), headers=headers, media_type=CONTENT_TYPE)
-    length = {"Content-Length": str(status.st_size)}
-    closing = BackgroundTask(file.close)
+    length_header = {"Content-Length": str(status.st_size)}
+    close_file = BackgroundTask(file.close)
     return StreamingResponse(
-        _pieces(file), headers=headers | length, media_type=CONTENT_TYPE, background=closing
+        _pieces(file),
+        headers=headers | length_header,
+        media_type=CONTENT_TYPE,
+        background=close_file,
     )
 
 

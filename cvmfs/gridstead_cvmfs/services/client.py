@@ -11,11 +11,13 @@ Rule 4: while no server answers, cached content is served. Other requests fail a
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import structlog
 
@@ -74,6 +76,14 @@ class CvmfsClientPorts:
     monotonic: Callable[[], float]
 
 
+class _KernelEntry(NamedTuple):
+    """An entry that the kernel may cache, its tree, and the time of the look-up."""
+
+    entry: TreeEntry | None
+    tree: Tree
+    looked_up_at_s: float
+
+
 @dataclass(slots=True)
 class _OpenFile:
     """An open file: its unchanging entry and content, and the number of its handles."""
@@ -106,14 +116,13 @@ class CvmfsClient:
         self._ports = ports
         self._fetcher = Fetcher(ports.upstream, ports.cache, max_catalog_bytes=max_catalog_bytes)
         self._tree: Tree | None = None
-        # For each path that the kernel may cache: its entry, its tree, and the time of the look-up.
-        self._kernel_entries: OrderedDict[str, tuple[TreeEntry | None, Tree, float]] = OrderedDict()
+        self._kernel_entries: OrderedDict[str, _KernelEntry] = OrderedDict()  # by path
         self._open_files: dict[str, _OpenFile] = {}
         self._handles: dict[int, _Handle] = {}
-        self._handle_ids = iter(range(1, 2**62))  # ids of new handles
+        self._handle_ids = itertools.count(1)  # ids of new handles
         self._last_contents: OrderedDict[str, tuple[FileChunk, ...]] = OrderedDict()
         self._lock = threading.Lock()
-        self._next_log_s = 0.0
+        self._next_log_at_s = 0.0
 
     def start(self) -> None:
         """Show a server's revision, or the stored revision if no server has a valid revision.
@@ -206,7 +215,7 @@ class CvmfsClient:
                 return None
             with self._lock:
                 handle_id, handle = self._add_handle(path, file)
-                is_same = self._is_last_content(path, handle.file.chunks)
+                is_same = self._remember_content(path, handle.file.chunks)
             try:
                 if len(handle.file.chunks) == 1:
                     self._open_content(handle, handle.file.chunks[0])
@@ -250,7 +259,8 @@ class CvmfsClient:
     def _show(self, signed_files: SignedFiles) -> None:
         """Fetch the root catalog of a revision into the cache, and then show the revision."""
         ports, manifest = self._ports, signed_files.manifest
-        old_tree = tree = self._tree
+        old_tree = self._tree
+        tree = old_tree
         if tree is None or tree.root != manifest.catalog:
             tree = Tree(manifest.catalog, ports.cache.catalog, self._fetcher.catalog)
             root = tree.entry("")
@@ -273,13 +283,13 @@ class CvmfsClient:
         return self._tree
 
     def _remember_kernel_entry(self, path: str, entry: TreeEntry | None, tree: Tree) -> None:
-        """Remember an entry that the kernel caches. Forget entries that it caches no longer."""
+        """Remember an entry that the kernel caches. Forget entries that have left its cache."""
         now = self._ports.monotonic()
         self._kernel_entries.pop(path, None)
-        self._kernel_entries[path] = entry, tree, now
+        self._kernel_entries[path] = _KernelEntry(entry, tree, now)
         while True:  # the loop ends when the oldest entry is recent
-            _, _, oldest = next(iter(self._kernel_entries.values()))
-            if oldest >= now - KERNEL_CACHE_MAX_S:
+            oldest_entry = next(iter(self._kernel_entries.values()))
+            if oldest_entry.looked_up_at_s >= now - KERNEL_CACHE_MAX_S:
                 return
             self._kernel_entries.popitem(last=False)
 
@@ -289,9 +299,10 @@ class CvmfsClient:
             if open_file is not None:
                 return open_file
             kernel_entry = self._kernel_entries.get(path)
-        oldest_valid = self._ports.monotonic() - KERNEL_CACHE_MAX_S
-        entry, tree, looked_up_at = kernel_entry or (None, None, 0.0)
-        if tree is None or looked_up_at <= oldest_valid:
+        oldest_valid_at_s = self._ports.monotonic() - KERNEL_CACHE_MAX_S
+        if kernel_entry is not None and kernel_entry.looked_up_at_s > oldest_valid_at_s:
+            entry, tree = kernel_entry.entry, kernel_entry.tree
+        else:
             tree = self._shown_tree()
             entry = tree.entry(path)
         if entry is None or not entry.is_file:
@@ -303,10 +314,11 @@ class CvmfsClient:
         file = self._open_files.setdefault(path, file)
         file.count += 1
         handle_id = next(self._handle_ids)
-        handle = self._handles[handle_id] = _Handle(path, file)
+        handle = _Handle(path, file)
+        self._handles[handle_id] = handle
         return handle_id, handle
 
-    def _is_last_content(self, path: str, chunks: tuple[FileChunk, ...]) -> bool:
+    def _remember_content(self, path: str, chunks: tuple[FileChunk, ...]) -> bool:
         """Remember the content of an opened file. Return whether the last content was the same."""
         is_same = self._last_contents.pop(path, None) == chunks
         self._last_contents[path] = chunks
@@ -321,7 +333,8 @@ class CvmfsClient:
         content = self._fetcher.content(chunk)
         if handle.content is not None:
             handle.content.close()
-        handle.chunk, handle.content = chunk, content
+        handle.chunk = chunk
+        handle.content = content
         return content
 
     def _log_failed_check(self, error: GridsteadError) -> None:
@@ -339,7 +352,7 @@ class CvmfsClient:
         try:
             yield
         except GridsteadError as error:
-            if self._is_log_due():
+            if self._reserve_log_line():
                 log.error(
                     "access_failed",
                     repository=self._name,
@@ -349,10 +362,11 @@ class CvmfsClient:
                 )
             raise
 
-    def _is_log_due(self) -> bool:
+    def _reserve_log_line(self) -> bool:
+        """Return whether a line may be logged now. If so, later lines must wait for LOG_EVERY_S."""
         now = self._ports.monotonic()
         with self._lock:
-            if now < self._next_log_s:
+            if now < self._next_log_at_s:
                 return False
-            self._next_log_s = now + LOG_EVERY_S
+            self._next_log_at_s = now + LOG_EVERY_S
             return True

@@ -7,6 +7,7 @@ Each object is fetched only once, even if several threads need it at the same ti
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from gridstead_cvmfs.domain.objects import ObjectName
 from gridstead_cvmfs.domain.tree import FileChunk
@@ -60,7 +61,5 @@ class Fetcher:
             content = cache.open(name)
             if content is not None:
                 return content
-            return self._upstream.fetch_object(
-                name,
-                lambda pieces: cache.put(name, pieces, is_compressed=is_compressed, limit=limit),
-            )
+            put = partial(cache.put, name, is_compressed=is_compressed, limit=limit)
+            return self._upstream.fetch_object(name, put)

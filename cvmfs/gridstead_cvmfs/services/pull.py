@@ -26,7 +26,7 @@ ReportProgress = Callable[[PullResult], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullOptions:
-    """Options that say which stored objects a pull reads again.
+    """Options that select the stored objects that a pull reads again.
 
     Attributes:
         walk: Whether to read the stored catalogs again, and the catalogs below them.
@@ -93,21 +93,21 @@ class Puller:
                 if visit.nested is None:
                     visit.nested = []
                     if not self._is_complete(visit.catalog):
-                        visit.nested = self._enter(visit.catalog, pool)
+                        visit.nested = self._fetch_with_files(visit.catalog, pool)
                 if visit.nested:
                     visits.append(_Visit(visit.nested.pop()))
                     if len(visits) > MAX_DEPTH:
                         raise RepositoryUntrusted(f"catalogs below {root} are nested too deep")
                     continue
                 # Everything below the current catalog has been pulled.
-                self._leave(visits.pop().catalog)
+                self._mark_pulled(visits.pop().catalog)
 
     def _is_complete(self, catalog: ObjectName) -> bool:
         if catalog in self._pulled:
             return True
         return not self.options.walk and self.objects.has(catalog)
 
-    def _enter(self, catalog: ObjectName, pool: ThreadPoolExecutor) -> list[ObjectName]:
+    def _fetch_with_files(self, catalog: ObjectName, pool: ThreadPoolExecutor) -> list[ObjectName]:
         """Fetch a catalog and its files, and return its nested catalogs."""
         size = None
         is_stored = self.objects.has(catalog, check=self.options.check)
@@ -120,7 +120,7 @@ class Puller:
             self._fetch_all(opened_catalog.objects(), pool)
             return [name for name in opened_catalog.nested() if name not in self._pulled]
 
-    def _leave(self, catalog: ObjectName) -> None:
+    def _mark_pulled(self, catalog: ObjectName) -> None:
         """Make a catalog a stored object. Everything below the catalog must be stored already."""
         if self.objects.is_staged(catalog):
             self.objects.store_staged(catalog)
@@ -152,12 +152,13 @@ class Puller:
 
     def _count(self, size: int | None, *, catalogs: int = 0) -> None:
         """Add an object to the progress. ``size`` is None if the object was not fetched."""
+        fetched = 0 if size is None else 1
         with self._lock:
             progress = self.progress
             self.progress = replace(
                 progress,
                 objects=progress.objects + 1,
-                fetched=progress.fetched + (0 if size is None else 1),
+                fetched=progress.fetched + fetched,
                 fetched_bytes=progress.fetched_bytes + (size or 0),
                 catalogs=progress.catalogs + catalogs,
             )

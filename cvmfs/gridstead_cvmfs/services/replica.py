@@ -186,14 +186,14 @@ class Replica:
         files, now = self._ports.files, self._ports.clock.now()
         with self._locked():
             manifest = self._collectable_manifest()
-            before = files.load()
-            state = retain(before, now=now, keep_s=self._policy.keep_s)
-            kept_objects = self._reachable_objects((to_revision(manifest), *state.revisions))
+            saved_state = files.load()
+            new_state = retain(saved_state, now=now, keep_s=self._policy.keep_s)
+            kept_objects = self._reachable_objects((to_revision(manifest), *new_state.revisions))
             if dry_run:
                 return self._ports.objects.sweep(kept_objects, dry_run=True)
-            files.save(replace(before, doubted=True))
+            files.save(replace(saved_state, doubted=True))
             result = self._ports.objects.sweep(kept_objects, dry_run=False)
-            files.save(replace(state, doubted=before.doubted, last_sweep=now))
+            files.save(replace(new_state, doubted=saved_state.doubted, last_sweep=now))
             return result
 
     def _collectable_manifest(self) -> Manifest:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of one revision. It finds the catalog of a path, and fetches missing catalogs."""
+"""The tree of one revision: finds the catalog of a path, and fetches missing catalogs."""
 
 from __future__ import annotations
 
@@ -83,39 +83,39 @@ class Tree:
         If a catalog on the path of the directory is not cached, returns the name of that catalog.
         """
         name, depth = self.root, 0
-        names = folder.split("/")[1:]
+        components = folder.split("/")[1:]
         while True:
-            catalog = self._open(name)
+            catalog = self._open_cached(name)
             if catalog is None:
                 return name
             nested_catalogs = catalog.nested()
-            mount_path = _first_nested_path(nested_catalogs, names, depth)
+            mount_path = _first_nested_path(nested_catalogs, components, depth)
             if mount_path is None:
                 return catalog
             name, depth = nested_catalogs[mount_path], mount_path.count("/")
 
-    def _open(self, name: ObjectName) -> TreeCatalog | None:
+    def _open_cached(self, name: ObjectName) -> TreeCatalog | None:
         catalog = self._open_catalogs.pop(name, None) or self._open_catalog(name)
         if catalog is not None:
             self._open_catalogs[name] = catalog
             if len(self._open_catalogs) > MAX_OPEN_CATALOGS:
-                _, oldest = self._open_catalogs.popitem(last=False)
-                oldest.close()
+                _, oldest_catalog = self._open_catalogs.popitem(last=False)
+                oldest_catalog.close()
         return catalog
 
 
 def _first_nested_path(
-    nested: Mapping[str, ObjectName], names: Sequence[str], depth: int
+    nested: Mapping[str, ObjectName], components: Sequence[str], depth: int
 ) -> str | None:
     """Return the path of the first nested catalog on the way to a directory, if there is one.
 
-    ``names`` are the components of the directory's path. ``depth`` is the number of components of
+    ``components`` are those of the directory's path. ``depth`` is the number of components of
     the current catalog's path. The returned path has more components.
     """
     if not nested:
         return None
-    for end in range(depth + 1, len(names) + 1):
-        path = "/" + "/".join(names[:end])
+    for length in range(depth + 1, len(components) + 1):
+        path = "/" + "/".join(components[:length])
         if path in nested:
             return path
     return None

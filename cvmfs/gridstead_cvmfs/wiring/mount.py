@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wiring of gridstead cvmfs mount, which consists of two processes.
 
-The root process opens the device, mounts and unmounts. It reads no data from a server. The server
-process has no privileges. It fetches and checks files and answers the kernel. After an unmount it
-runs until the file system is no longer in use, so that a restart does not break jobs.
+The root process opens the device, mounts and unmounts, and reads no data from a server. The server
+process has no privileges. The server process fetches and checks files and answers the kernel. After
+an unmount, the server process runs until the file system is no longer in use, so that a restart
+does not break jobs.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def mount(settings: CvmfsClientSettings, repository: MountedRepository, mountpoi
     _prepare_mountpoint(real_mountpoint)
     user = _server_user(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
-    max_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    _, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
     device_fd = _open_device()
     ready_reader, ready_writer = os.pipe()
@@ -102,12 +103,12 @@ def _serve(
         exit_codes: SimpleQueue[int] = SimpleQueue()
 
         def serve_requests() -> None:
-            code = 1
+            exit_code = 1
             try:
                 serve(client, device_fd)
-                code = 0
+                exit_code = 0
             finally:
-                exit_codes.put(code)
+                exit_codes.put(exit_code)
 
         threading.Thread(target=serve_requests, name="fuse", daemon=True).start()
         while True:
@@ -118,7 +119,7 @@ def _serve(
 
 
 def _watch(server_pid: int, mountpoint: Path) -> int:
-    """Wait for a signal or for the end of the server process. Then unmount.
+    """Wait for a signal or for the end of the server process, and then unmount.
 
     Returns the exit code of the program.
     """
@@ -133,12 +134,12 @@ def _watch(server_pid: int, mountpoint: Path) -> int:
     notify_systemd("STOPPING=1")
     _unmount(mountpoint)
     deadline = time.monotonic() + SERVER_EXIT_TIMEOUT_S
-    while not os.waitpid(server_pid, os.WNOHANG)[0]:
+    while True:
+        ended_pid, _ = os.waitpid(server_pid, os.WNOHANG)
         remaining_s = deadline - time.monotonic()
-        if remaining_s <= 0:
-            break
+        if ended_pid or remaining_s <= 0:
+            return 0
         signal.sigtimedwait((signal.SIGCHLD,), remaining_s)
-    return 0
 
 
 def _client(
@@ -210,8 +211,8 @@ def _server_user(settings: CvmfsClientSettings) -> pwd.struct_passwd:
 
 def _drop_privileges(user: pwd.struct_passwd) -> None:
     os.setsid()  # so that Ctrl-C reaches only the root process
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signal_number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
     os.initgroups(user.pw_name, user.pw_gid)
     os.setgid(user.pw_gid)

@@ -117,14 +117,14 @@ def _replica(settings: CvmfsSettings, repository: Repository, upstream: HttpUpst
 
 
 def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Metrics) -> WebServer:
-    def check() -> None:
+    def check_ready() -> None:
         if all(replica.state().current is None for replica in replicas):
             raise RepositoryUnavailable("no revision of any repository is stored yet")
 
     options = ReplicaServerOptions(
         storage=settings.storage_directory,
         names=[replica.name for replica in replicas],
-        check_ready=check,
+        check_ready=check_ready,
         metrics=metrics.text,
         metrics_networks=tuple(map(ip_network, settings.metrics_for)),
         request_limiter=RateLimiter(per_s=CHECKS_PER_S, burst=CHECKS_PER_S, subject="checks"),
@@ -135,26 +135,29 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
 
 
 def _metrics(replicas: tuple[Replica, ...]) -> Metrics:
-    def read(value: Callable[[ReplicaState], float | None]) -> dict[str, float]:
-        """Return the ``value`` of each replica, by name. Omit a replica whose value is None."""
+    def read_all(read_number: Callable[[ReplicaState], float | None]) -> dict[str, float]:
+        """Return the number of each replica, by name. Omit a replica whose number is None."""
         numbers = {}
         for replica in replicas:
-            number = value(replica.state())
+            number = read_number(replica.state())
             if number is not None:
                 numbers[replica.name] = number
         return numbers
 
-    return Metrics(
-        {
-            f"gridstead_cvmfs_{name}": Gauge(description, partial(read, value), "repository")
-            for name, (description, value) in GAUGES.items()
-        }
-    )
+    gauges = {}
+    for name, (description, read_number) in GAUGES.items():
+        read_gauge = partial(read_all, read_number)
+        gauges[f"gridstead_cvmfs_{name}"] = Gauge(description, read_gauge, "repository")
+    return Metrics(gauges)
 
 
-def _of_current(value: Callable[[Revision], int]) -> Callable[[ReplicaState], float | None]:
-    """Return a function that reads a value of the current revision of a replica."""
-    return lambda state: value(state.current) if state.current else None
+def _of_current(read_number: Callable[[Revision], int]) -> Callable[[ReplicaState], float | None]:
+    """Return a function that reads a number of the current revision of a replica."""
+
+    def read_current(state: ReplicaState) -> float | None:
+        return read_number(state.current) if state.current else None
+
+    return read_current
 
 
 GAUGES: dict[str, tuple[str, Callable[[ReplicaState], float | None]]] = {

@@ -100,7 +100,7 @@ def test_a_whitelist_is_parsed():
 
 
 @pytest.mark.parametrize(
-    ("line", "value"),
+    ("line_index", "value"),
     [
         (0, "2027"),
         (0, "20271301000000"),
@@ -110,9 +110,9 @@ def test_a_whitelist_is_parsed():
         (2, "a.b"),
     ],
 )
-def test_an_invalid_whitelist_is_refused(line, value):
+def test_an_invalid_whitelist_is_refused(line_index, value):
     lines = list(WHITELIST)
-    lines[line] = value
+    lines[line_index] = value
 
     with pytest.raises(RepositoryUntrusted, match="whitelist"):
         parse_whitelist(signed_file(*lines))

@@ -51,9 +51,9 @@ def test_a_whitelist_of_another_repository_is_refused():
 
 def test_a_whitelist_is_refused_from_the_second_at_which_it_expires():
     check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at - 1)
-    with pytest.raises(RepositoryUntrusted, match="expired") as caught:
+    with pytest.raises(RepositoryUntrusted, match="expired") as failure:
         check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at + 3 * DAY_S)
-    assert caught.value.detail == "3 days ago"
+    assert failure.value.detail == "3 days ago"
     with pytest.raises(RepositoryUntrusted, match="expired"):
         check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at)
 
@@ -84,6 +84,6 @@ def test_signed_files_that_are_newer_or_equally_old_are_accepted(manifest, white
     ],
 )
 def test_a_rollback_is_refused_with_the_hint_of_the_caller(manifest, whitelist, message):
-    with pytest.raises(RepositoryUntrusted, match=message) as caught:
+    with pytest.raises(RepositoryUntrusted, match=message) as failure:
         check_no_rollback((MANIFEST, WHITELIST), manifest, whitelist, hint="what to do")
-    assert caught.value.hint == "what to do"
+    assert failure.value.hint == "what to do"

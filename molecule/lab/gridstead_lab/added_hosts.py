@@ -15,7 +15,7 @@ from gridstead_lab.names import Names
 from gridstead_lab.processes import wait_until_false
 from gridstead_lab.topology import NAME
 
-KILL_S = 10.0
+KILL_TIMEOUT_S = 10.0
 
 
 def add(names: Names, name: str, model_host: str) -> None:
@@ -33,15 +33,15 @@ def add(names: Names, name: str, model_host: str) -> None:
             hint = f"The name must match {NAME.pattern} and differ from {' '.join(lab.hosts)}."
             raise LabError(message, hint)
         octet = free_octet(lab)
-        entry = lab.hosts[model_host] | {
+        host_state = lab.hosts[model_host] | {
             "octet": octet,
             "address": network.address(lab.network, octet),
         }
         _remove_objects(names, name, octet)
-        key = _create(names, name, entry, lab)
-        keys = state.read_host_keys(names) | {name: (entry["address"], key)}
-        state.write_ssh_files(names, keys)
-        state.save(names, _with_host(lab, name, entry, model_host))
+        host_key = _create(names, name, host_state, lab)
+        host_keys = state.read_host_keys(names) | {name: (host_state["address"], host_key)}
+        state.write_ssh_files(names, host_keys)
+        state.save(names, _with_host(lab, name, host_state, model_host))
 
 
 def remove(names: Names, name: str) -> None:
@@ -52,9 +52,9 @@ def remove(names: Names, name: str) -> None:
     """
     with running_lab(names, name) as lab:
         state.save(names, _without_host(lab, name))
-        keys = state.read_host_keys(names)
-        keys.pop(name, None)
-        state.write_ssh_files(names, keys)
+        host_keys = state.read_host_keys(names)
+        host_keys.pop(name, None)
+        state.write_ssh_files(names, host_keys)
         _remove_objects(names, name, lab.hosts[name]["octet"])
 
 
@@ -64,7 +64,7 @@ def free_octet(lab: state.State) -> int:
     Raises:
         LabError: If hosts have all these octets.
     """
-    used_octets = {entry["octet"] for entry in lab.hosts.values()}
+    used_octets = {host_state["octet"] for host_state in lab.hosts.values()}
     for octet in range(network.FIRST_ADDED, network.LAST_ADDED + 1):
         if octet not in used_octets:
             return octet
@@ -72,33 +72,35 @@ def free_octet(lab: state.State) -> int:
     raise LabError(message, "Remove a host that was added: `lab.py remove NAME`.")
 
 
-def _create(names: Names, name: str, entry: dict[str, Any], lab: state.State) -> str:
-    """Create a host from its entry of the state file and return its public host key."""
+def _create(names: Names, name: str, host_state: dict[str, Any], lab: state.State) -> str:
+    """Create a host from its entry in the state file and return its public host key."""
     placed_host = host.PlacedHost(
         name=name,
-        octet=entry["octet"],
-        address=entry["address"],
-        cgroup_setup=cgroup_setup_of(names, name, entry),
+        octet=host_state["octet"],
+        address=host_state["address"],
+        cgroup_setup=cgroup_setup_of(names, name, host_state),
     )
     layers = tuple(map(image.Layer.of, lab.image))
     public_key = (names.state_folder / "id_ed25519.pub").read_text()
-    key = create_host(names, placed_host, lab.network, image.lowerdir(layers), public_key)
+    host_key = create_host(names, placed_host, lab.network, image.lowerdir(layers), public_key)
     wait_for_ssh(names, {name: placed_host.address})
-    return key
+    return host_key
 
 
-def _with_host(lab: state.State, name: str, entry: dict[str, Any], model_host: str) -> state.State:
+def _with_host(
+    lab: state.State, name: str, host_state: dict[str, Any], model_host: str
+) -> state.State:
     """Return the state with an additional host in the groups of ``model_host``."""
     members = {}
-    for group, hosts in lab.members.items():
-        members[group] = [*hosts, name] if model_host in hosts else hosts
-    return dataclasses.replace(lab, hosts=lab.hosts | {name: entry}, members=members)
+    for group, host_names in lab.members.items():
+        members[group] = [*host_names, name] if model_host in host_names else host_names
+    return dataclasses.replace(lab, hosts=lab.hosts | {name: host_state}, members=members)
 
 
 def _without_host(lab: state.State, name: str) -> state.State:
     members = {}
-    for group, hosts in lab.members.items():
-        members[group] = [host_name for host_name in hosts if host_name != name]
+    for group, host_names in lab.members.items():
+        members[group] = [host_name for host_name in host_names if host_name != name]
     hosts = dict(lab.hosts)
     del hosts[name]
     return dataclasses.replace(lab, hosts=hosts, members=members)
@@ -108,7 +110,7 @@ def _remove_objects(names: Names, name: str, octet: int) -> None:
     host.cut_power(names, name)
     network.disconnect(names, octet)
     cgroup_folders = [folder / name for folder in cgroups.folders_of(names.prefix)]
-    if not wait_until_false(lambda: bool(cgroups.remove(cgroup_folders)), seconds=KILL_S):
+    if not wait_until_false(lambda: bool(cgroups.remove(cgroup_folders)), seconds=KILL_TIMEOUT_S):
         message = f"could not remove cgroups of {name}"
         raise LabError(message)
     host.unmount_all(names.host_folder(name))

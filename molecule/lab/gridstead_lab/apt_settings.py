@@ -32,8 +32,12 @@ def acquire_settings(dump: str, uris: Iterable[str], run: Callable[[list[str]], 
         setting = SETTING.fullmatch(line)
         if setting is None or setting[1] in LOCAL_GROUPS:
             continue
-        program = PROXY_PROGRAM.fullmatch(line)
-        lines += _detected_proxies(program[1], program[2], uris, run) if program else [line]
+        proxy_program = PROXY_PROGRAM.fullmatch(line)
+        if proxy_program is None:
+            lines.append(line)
+        else:
+            scheme, program = proxy_program.groups()
+            lines += _detected_proxies(scheme, program, uris, run)
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
@@ -46,7 +50,8 @@ def _detected_proxies(
         address = urlsplit(uri)
         if address.scheme != scheme:
             continue
-        words = run([program, uri]).split()
-        if words:
-            lines.append(f'Acquire::{scheme}::Proxy::{address.hostname} "{words[0]}";')
+        printed_words = run([program, uri]).split()
+        if printed_words:
+            proxy = printed_words[0]
+            lines.append(f'Acquire::{scheme}::Proxy::{address.hostname} "{proxy}";')
     return lines

@@ -2,8 +2,8 @@
 """Build one layer of the lab's image in a separate folder.
 
 Each build runs in its own mount namespace and pid namespace. Both namespaces end with this process.
-So a killed build leaves no mounts and no processes. Its folder remains until the lab's command
-``down`` removes it.
+Therefore a killed build leaves no mounts and no processes. The folder of a killed build remains
+until the lab's command ``down`` removes it.
 """
 
 import os
@@ -124,14 +124,14 @@ def _build_in_root(
     run_isolated(["sh", "-c", "\n".join(lines), script, *arguments], log)
 
 
-def _keep_only(folder: Path, names: AbstractSet[str]) -> None:
-    for entry in folder.iterdir():
-        if entry.name in names:
+def _keep_only(folder: Path, kept_names: AbstractSet[str]) -> None:
+    for path in folder.iterdir():
+        if path.name in kept_names:
             continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
         else:
-            entry.unlink()
+            path.unlink()
 
 
 def run_isolated(
@@ -147,11 +147,11 @@ def run_isolated(
     Raises:
         LabError: If the exit code of the program is not 0.
     """
-    inherited_variables = {
-        name: value
-        for name, value in os.environ.items()
-        if name.lower().startswith(INHERITED_PREFIXES)
-    }
+    inherited_variables = {}
+    for name, value in os.environ.items():
+        is_inherited = name.lower().startswith(INHERITED_PREFIXES)
+        if is_inherited:
+            inherited_variables[name] = value
     env = (
         inherited_variables
         | dict(more_variables or {})
@@ -169,6 +169,7 @@ def run_isolated(
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False, env=env,
         )  # fmt: skip
     if result.returncode:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        message = f"could not build the image, exit code {result.returncode}:\n{tail}"
+        log_lines = log.read_text(errors="replace").splitlines()
+        last_lines = "\n".join(log_lines[-15:])
+        message = f"could not build the image, exit code {result.returncode}:\n{last_lines}"
         raise LabError(message, f"The complete output is in {log}.")

@@ -89,12 +89,15 @@ def hierarchies(mountinfo: str) -> Hierarchies:
     systemd = unified = None
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
-        fields, rest = before.split(), after.split()
-        if len(fields) < 5 or len(rest) < 3 or not rest[0].startswith("cgroup"):
+        mount_fields, file_system_fields = before.split(), after.split()
+        if len(mount_fields) < 5 or len(file_system_fields) < 3:
             continue
-        mount_point = Path(fields[4])  # the fifth field of a line
-        options = rest[2].split(",")
-        if rest[0] == "cgroup2":
+        mount_point = Path(mount_fields[4])
+        file_system, _, option_list = file_system_fields[:3]
+        if not file_system.startswith("cgroup"):
+            continue
+        options = option_list.split(",")
+        if file_system == "cgroup2":
             unified = unified or mount_point
         elif "name=systemd" in options:
             systemd = systemd or mount_point
@@ -126,15 +129,15 @@ def setup_of(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> C
         raise LabError(message, "Hosts run systemd, which needs cgroup2 or a hybrid layout.")
     v1 = dict(trees.v1)
     if not v1:
-        return _unified(prefix, host)
+        return _unified_setup(prefix, host)
     missing_controllers = [name for name in JOB_CONTROLLERS if name not in v1]
     if missing_controllers:
         message = f"cgroup v1 controller {', '.join(missing_controllers)} is not mounted"
         raise LabError(message)
-    return _hybrid(trees, machine, prefix, host)
+    return _hybrid_setup(trees, machine, prefix, host)
 
 
-def _hybrid(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> CgroupSetup:
+def _hybrid_setup(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> CgroupSetup:
     v1 = dict(trees.v1)
     host_folders = {name: mount_point / prefix / host.name for name, mount_point in v1.items()}
     folders, join = [], []
@@ -143,13 +146,15 @@ def _hybrid(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Cg
         if mount_point is not None:
             folders += [mount_point / prefix, mount_point / prefix / host.name]
             join.append(mount_point / prefix / host.name)
-    binds = tuple((host_folders[name], Path("/cgv1") / name) for name in JOB_CONTROLLERS)
+    binds = []
+    if host.job_cgroups:
+        binds = [(host_folders[name], Path("/cgv1") / name) for name in JOB_CONTROLLERS]
     return CgroupSetup(
         version="v1",
         folders=tuple(folders),
         writes=tuple(_hybrid_writes(host_folders, machine, host)),
         join=tuple(join),
-        binds=binds if host.job_cgroups else (),
+        binds=tuple(binds),
     )
 
 
@@ -176,7 +181,7 @@ def _hybrid_writes(
     return writes
 
 
-def _unified(prefix: str, host: Host) -> CgroupSetup:
+def _unified_setup(prefix: str, host: Host) -> CgroupSetup:
     properties = (
         "--property=Delegate=yes",
         f"--property=MemoryMax={host.memory_mb}M",
@@ -198,12 +203,12 @@ def read_machine() -> tuple[Hierarchies, Machine]:
     """Return this machine's cgroup trees and the facts that a setup needs."""
     trees = hierarchies(Path("/proc/self/mountinfo").read_text())
     v1 = dict(trees.v1)
-    cpuset, memory = v1.get("cpuset"), v1.get("memory")
-    return trees, Machine(
-        cpus=(cpuset / "cpuset.cpus").read_text().strip() if cpuset else "",
-        mems=(cpuset / "cpuset.mems").read_text().strip() if cpuset else "",
-        counts_swap=bool(memory and (memory / "memory.memsw.limit_in_bytes").exists()),
-    )
+    cpus = mems = ""
+    if "cpuset" in v1:
+        cpus = (v1["cpuset"] / "cpuset.cpus").read_text().strip()
+        mems = (v1["cpuset"] / "cpuset.mems").read_text().strip()
+    counts_swap = "memory" in v1 and (v1["memory"] / "memory.memsw.limit_in_bytes").exists()
+    return trees, Machine(cpus=cpus, mems=mems, counts_swap=counts_swap)
 
 
 def prepare(setup: CgroupSetup) -> None:

@@ -15,18 +15,24 @@ def run(
 ) -> str:
     """Run a program until it ends and return its output.
 
+    Args:
+        argv: The program and its arguments.
+        text: The standard input. Default: empty.
+        env: The environment. Default: the environment of this process.
+
     Raises:
         CommandFailed: If the program is not installed or its exit code is not 0.
     """
+    stdin = subprocess.DEVNULL if text is None else None  # None: run() makes a pipe for ``text``
     try:
         result = subprocess.run(
             argv,
             input=text,
-            stdin=subprocess.DEVNULL if text is None else None,
+            stdin=stdin,
             capture_output=True,
             text=True,
             check=False,
-            env=None if env is None else dict(env),
+            env=env,
         )
     except FileNotFoundError as err:
         message = f"program {argv[0]} is not installed"

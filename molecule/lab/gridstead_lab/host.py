@@ -39,9 +39,9 @@ class PlacedHost:
 def mount_root(names: Names, host: str, lowerdir: str) -> None:
     """Mount a new root for a host over the image."""
     folder = names.host_folder(host)
-    for part in ("upper", "work", "root"):
-        (folder / part).mkdir(parents=True)
-        (folder / part).chmod(0o755)
+    for name in ("upper", "work", "root"):
+        (folder / name).mkdir(parents=True)
+        (folder / name).chmod(0o755)
     # With option volatile, sync does not write to the disk. The data of a killed host is still
     # in the memory of the machine that runs the lab. A crash of this machine destroys the lab.
     options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work,volatile"
@@ -50,50 +50,52 @@ def mount_root(names: Names, host: str, lowerdir: str) -> None:
     )
 
 
-def give_identity(names: Names, placed: PlacedHost, public_key: str) -> str:
+def write_identity(names: Names, placed_host: PlacedHost, public_key: str) -> str:
     """Write the files that differ between hosts into a host's root.
 
     Call this function before the first boot and not later, because Ansible roles manage these
     files after the boot. Returns the public host key.
     """
-    root = names.root_folder(placed.name)
-    key = root / "etc/ssh/ssh_host_ed25519_key"
+    root = names.root_folder(placed_host.name)
+    host_key = root / "etc/ssh/ssh_host_ed25519_key"
     # The image may contain keys that openssh-server created when the image was built.
-    for key_of_image in key.parent.glob("ssh_host_*"):
+    for key_of_image in host_key.parent.glob("ssh_host_*"):
         key_of_image.unlink()
-    commands.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", placed.name, "-f", str(key)])
-    _write(root / "etc/machine-id", uuid.uuid4().hex + "\n", 0o444)
-    _write(root / "etc/hostname", placed.name + "\n")
-    _write(root / "etc/hosts", f"127.0.0.1 localhost\n{placed.address} {placed.name}\n")
+    commands.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", placed_host.name, "-f", str(host_key)]
+    )
+    _replace(root / "etc/machine-id", uuid.uuid4().hex + "\n", 0o444)
+    _replace(root / "etc/hostname", placed_host.name + "\n")
+    _replace(root / "etc/hosts", f"127.0.0.1 localhost\n{placed_host.address} {placed_host.name}\n")
     # Port 53 of this address refuses connections, so look-ups fail at once. With a name server that
     # does not answer, each start of slurmctld takes 10 s longer.
-    _write(root / "etc/resolv.conf", "nameserver 127.0.0.1\n")
+    _replace(root / "etc/resolv.conf", "nameserver 127.0.0.1\n")
     (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
-    _write(root / "root/.ssh/authorized_keys", public_key, 0o600)
+    _replace(root / "root/.ssh/authorized_keys", public_key, 0o600)
     # Create new device nodes with mode 0666. The mode of the machine's own nodes is often 0600.
     for device, numbers in DEVICES.items():
-        node = names.host_folder(placed.name) / "dev" / device
+        node = names.host_folder(placed_host.name) / "dev" / device
         node.parent.mkdir(parents=True, exist_ok=True)
         os.mknod(node, 0o020666, os.makedev(*numbers))  # a character device
         node.chmod(0o666)
-    return key.with_suffix(".pub").read_text().strip()
+    return host_key.with_suffix(".pub").read_text().strip()
 
 
-def boot(names: Names, placed: PlacedHost) -> None:
+def boot(names: Names, placed_host: PlacedHost) -> None:
     """Start a host whose root and network exist, and return immediately.
 
     A shell joins the host's cgroups and then executes systemd-nspawn.
     """
     # After a crash of systemd-nspawn these folders still exist, and the host would not start.
-    remove_nspawn_folders(names.machine(placed.name))
-    cgroups.prepare(placed.cgroup_setup)
-    folder = names.host_folder(placed.name)
+    remove_nspawn_folders(names.machine(placed_host.name))
+    cgroups.prepare(placed_host.cgroup_setup)
+    folder = names.host_folder(placed_host.name)
     join = ""
-    for cgroup in placed.cgroup_setup.join:
+    for cgroup in placed_host.cgroup_setup.join:
         join += f"echo $$ > {cgroup}/cgroup.procs || exit 70\n"
     with (folder / "console.log").open("ab") as console:
         subprocess.Popen(
-            ["/bin/sh", "-c", f'{join}exec "$@"', "sh", *_nspawn_command(names, placed)],
+            ["/bin/sh", "-c", f'{join}exec "$@"', "sh", *_nspawn_command(names, placed_host)],
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=console,
@@ -110,29 +112,34 @@ def boot(names: Names, placed: PlacedHost) -> None:
         )
 
 
-def _nspawn_command(names: Names, placed: PlacedHost) -> list[str]:
+def _nspawn_command(names: Names, placed_host: PlacedHost) -> list[str]:
     """Return the command that runs systemd-nspawn for a host."""
-    folder, setup = names.host_folder(placed.name), placed.cgroup_setup
+    folder, setup = names.host_folder(placed_host.name), placed_host.cgroup_setup
     binds = [f"--bind={outside}:{inside}" for outside, inside in setup.binds]
     binds += [f"--bind={folder}/dev/{device}:/dev/{device}" for device in DEVICES]
-    root = names.root_folder(placed.name)
+    root = names.root_folder(placed_host.name)
     return [
         *setup.launcher, *namespaces.launcher(), "systemd-nspawn", "--quiet",
         f"--cpu-affinity={namespaces.payload_cpus()}", f"--directory={root}",
         "--boot", f"--network-namespace-path={folder}/netns", "--register=no", "--keep-unit",
-        f"--machine={names.machine(placed.name)}", f"--hostname={placed.name}", "--resolv-conf=off",
-        "--timezone=off", "--link-journal=no", "--console=pipe", "--capability=CAP_NET_ADMIN",
-        *binds,
+        f"--machine={names.machine(placed_host.name)}", f"--hostname={placed_host.name}",
+        "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe",
+        "--capability=CAP_NET_ADMIN", *binds,
     ]  # fmt: skip
 
 
-def power_off(names: Names, nspawn: int) -> None:
-    """Ask a host to shut down, and return immediately."""
+def power_off(names: Names, nspawn_pid: int) -> None:
+    """Ask a host to shut down, and return immediately.
+
+    Args:
+        names: The lab.
+        nspawn_pid: The pid of the host's systemd-nspawn.
+    """
     folder = names.run_folder / "hosts"
-    init = processes.init_of(nspawn)
-    if init is not None:
+    init_pid = processes.init_of(nspawn_pid)
+    if init_pid is not None:
         # While systemd-nspawn runs, the pid of init belongs to its host.
-        processes.send(init, POWER_OFF, lambda _: processes.is_nspawn_of(nspawn, folder))
+        processes.send(init_pid, POWER_OFF, lambda _: processes.is_nspawn_of(nspawn_pid, folder))
 
 
 def cut_power(names: Names, host: str) -> None:
@@ -149,12 +156,14 @@ def cut_power(names: Names, host: str) -> None:
 
 def _kill_processes(names: Names, host: str) -> None:
     folder = names.host_folder(host)
-    nspawn = processes.nspawns(names).get(host)
-    if nspawn is None:
+    nspawn_pid = processes.nspawns(names).get(host)
+    if nspawn_pid is None:
         return
-    init = processes.init_of(nspawn)
-    if init is not None:
-        processes.send(init, signal.SIGKILL, lambda _: processes.is_nspawn_of(nspawn, folder))
+    init_pid = processes.init_of(nspawn_pid)
+    if init_pid is not None:
+        processes.send(
+            init_pid, signal.SIGKILL, lambda _: processes.is_nspawn_of(nspawn_pid, folder)
+        )
 
     def is_running() -> bool:
         return any(processes.is_nspawn_of(pid, folder) for pid in processes.pids())
@@ -178,8 +187,10 @@ def last_console_line(names: Names, host: str) -> str:
             text = console.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
-    lines = TERMINAL_CODES.sub("", text).split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    for line in reversed(TERMINAL_CODES.sub("", text).split("\n")):
+        if line.strip():
+            return line.strip()
+    return ""
 
 
 def nspawn_folders(machine: str) -> list[Path]:
@@ -244,7 +255,7 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _write(file: Path, text: str, mode: int = 0o644) -> None:
+def _replace(file: Path, text: str, mode: int = 0o644) -> None:
     file.unlink(missing_ok=True)
     file.write_text(text)
     file.chmod(mode)

@@ -63,14 +63,12 @@ def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
         FORMAT, inputs.sources, inputs.apt_conf, building.BASE_PACKAGES, building.DPKG_OPTIONS
     )
     kind = "archive" if plain else "packages"
-    result = [
-        Layer(kind="base", digest=base),
-        Layer(kind=kind, digest=_digest(base, inputs.packages, building.script_texts(kind))),
-    ]
+    packages = _digest(base, inputs.packages, building.script_texts(kind))
+    image_layers = [Layer(kind="base", digest=base), Layer(kind=kind, digest=packages)]
     if inputs.lock:
         wheels = _digest(base, inputs.lock, building.script_texts("wheels"))
-        result.append(Layer(kind="wheels", digest=wheels))
-    return tuple(result)
+        image_layers.append(Layer(kind="wheels", digest=wheels))
+    return tuple(image_layers)
 
 
 def layer_names(image: tuple[Layer, ...]) -> list[str]:
@@ -98,7 +96,7 @@ def ensure(
     return image_layers
 
 
-def outdated(last_uses: dict[str, float], mounted: str, now: float) -> list[str]:
+def outdated(last_uses: dict[str, float], mountinfo: str, now: float) -> list[str]:
     """Return the names of the layers to remove.
 
     The function retains the three most recently used layers of each kind, and mounted layers. It
@@ -107,17 +105,18 @@ def outdated(last_uses: dict[str, float], mounted: str, now: float) -> list[str]
 
     Args:
         last_uses: The Unix time of the last use of each layer, by name.
-        mounted: The text of /proc/self/mountinfo.
+        mountinfo: The text of /proc/self/mountinfo.
         now: The current Unix time.
     """
     newest_first = sorted(last_uses, key=lambda name: last_uses[name], reverse=True)
     by_kind: dict[str, list[str]] = defaultdict(list)
     for name in newest_first:
-        by_kind[name.partition("-")[0]].append(name)
+        by_kind[Layer.of(name).kind].append(name)
     outdated_names = []
     for name, used_at in last_uses.items():
-        is_newest = name in by_kind[name.partition("-")[0]][:RETAINED_LAYERS]
-        if not is_newest and name not in mounted and now - used_at > RETENTION_S:
+        newest_of_kind = by_kind[Layer.of(name).kind][:RETAINED_LAYERS]
+        is_newest = name in newest_of_kind
+        if not is_newest and name not in mountinfo and now - used_at > RETENTION_S:
             outdated_names.append(name)
     return outdated_names
 
@@ -127,26 +126,32 @@ def lowerdir(image: tuple[Layer, ...]) -> str:
     return ":".join(str(layer.folder) for layer in reversed(image))
 
 
-def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names) -> None:
-    folder, log = names.build_folder(layer.name), IMAGES / f"{layer.name}.log"
-    built = building.build(layer.kind, folder, layers_below=lowerdir(below), inputs=inputs, log=log)
+def _build(layer: Layer, layers_below: tuple[Layer, ...], inputs: Inputs, names: Names) -> None:
+    build_folder = names.build_folder(layer.name)
+    content = building.build(
+        layer.kind,
+        build_folder,
+        layers_below=lowerdir(layers_below),
+        inputs=inputs,
+        log=IMAGES / f"{layer.name}.log",
+    )
     commands.run(["sync", "--file-system", str(IMAGES)])
-    built.rename(layer.folder)
-    shutil.rmtree(folder)
+    content.rename(layer.folder)
+    shutil.rmtree(build_folder)
 
 
 def remove_unused(names: Names, report: Report) -> None:
     """Remove the layers that no lab of this machine has mounted, and report the mounted layers."""
-    mounted_folders = _mounts()
+    mountinfo = _mountinfo()
     for name in sorted(_last_uses()):
-        if name in mounted_folders:
+        if name in mountinfo:
             report(f"image layer {name} is in use")
         else:
             _remove(name, names)
 
 
 def _prune(names: Names) -> None:
-    for name in outdated(_last_uses(), _mounts(), time.time()):
+    for name in outdated(_last_uses(), _mountinfo(), time.time()):
         _remove(name, names)
 
 
@@ -166,7 +171,7 @@ def _last_uses() -> dict[str, float]:
     return last_uses
 
 
-def _mounts() -> str:
+def _mountinfo() -> str:
     return Path("/proc/self/mountinfo").read_text()
 
 

@@ -29,22 +29,27 @@ class Inputs:
 
 def read_inputs(checkout: Path) -> Inputs:
     """Return the inputs of this machine and this checkout."""
-    settings = {}
+    os_release = {}
     for line in Path("/etc/os-release").read_text().splitlines():
         name, _, value = line.partition("=")
-        settings[name] = value
-    lock = checkout / "requirements/control.txt"
+        os_release[name] = value
+    lock_file = checkout / "requirements/control.txt"
+    lock = lock_file.read_text() if lock_file.is_file() else ""
     files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
-    texts = [file.read_text() for file in files if file.suffix in APT_SUFFIXES and file.is_file()]
-    apt_sources = sources.for_lab_suite(texts, settings["VERSION_CODENAME"].strip('"'))
-    uris = [line.split()[2] for line in apt_sources]
-    dump = commands.run(["apt-config", "dump"])
-    options = apt_settings.acquire_settings(dump, uris, commands.run)
+    source_files = [file for file in files if file.suffix in APT_SUFFIXES and file.is_file()]
+    texts = [file.read_text() for file in source_files]
+    apt_sources = sources.for_lab_suite(texts, os_release["VERSION_CODENAME"].strip('"'))
+    uris = []
+    for source in apt_sources:
+        _, _, uri, *_ = source.split()
+        uris.append(uri)
+    apt_dump = commands.run(["apt-config", "dump"])
+    acquire_settings = apt_settings.acquire_settings(apt_dump, uris, commands.run)
     return Inputs(
         sources=apt_sources,
-        apt_conf=(("99machine", options),),
+        apt_conf=(("99machine", acquire_settings),),
         packages=read_packages(PACKAGES.read_text()),
-        lock=lock.read_text() if lock.is_file() else "",
+        lock=lock,
     )
 
 

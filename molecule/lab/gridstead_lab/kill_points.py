@@ -48,19 +48,21 @@ def tasks(log: str) -> list[Task]:
     The list is empty if the log contains no finished run.
     """
     starts = _longest_run(log)
-    count: Counter[str] = Counter()
-    result = []
-    for (time, banner), (next_time, _) in pairwise(starts):
-        count[banner] += 1
-        result.append(
-            Task(
-                banner=banner,
-                count=count[banner],
-                start_s=(time - starts[0][0]).total_seconds(),
-                length_s=(next_time - time).total_seconds(),
-            )
+    if not starts:
+        return []
+    first_start, _ = starts[0]
+    counts: Counter[str] = Counter()
+    tasks_of_run = []
+    for (start, banner), (next_start, _) in pairwise(starts):
+        counts[banner] += 1
+        task = Task(
+            banner=banner,
+            count=counts[banner],
+            start_s=(start - first_start).total_seconds(),
+            length_s=(next_start - start).total_seconds(),
         )
-    return result
+        tasks_of_run.append(task)
+    return tasks_of_run
 
 
 def _longest_run(log: str) -> list[tuple[datetime, str]]:
@@ -75,7 +77,11 @@ def _longest_run(log: str) -> list[tuple[datetime, str]]:
             # Only the differences between the times matter, so they need no time zone.
             time = datetime.strptime(match["time"], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007
             runs[match["run"]].append((time, banner[0]))
-    finished_runs = [run for run in runs.values() if run[-1][1] == _RECAP]
+    finished_runs = []
+    for run in runs.values():
+        _, last_banner = run[-1]
+        if last_banner == _RECAP:
+            finished_runs.append(run)
     return max(finished_runs, key=len, default=[])
 
 

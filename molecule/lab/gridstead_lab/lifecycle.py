@@ -37,7 +37,7 @@ def up(names: Names, topology: Topology, report: Report) -> None:
     with hold_mutex(names.prefix, lambda: report("waiting for another run of this lab")):
         lab = state.load(names)
         if lab is None or not _is_intact(names, lab):
-            _build(names, topology, report)
+            _create_lab(names, topology, report)
             return
         if lab.topology != topology.digest():
             message = f"lab {names.lab} is up from another topology, with {' '.join(lab.hosts)}"
@@ -46,9 +46,10 @@ def up(names: Names, topology: Topology, report: Report) -> None:
         for name in sorted(set(lab.hosts) - set(running)):
             report(f"starting {name}")
             _start(names, lab, name)
-        wait_for_ssh(names, {name: entry["address"] for name, entry in lab.hosts.items()})
+        wait_for_ssh(names, {name: host_state["address"] for name, host_state in lab.hosts.items()})
         report(f"lab {names.lab} is up: {' '.join(lab.hosts)}")
-        layers = image.layers(inputs.read_inputs(names.checkout), plain=topology.image == "plain")
+        image_inputs = inputs.read_inputs(names.checkout)
+        layers = image.layers(image_inputs, plain=topology.image == "plain")
         if lab.image != image.layer_names(layers):
             report("the image has changed; take the lab down and up to use the new image")
 
@@ -89,16 +90,19 @@ def status(names: Names) -> dict[str, object]:
         return {"lab": names.lab, "prefix": names.prefix, "up": False, "hosts": {}}
     running_hosts = processes.nspawns(names)
     hosts = {}
-    for name, entry in lab.hosts.items():
+    for name, host_state in lab.hosts.items():
         memory_used_mb = cgroups.memory_used_mb(names.prefix, name)
-        hosts[name] = entry | {"running": name in running_hosts, "memory_used_mb": memory_used_mb}
+        hosts[name] = host_state | {
+            "running": name in running_hosts,
+            "memory_used_mb": memory_used_mb,
+        }
     return {
         "lab": names.lab, "prefix": names.prefix, "up": True, "network": lab.network,
         "gateway": lab.gateway, "cgroup": lab.cgroup, "image": lab.image, "hosts": hosts,
     }  # fmt: skip
 
 
-def _build(names: Names, topology: Topology, report: Report) -> None:
+def _create_lab(names: Names, topology: Topology, report: Report) -> None:
     tear_down(names)
     image_inputs = inputs.read_inputs(names.checkout)
     layers = image.ensure(image_inputs, names, report, plain=topology.image == "plain")
@@ -120,13 +124,13 @@ def _place_hosts(names: Names, topology: Topology, subnet: str) -> list[host.Pla
     trees, machine = cgroups.read_machine()
     placed_hosts = []
     for octet, topology_host in enumerate(topology.hosts, start=network.FIRST_HOST):
-        placed = host.PlacedHost(
+        placed_host = host.PlacedHost(
             name=topology_host.name,
             octet=octet,
             address=network.address(subnet, octet),
             cgroup_setup=cgroups.setup_of(trees, machine, names.prefix, topology_host),
         )
-        placed_hosts.append(placed)
+        placed_hosts.append(placed_host)
     return placed_hosts
 
 
@@ -135,15 +139,15 @@ def _create_hosts(
 ) -> None:
     """Create the hosts of a new lab and wait until each host answers on its ssh port."""
 
-    def create(placed: host.PlacedHost) -> str:
-        return create_host(names, placed, subnet, lowerdir, public_key)
+    def create(placed_host: host.PlacedHost) -> str:
+        return create_host(names, placed_host, subnet, lowerdir, public_key)
 
     with ThreadPoolExecutor(max_workers=4) as workers:
-        keys = list(workers.map(create, placed_hosts))
+        host_keys = list(workers.map(create, placed_hosts))
     hosts, addresses = {}, {}
-    for placed, key in zip(placed_hosts, keys, strict=True):
-        hosts[placed.name] = (placed.address, key)
-        addresses[placed.name] = placed.address
+    for placed_host, host_key in zip(placed_hosts, host_keys, strict=True):
+        hosts[placed_host.name] = (placed_host.address, host_key)
+        addresses[placed_host.name] = placed_host.address
     state.write_ssh_files(names, hosts)
     wait_for_ssh(names, addresses)
 
@@ -174,7 +178,7 @@ def _is_intact(names: Names, lab: state.State) -> bool:
 def _create_network(names: Names, topology: Topology) -> str:
     # The mutex ensures that two labs do not choose the same free subnet.
     with hold_mutex("network"):
-        subnet = topology.network or network.choose_subnet(names.prefix, network.in_use())
+        subnet = topology.network or network.choose_subnet(names.prefix, network.used_addresses())
         network.create_bridge(names, subnet)
     return subnet
 
@@ -187,10 +191,10 @@ def _new_state(
     placed_hosts: list[host.PlacedHost],
 ) -> state.State:
     hosts = {}
-    for topology_host, placed in zip(topology.hosts, placed_hosts, strict=True):
+    for topology_host, placed_host in zip(topology.hosts, placed_hosts, strict=True):
         hosts[topology_host.name] = {
-            "address": placed.address,
-            "octet": placed.octet,
+            "address": placed_host.address,
+            "octet": placed_host.octet,
             "groups": list(topology_host.groups),
             "memory_mb": topology_host.memory_mb,
             "cores": topology_host.cores,
@@ -210,38 +214,41 @@ def _new_state(
     )
 
 
-def cgroup_setup_of(names: Names, name: str, entry: dict[str, Any]) -> cgroups.CgroupSetup:
-    """Return the cgroup setup of a host from its entry of the state file."""
+def cgroup_setup_of(names: Names, name: str, host_state: dict[str, Any]) -> cgroups.CgroupSetup:
+    """Return the cgroup setup of a host from its entry in the state file."""
     trees, machine = cgroups.read_machine()
     topology_host = Host(
         name=name,
-        groups=tuple(entry["groups"]),
-        memory_mb=entry["memory_mb"],
-        cores=entry["cores"],
-        job_cgroups=entry["job_cgroups"],
+        groups=tuple(host_state["groups"]),
+        memory_mb=host_state["memory_mb"],
+        cores=host_state["cores"],
+        job_cgroups=host_state["job_cgroups"],
     )
     return cgroups.setup_of(trees, machine, names.prefix, topology_host)
 
 
 def _start(names: Names, lab: state.State, name: str) -> None:
-    entry = lab.hosts[name]
-    cgroup_setup = cgroup_setup_of(names, name, entry)
-    network.set_cable(names, entry["octet"], plugged=True)
+    host_state = lab.hosts[name]
+    cgroup_setup = cgroup_setup_of(names, name, host_state)
+    network.set_cable(names, host_state["octet"], plugged=True)
     placed_host = host.PlacedHost(
-        name=name, octet=entry["octet"], address=entry["address"], cgroup_setup=cgroup_setup
+        name=name,
+        octet=host_state["octet"],
+        address=host_state["address"],
+        cgroup_setup=cgroup_setup,
     )
     host.boot(names, placed_host)
 
 
 def create_host(
-    names: Names, placed: host.PlacedHost, subnet: str, lowerdir: str, public_key: str
+    names: Names, placed_host: host.PlacedHost, subnet: str, lowerdir: str, public_key: str
 ) -> str:
     """Create and boot a host, and return its public host key."""
-    host.mount_root(names, placed.name, lowerdir)
-    key = host.give_identity(names, placed, public_key)
-    network.connect(names, placed.name, subnet, placed.octet)
-    host.boot(names, placed)
-    return key
+    host.mount_root(names, placed_host.name, lowerdir)
+    host_key = host.write_identity(names, placed_host, public_key)
+    network.connect(names, placed_host.name, subnet, placed_host.octet)
+    host.boot(names, placed_host)
+    return host_key
 
 
 def wait_for_ssh(names: Names, addresses: dict[str, str]) -> None:

@@ -34,7 +34,8 @@ def raise_limit(limit: Path = LIMIT, saved: Path = SAVED_LIMIT) -> None:
 def restore(labs: Path = STORE / "labs", limit: Path = LIMIT, saved: Path = SAVED_LIMIT) -> None:
     """Restore the old limit if no lab exists and no other program has changed the limit."""
     with hold_mutex(LOCK):
-        if not saved.exists() or (labs.is_dir() and any(labs.iterdir())):
+        a_lab_exists = labs.is_dir() and any(labs.iterdir())
+        if a_lab_exists or not saved.exists():
             return
         if int(limit.read_text()) == LAB_LIMIT:
             limit.write_text(saved.read_text())

@@ -27,21 +27,25 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
 
     Args:
         seed: The lab's prefix. Its last four hex digits determine where the search starts.
-        used: The result of ``in_use``: addresses and networks. Default routes and IPv6 addresses
-            are ignored.
+        used: The result of ``used_addresses``: addresses and networks. Default routes and IPv6
+            addresses are ignored.
 
     Raises:
         LabError: If every /24 of the pools overlaps a network in use.
     """
-    used_networks = [net for net in map(_network, used) if net is not None and net.prefixlen > 0]
+    used_networks = []
+    for text in used:
+        used_network = _network(text)
+        if used_network is not None and used_network.prefixlen > 0:
+            used_networks.append(used_network)
     start = int(seed[-4:], 16)
     for pool in map(ipaddress.IPv4Network, POOLS):
-        count = 2 ** (24 - pool.prefixlen)
-        for step in range(count):
-            index = (start + step) % count
+        subnet_count = 2 ** (24 - pool.prefixlen)
+        for step in range(subnet_count):
+            index = (start + step) % subnet_count
             first_address = int(pool.network_address) + index * 256
             candidate = ipaddress.IPv4Network((first_address, 24))
-            if not any(candidate.overlaps(net) for net in used_networks):
+            if not any(map(candidate.overlaps, used_networks)):
                 return str(candidate)
     message = "no free /24 in private address space"
     raise LabError(message, 'Name one in the topology file: "network": "10.1.2.0/24".')
@@ -57,7 +61,7 @@ def subnet_of_added_hosts(network: str) -> str:
     return f"{address(network, FIRST_ADDED)}/28"
 
 
-def in_use() -> list[str]:
+def used_addresses() -> list[str]:
     """Return this machine's addresses, route destinations, gateways and name servers."""
     routes = json.loads(commands.run(["ip", "-4", "-j", "route", "show", "table", "all"]))
     links = json.loads(commands.run(["ip", "-4", "-j", "address"]))
@@ -67,9 +71,9 @@ def in_use() -> list[str]:
         if "gateway" in route:
             used.append(route["gateway"])
     for link in links:
-        for entry in link.get("addr_info", ()):
-            local = f"{entry['local']}/{entry['prefixlen']}"
-            used.append(local)
+        for address_info in link.get("addr_info", ()):
+            own_address = f"{address_info['local']}/{address_info['prefixlen']}"
+            used.append(own_address)
     with open("/etc/resolv.conf") as lines:  # noqa: PTH123
         for line in lines:
             if line.startswith("nameserver "):
@@ -118,30 +122,31 @@ def disconnect(names: Names, octet: int) -> None:
 
 def set_cable(names: Names, octet: int, *, plugged: bool) -> None:
     """Set the end of a host's veth pair that is in the machine up or down."""
-    commands.run(["ip", "link", "set", names.veth(octet), "up" if plugged else "down"])
+    state = "up" if plugged else "down"
+    commands.run(["ip", "link", "set", names.veth(octet), state])
 
 
 def interfaces(prefix: str) -> list[str]:
     """Return the machine's interfaces with a lab's prefix, veths first, bridge last."""
     links = json.loads(commands.run(["ip", "-j", "link"]))
-    names = []
+    interface_names = []
     for link in links:
         name = link["ifname"]
         if name.startswith(prefix):
-            names.append(name)
+            interface_names.append(name)
     # False sorts before True, so the bridge is last.
-    return sorted(names, key=lambda name: (name == f"{prefix}br", name))
+    return sorted(interface_names, key=lambda name: (name == f"{prefix}br", name))
 
 
 def tables(prefix: str) -> list[tuple[str, str]]:
     """Return the nftables tables with a lab's prefix as pairs (family, name)."""
     listing = json.loads(commands.run(["nft", "-j", "list", "tables"]))
-    result = []
-    for item in listing["nftables"]:
-        table = item.get("table")
+    tables_of_lab = []
+    for nftables_object in listing["nftables"]:
+        table = nftables_object.get("table")
         if table is not None and table["name"].startswith(prefix):
-            result.append((table["family"], table["name"]))
-    return result
+            tables_of_lab.append((table["family"], table["name"]))
+    return tables_of_lab
 
 
 def remove(prefix: str) -> None:

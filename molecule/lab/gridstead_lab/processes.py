@@ -23,9 +23,9 @@ Predicate = Callable[[int], bool]
 
 def pids() -> Iterator[int]:
     """Yield the pids of all processes of this machine."""
-    for entry in PROC.iterdir():
-        if entry.name.isdigit():
-            yield int(entry.name)
+    for process_folder in PROC.iterdir():
+        if process_folder.name.isdigit():
+            yield int(process_folder.name)
 
 
 def argv(pid: int) -> list[str]:
@@ -42,12 +42,12 @@ def nspawn_root(pid: int, folder: Path) -> Path | None:
     The process can also be a shell that will execute systemd-nspawn. Returns None for any other
     process, and if the root folder is not under ``folder``.
     """
-    words = argv(pid)  # read only once, because the process may end between two reads
-    if not any(word.endswith("systemd-nspawn") for word in words):
+    arguments = argv(pid)  # read only once, because the process may end between two reads
+    if not any(argument.endswith("systemd-nspawn") for argument in arguments):
         return None
-    for word in words:
-        if word.startswith(f"--directory={folder}/"):
-            return Path(word.removeprefix("--directory="))
+    for argument in arguments:
+        if argument.startswith(f"--directory={folder}/"):
+            return Path(argument.removeprefix("--directory="))
     return None
 
 
@@ -71,7 +71,8 @@ def is_in_cgroup_of(pid: int, prefix: str) -> bool:
     for line in _read(pid, "cgroup").splitlines():
         # In a line such as "4:memory:/gs12ab/login", the top folder has the name of the lab.
         path = line.split(":", 2)[-1]
-        if path.split("/")[1:2] in ([prefix], [f"{prefix}.slice"]):
+        top_folder = path.removeprefix("/").partition("/")[0]
+        if top_folder in {prefix, f"{prefix}.slice"}:
             return True
     return False
 
@@ -99,16 +100,15 @@ def init_of(nspawn: int) -> int | None:
 
 def ancestors() -> set[int]:
     """Return the pids of this process and of its ancestors."""
-    result, pid = set(), os.getpid()
-    while pid > 0 and pid not in result:
-        result.add(pid)
-        # The name of the program, in parentheses, precedes the state and the parent's pid.
-        fields = _read(pid, "stat").rpartition(")")[2].split()
-        pid = int(fields[1]) if fields else 0
-    return result
+    ancestor_pids, pid = set(), os.getpid()
+    while pid > 0 and pid not in ancestor_pids:
+        ancestor_pids.add(pid)
+        state_and_parent = _state_and_parent(pid)
+        pid = int(state_and_parent[1]) if state_and_parent else 0
+    return ancestor_pids
 
 
-def send(pid: int, number: int, is_target: Predicate) -> bool:
+def send(pid: int, signal_number: int, is_target: Predicate) -> bool:
     """Send a signal to a process if ``is_target`` is still true. Return whether it was sent."""
     try:
         fd = os.pidfd_open(pid)
@@ -117,7 +117,7 @@ def send(pid: int, number: int, is_target: Predicate) -> bool:
     try:
         if not is_target(pid):
             return False
-        signal.pidfd_send_signal(fd, number)
+        signal.pidfd_send_signal(fd, signal_number)
     except ProcessLookupError:
         return False
     finally:
@@ -155,7 +155,18 @@ def wait_until_false(condition: Callable[[], bool], *, seconds: float) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    return _read(pid, "stat").rpartition(")")[2].split()[:1] == ["Z"]
+    state_and_parent = _state_and_parent(pid)
+    return bool(state_and_parent) and state_and_parent[0] == "Z"
+
+
+def _state_and_parent(pid: int) -> list[str]:
+    """Return the state of a process and the pid of its parent, from its file stat.
+
+    The list is empty for a process that has ended.
+    """
+    # The name of the program, in parentheses, precedes these two fields.
+    _, _, fields = _read(pid, "stat").rpartition(")")
+    return fields.split()[:2]
 
 
 def _read(pid: int, file: str) -> str:

@@ -34,9 +34,9 @@ def unexpected_differences(
             ``seen`` of an entry contains patterns of names by kind.
     """
     patterns: dict[str, list[str]] = defaultdict(list)
-    for entry in allowed:
-        for kind, names in entry["seen"].items():
-            patterns[kind] += names
+    for allowed_difference in allowed:
+        for kind, name_patterns in allowed_difference["seen"].items():
+            patterns[kind] += name_patterns
     lines = []
     for kind, name, old, new in _differences(before, after):
         if not any(re.fullmatch(pattern, name) for pattern in patterns[kind]):
@@ -47,8 +47,10 @@ def unexpected_differences(
 def _differences(
     before: Snapshot, after: Snapshot
 ) -> Iterator[tuple[str, str, str | None, str | None]]:
-    for kind, items in before.items():
-        for name in sorted(items.keys() | after[kind].keys()):
-            old, new = items.get(name), after[kind].get(name)
+    """Yield kind, name, old text and new text of each difference."""
+    for kind, old_texts in before.items():
+        new_texts = after[kind]
+        for name in sorted(old_texts.keys() | new_texts.keys()):
+            old, new = old_texts.get(name), new_texts.get(name)
             if old != new:
                 yield kind, name, old, new

@@ -32,10 +32,10 @@ def for_lab_suite(texts: list[str], codename: str) -> tuple[str, ...]:
     lines = set()
     for text in texts:
         for uri, suite in [*_one_line(text), *_deb822(text)]:
-            name, _, part = suite.partition("-")  # for example bookworm-updates
-            if name == codename and part in {"", "updates", "security"}:
-                new = f"{SUITE}-{part}" if part else SUITE
-                lines.add(f"deb [signed-by={KEYRING}] {_mirror(uri)} {new} main")
+            name, _, suffix = suite.partition("-")  # for example bookworm-updates
+            if name == codename and suffix in {"", "updates", "security"}:
+                lab_suite = f"{SUITE}-{suffix}" if suffix else SUITE
+                lines.add(f"deb [signed-by={KEYRING}] {_mirror(uri)} {lab_suite} main")
     if not lines:
         message = f"no apt source of this machine names the suite {codename}"
         raise LabError(message, "The lab needs a Debian machine with a mirror in its apt sources.")
@@ -50,8 +50,11 @@ def preferred_mirror(text: str) -> str:
     """
     best_uri, best_priority = "", LOWEST_PRIORITY + 1
     for line in text.splitlines():
-        uri, *fields = line.partition("#")[0].split() or [""]
-        if not uri or any(field.startswith("type:") for field in fields):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        uri, *fields = words
+        if any(field.startswith("type:") for field in fields):
             continue
         numbers = PRIORITY.findall(" ".join(fields))
         priority = int(numbers[0]) if numbers else LOWEST_PRIORITY
@@ -94,7 +97,7 @@ def _one_line(text: str) -> list[tuple[str, str]]:
 def _deb822(text: str) -> list[tuple[str, str]]:
     pairs = []
     for stanza in re.split(r"\n\s*\n", text):
-        words = _words(stanza)
+        words = _words_by_field(stanza)
         if "deb" not in words.get("types", ()) or words.get("enabled", ["yes"]) == ["no"]:
             continue
         if "main" in words.get("components", ()) and _is_signed_by_debian(words.get("signed-by")):
@@ -107,17 +110,18 @@ def _is_signed_by_debian(keys: list[str] | None) -> bool:
     return not keys or any("debian" in key for key in keys)
 
 
-def _words(stanza: str) -> dict[str, list[str]]:
+def _words_by_field(stanza: str) -> dict[str, list[str]]:
     """Return the words of each field of a stanza. The keys are field names in lower case.
 
     A line that starts with a space continues the field above.
     """
     words: dict[str, list[str]] = {}
-    values: list[str] = []
+    field = ""
     for line in stanza.splitlines():
         if re.match(r"[A-Za-z-]+:", line):
-            name, _, value = line.partition(":")
-            values = words[name.lower()] = value.split()
-        elif line.startswith((" ", "\t")):
-            values += line.split()
+            name, _, text = line.partition(":")
+            field = name.lower()
+            words[field] = text.split()
+        elif field and line.startswith((" ", "\t")):
+            words[field] += line.split()
     return words

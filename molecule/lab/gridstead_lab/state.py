@@ -7,7 +7,7 @@ the lab by the prefix of their names.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +49,16 @@ class State:
 def load(names: Names) -> State | None:
     """Return the state of a lab, or None if the lab is not completely up."""
     try:
-        raw = json.loads((names.state_folder / "state.json").read_text())
+        fields = json.loads((names.state_folder / "state.json").read_text())
     except FileNotFoundError:
         return None
-    return State(**raw)
+    return State(**fields)
 
 
 def save(names: Names, state: State) -> None:
     """Write the state file, which marks the lab as up."""
-    fields = {name: getattr(state, name) for name in State.__slots__}
     new_file = names.state_folder / "state.json.new"
-    new_file.write_text(json.dumps(fields, indent=2) + "\n")
+    new_file.write_text(json.dumps(asdict(state), indent=2) + "\n")
     new_file.replace(names.state_folder / "state.json")
 
 

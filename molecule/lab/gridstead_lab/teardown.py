@@ -32,38 +32,37 @@ def tear_down(names: Names) -> bool:
     """Remove all objects of a lab. Return whether the lab had an object."""
     # A lab with a state file must be complete, so remove this file first.
     (names.state_folder / "state.json").unlink(missing_ok=True)
-    existed = _stop_hosts(names)
+    had_objects = _stop_hosts(names)
     cgroups.stop_slice(names.prefix)
     cgroup_folders = cgroups.folders_of(names.prefix)
     cgroups_removed = processes.wait_until_false(
         lambda: bool(cgroups.remove(cgroup_folders)), seconds=KILL_TIMEOUT_S
     )
-    existed = existed or bool(cgroup_folders) or bool(network.interfaces(names.prefix))
+    had_objects = had_objects or bool(cgroup_folders) or bool(network.interfaces(names.prefix))
     network.remove(names.prefix)
-    builds = list((STORE / "images").glob(f".build-{names.prefix}-*"))
-    leftovers = host.nspawn_folders(f"{names.prefix}-*")
-    for folder in [names.run_folder, *builds, *leftovers]:
-        existed = existed or folder.exists()
+    build_folders = list((STORE / "images").glob(f".build-{names.prefix}-*"))
+    nspawn_folders = host.nspawn_folders(f"{names.prefix}-*")
+    for folder in [names.run_folder, *build_folders, *nspawn_folders]:
+        had_objects = had_objects or folder.exists()
         host.unmount_all(folder)
         host.remove_folder(folder)
-    existed = existed or names.state_folder.exists()
     if names.state_folder.exists():
+        had_objects = True
         shutil.rmtree(names.state_folder)
     with contextlib.suppress(OSError):  # the folder contains another lab or does not exist
         names.state_folder.parent.rmdir()
     if not cgroups_removed:
         message = f"could not remove cgroups of {names.prefix}"
         raise LabError(message)
-    return existed
+    return had_objects
 
 
 def _stop_hosts(names: Names) -> bool:
     running_hosts = processes.nspawns(names)
     for nspawn in running_hosts.values():
         host.power_off(names, nspawn)
-    processes.wait_until_false(
-        lambda: bool(processes.nspawns(names)), seconds=SHUTDOWN_TIMEOUT_S if running_hosts else 0
-    )
+    timeout_s = SHUTDOWN_TIMEOUT_S if running_hosts else 0
+    processes.wait_until_false(lambda: bool(processes.nspawns(names)), seconds=timeout_s)
     if not processes.kill_all(lambda pid: _is_process_of_hosts(names, pid), seconds=KILL_TIMEOUT_S):
         message = f"could not kill the processes of {names.prefix}"
         raise LabError(message)

@@ -89,21 +89,21 @@ def parse(text: str) -> Topology:
         InvalidTopology: If the text is not JSON, a key is unknown, or a value is out of range.
     """
     try:
-        raw = json.loads(text)
+        document = json.loads(text)
     except ValueError as err:
         message = f"topology is not JSON: {err}"
         raise InvalidTopology(message) from err
-    _require(isinstance(raw, dict), "topology is not an object")
-    _require_known_keys(raw, {"hosts", "groups", "network", "image"}, "topology")
-    hosts = raw.get("hosts")
+    _require(isinstance(document, dict), "topology is not an object")
+    _require_known_keys(document, {"hosts", "groups", "network", "image"}, "topology")
+    hosts = document.get("hosts")
     _require(isinstance(hosts, dict) and bool(hosts), "topology has no hosts")
-    image = raw.get("image", IMAGES[0])
+    image = document.get("image", IMAGES[0])
     _require(image in IMAGES, f"image must be {' or '.join(IMAGES)}, not {image!r}")
     _require(len(hosts) <= MAX_HOSTS, f"topology has {len(hosts)} hosts, at most {MAX_HOSTS}")
     return Topology(
-        hosts=tuple(_host(name, entry) for name, entry in hosts.items()),
-        groups=_groups(raw.get("groups", {})),
-        network=_network(raw.get("network")),
+        hosts=tuple(_host(name, host_fields) for name, host_fields in hosts.items()),
+        groups=_groups(document.get("groups", {})),
+        network=_network(document.get("network")),
         image=image,
     )
 
@@ -126,76 +126,78 @@ def subset(topology: Topology, names: Iterable[str]) -> Topology:
     )
 
 
-def _host(name: str, entry: object) -> Host:
+def _host(name: str, host_fields: object) -> Host:
     subject = f"host {name!r}"
     _require(NAME.fullmatch(name) is not None, f"{subject}: name must match {NAME.pattern}")
-    if not isinstance(entry, dict):
+    if not isinstance(host_fields, dict):
         message = f"{subject}: not an object"
         raise InvalidTopology(message)
-    _require_known_keys(entry, _HOST_KEYS, subject)
-    groups = _names(entry.get("groups", []), _GROUP, f"{subject}: groups")
+    _require_known_keys(host_fields, _HOST_KEYS, subject)
+    groups = _names(host_fields.get("groups", []), _GROUP, f"{subject}: groups")
     return Host(
         name=name,
         groups=groups,
-        memory_mb=int(_number(entry, "memory_mb", MIN_MEMORY_MB, subject)),
-        cores=float(_number(entry, "cores", MIN_CORES, subject)),
-        job_cgroups=_boolean(entry, "job_cgroups", subject),
+        memory_mb=int(_number(host_fields, "memory_mb", MIN_MEMORY_MB, subject)),
+        cores=float(_number(host_fields, "cores", MIN_CORES, subject)),
+        job_cgroups=_boolean(host_fields, "job_cgroups", subject),
     )
 
 
-def _number(entry: dict[str, object], key: str, minimum: float, subject: str) -> float:
-    value = entry.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < minimum:
-        message = f"{subject}: {key} must be a number of at least {minimum}, not {value!r}"
+def _number(host_fields: dict[str, object], key: str, minimum: float, subject: str) -> float:
+    number = host_fields.get(key)
+    if isinstance(number, bool) or not isinstance(number, int | float) or number < minimum:
+        message = f"{subject}: {key} must be a number of at least {minimum}, not {number!r}"
         raise InvalidTopology(message)
-    return value
+    return number
 
 
-def _boolean(entry: dict[str, object], key: str, subject: str) -> bool:
-    value = entry.get(key, False)
-    if not isinstance(value, bool):
-        message = f"{subject}: {key} must be true or false, not {value!r}"
+def _boolean(host_fields: dict[str, object], key: str, subject: str) -> bool:
+    flag = host_fields.get(key, False)
+    if not isinstance(flag, bool):
+        message = f"{subject}: {key} must be true or false, not {flag!r}"
         raise InvalidTopology(message)
-    return value
+    return flag
 
 
-def _groups(raw: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    if not isinstance(raw, dict):
+def _groups(json_value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(json_value, dict):
         message = "groups: not an object"
         raise InvalidTopology(message)
-    for name in raw:
+    for name in json_value:
         _require(_GROUP.fullmatch(name) is not None, f"group {name!r}: name not allowed")
     groups = []
-    for name, children in raw.items():
+    for name, children in json_value.items():
         names = _names(children, _GROUP, f"group {name!r}")
         groups.append((name, names))
     return tuple(groups)
 
 
-def _network(raw: object) -> str | None:
-    if raw is None:
+def _network(json_value: object) -> str | None:
+    if json_value is None:
         return None
     try:
-        network = ipaddress.IPv4Network(str(raw))
+        network = ipaddress.IPv4Network(str(json_value))
     except ValueError as err:
         message = f"network: {err}"
         raise InvalidTopology(message) from err
-    _require(network.prefixlen == 24, f"network: must be a /24, not {raw}")
+    _require(network.prefixlen == 24, f"network: must be a /24, not {json_value}")
     return str(network)
 
 
-def _names(raw: object, pattern: re.Pattern[str], subject: str) -> tuple[str, ...]:
-    is_valid = isinstance(raw, list) and all(
-        isinstance(item, str) and pattern.fullmatch(item) for item in raw
+def _names(json_value: object, pattern: re.Pattern[str], subject: str) -> tuple[str, ...]:
+    is_valid = isinstance(json_value, list) and all(
+        isinstance(name, str) and pattern.fullmatch(name) for name in json_value
     )
     if not is_valid:
-        message = f"{subject}: must be a list of names matching {pattern.pattern}, not {raw!r}"
+        message = (
+            f"{subject}: must be a list of names matching {pattern.pattern}, not {json_value!r}"
+        )
         raise InvalidTopology(message)
-    return tuple(raw)
+    return tuple(json_value)
 
 
-def _require_known_keys(raw: dict[str, object], known_keys: set[str], subject: str) -> None:
-    unknown_keys = sorted(set(raw) - known_keys)
+def _require_known_keys(json_object: dict[str, object], known_keys: set[str], subject: str) -> None:
+    unknown_keys = sorted(set(json_object) - known_keys)
     _require(
         not unknown_keys,
         f"{subject}: unknown key {', '.join(unknown_keys)}; known: {', '.join(sorted(known_keys))}",

@@ -89,15 +89,15 @@ def prepare_site(guest: Guest, layers: tuple[image.Layer, ...]) -> None:
         guest: The guest.
         layers: The layers of a plain image of the lab, which contain the downloaded packages.
     """
-    parts = {
+    copied_folders = {
         "archive": ("var/cache/apt/archives",),
         "wheels": ("var/cache/gridstead", "opt/gridstead"),
     }
     for layer in layers:
-        for part in parts.get(layer.kind, ()):
-            target = guest.root / part
+        for folder in copied_folders.get(layer.kind, ()):
+            target = guest.root / folder
             target.mkdir(parents=True, exist_ok=True)
-            commands.run(["cp", "--archive", f"{layer.folder / part}/.", str(target)])
+            commands.run(["cp", "--archive", f"{layer.folder / folder}/.", str(target)])
     shutil.copy(building.OTHER_SUITES_SCRIPT, guest.names.run_folder / "files")
     argv = [str(HERE / "prepare_site.sh"), str(guest.root), str(guest.names.run_folder / "files")]
     _run(guest, [*argv, *guest.inputs.packages], "site")
@@ -108,7 +108,8 @@ def add_settings(guest: Guest) -> None:
     listing = commands.run([sys.executable, "-m", "pip", "config", "list"])
     _write(guest.root / "etc/pip.conf", settings.pip_configuration(listing))
     if shutil.which("npm") is not None:
-        for source, target in settings.npm_files(*map(_npm_path, ("userconfig", "globalconfig"))):
+        npm_files = settings.npm_files(_npm_path("userconfig"), _npm_path("globalconfig"))
+        for source, target in npm_files:
             _write(guest.root / str(target).lstrip("/"), source.read_text())
     shutil.copy(settings.CA_BUNDLE, guest.root / str(settings.CA_BUNDLE).lstrip("/"))
 

@@ -71,11 +71,11 @@ def run(names: Names, host: str, command: str, *, check: bool = True) -> int:
     Raises:
         LabError: If ``check`` is true and the exit code is not 0.
     """
-    code = subprocess.run(_ssh(names, host, command), check=False).returncode
-    if check and code != 0:
-        message = f"command `{command}` in the guest exited {code}"
+    exit_code = subprocess.run(_ssh(names, host, command), check=False).returncode
+    if check and exit_code != 0:
+        message = f"command `{command}` in the guest exited {exit_code}"
         raise LabError(message)
-    return code
+    return exit_code
 
 
 def _boot_id(names: Names, host: str) -> str:

@@ -22,21 +22,21 @@ PREPARED = {
 }
 
 
-def write(names: Names, address: str, values: Mapping[str, object]) -> Path:
+def write(names: Names, address: str, variables: Mapping[str, object]) -> Path:
     """Write the inventory to the guest's folder and return the path of its hosts.yml.
 
     Args:
         names: The names of the guest's objects.
         address: The address of the guest.
-        values: The variables that differ from inventory/single.
+        variables: The variables that differ from inventory/single.
     """
     source, folder = names.checkout / "inventory/single", names.state_folder / "inventory"
-    variables = folder / "group_vars/all"
-    variables.mkdir(parents=True)
-    (variables / "00-wiring").symlink_to(names.checkout / "inventory/group_vars/all")
-    shutil.copy(source / "group_vars/all/single.yml", variables / "10-single.yml")
-    # JSON is YAML.
-    (variables / "20-vm.yml").write_text(json.dumps(values, indent=2) + "\n")
+    group_vars = folder / "group_vars/all"
+    group_vars.mkdir(parents=True)
+    (group_vars / "00-wiring").symlink_to(names.checkout / "inventory/group_vars/all")
+    shutil.copy(source / "group_vars/all/single.yml", group_vars / "10-single.yml")
+    # Ansible reads the file as YAML. Every JSON text is also YAML.
+    (group_vars / "20-vm.yml").write_text(json.dumps(variables, indent=2) + "\n")
     hosts = folder / "hosts.yml"
     hosts.write_text(hosts_text((source / "hosts.yml").read_text(), address))
     return hosts
@@ -48,14 +48,16 @@ def hosts_text(example: str, address: str) -> str:
     Raises:
         LabError: If the text does not contain the host exactly once.
     """
-    text, count = EXAMPLE_HOST.subn(f"{HOST}: {{ansible_host: {address}}}", example)
-    if count != 1:
-        message = f"inventory/single/hosts.yml has {count} hosts like `{EXAMPLE_HOST.pattern}`"
+    text, replacements = EXAMPLE_HOST.subn(f"{HOST}: {{ansible_host: {address}}}", example)
+    if replacements != 1:
+        message = (
+            f"inventory/single/hosts.yml has {replacements} hosts like `{EXAMPLE_HOST.pattern}`"
+        )
         raise LabError(message)
     return text
 
 
-def site_values(names: Names, gateway: str, size: GuestSize, mirror: str) -> dict[str, object]:
+def site_variables(names: Names, gateway: str, size: GuestSize, mirror: str) -> dict[str, object]:
     """Return the variables that differ from inventory/single.
 
     Args:

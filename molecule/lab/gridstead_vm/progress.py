@@ -52,10 +52,10 @@ class Progress:
     def summary(self) -> list[str]:
         """Return a line for each finished step."""
         width = max(map(len, self.seconds), default=0)
-        return [f"{name:{width}}  {duration(value)}" for name, value in self.seconds.items()]
+        return [f"{name:{width}}  {duration(step_s)}" for name, step_s in self.seconds.items()]
 
 
 def duration(seconds: float) -> str:
     """Return a time as minutes and seconds, for example ``28 min 05 s``."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s"
+    minutes, remaining_s = divmod(round(seconds), 60)
+    return f"{minutes} min {remaining_s:02} s"

@@ -47,12 +47,11 @@ def run_site(names: Names, size: qemu.GuestSize, progress: Progress, keep: Keep 
         LabError: If a step fails.
     """
     with _running(names, size, progress, keep, is_demo=False) as vm:
-        values = inventory.site_values(
-            names, vm.gateway, size, disk.mirror_of(vm.guest.inputs.sources)
-        )
+        mirror = disk.mirror_of(vm.guest.inputs.sources)
+        variables = inventory.site_variables(names, vm.gateway, size, mirror)
         if vm.is_prepared:
-            values |= inventory.PREPARED
-        hosts = inventory.write(names, vm.guest.address, values)
+            variables |= inventory.PREPARED
+        hosts = inventory.write(names, vm.guest.address, variables)
         with progress.step("site.yml"):
             _run_here(names, "tools/site", "--inventory", str(hosts))
         _verify_and_pay(names, str(hosts), progress, "")
@@ -99,12 +98,14 @@ def _running(
 
 def _remove(names: Names, progress: Progress) -> None:
     """Remove everything of the guest. Signals do not interrupt the removal."""
-    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING_SIGNALS}
+    old_handlers = {}
+    for ending_signal in ENDING_SIGNALS:
+        old_handlers[ending_signal] = signal.signal(ending_signal, signal.SIG_IGN)
     try:
         lifecycle.down(names, progress.report)
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        for ending_signal, handler in old_handlers.items():
+            signal.signal(ending_signal, handler)
 
 
 def _start(names: Names, size: qemu.GuestSize, progress: Progress, *, is_demo: bool) -> Vm:
@@ -112,7 +113,7 @@ def _start(names: Names, size: qemu.GuestSize, progress: Progress, *, is_demo: b
     names.owner_file.write_text(lifecycle.owner_text(names))
     names.ssh_socket_folder.mkdir(mode=0o700)
     public_key = state.make_folder(names)
-    subnet = network.choose_subnet(names.prefix, network.in_use())
+    subnet = network.choose_subnet(names.prefix, network.used_addresses())
     gateway = network.address(subnet, network.GATEWAY)
     new_guest = disk.Guest(
         names=names,
@@ -136,13 +137,16 @@ def _build(
     new_guest: disk.Guest, public_key: str, progress: Progress, *, is_demo: bool
 ) -> tuple[tuple[str, ...], str]:
     """Make the disk. Return QEMU's options for the processor, and the guest's public host key."""
-    packages = disk.PACKAGES + (disk.DEMO_PACKAGES if is_demo else ())
+    packages: tuple[str, ...] = disk.PACKAGES
+    if is_demo:
+        packages += disk.DEMO_PACKAGES
     with progress.step("debootstrap and stock kernel"):
         disk.build_root(new_guest, packages)
         disk.copy_kernel(new_guest)
         disk.add_settings(new_guest)
     options = qemu.accelerator(new_guest.boot)
-    progress.report("QEMU uses KVM" if options is qemu.KVM else EMULATION_NOTE)
+    note = "QEMU uses KVM" if options is qemu.KVM else EMULATION_NOTE
+    progress.report(note)
     if is_demo:
         disk.add_checkout(new_guest)
     if options is not qemu.KVM:

@@ -14,8 +14,8 @@ HOST_ADDRESS = "10.0.2.2"
 LOOPBACK_URL = re.compile(
     r"(://(?:[^@/\s]*@)?)(?:127(?:\.\d+){3}|localhost|\[::1\])(?=[:/\s\"']|$)"
 )
-PREFIXES = ("pip_", "uv_", "npm_config_")
-NAMES = {
+VARIABLE_PREFIXES = ("pip_", "uv_", "npm_config_")
+VARIABLE_NAMES = {
     "all_proxy", "curl_ca_bundle", "http_proxy", "https_proxy", "no_proxy", "node_extra_ca_certs",
     "requests_ca_bundle", "ssl_cert_dir", "ssl_cert_file",
 }  # fmt: skip
@@ -40,13 +40,15 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     Leaves out variables whose value names a file of this machine, except the CA bundle, which the
     guest has at the same path. Leaves out values of several lines.
     """
-    result = {}
+    settings = {}
     for name, value in variables.items():
-        is_setting = name.lower() in NAMES or name.lower().startswith(PREFIXES)
-        names_other_file = value.startswith(("/", "file:")) and not value.startswith("/etc/ssl/")
-        if is_setting and not names_other_file and "\n" not in value:
-            result[name] = value
-    return result
+        is_setting = name.lower() in VARIABLE_NAMES or name.lower().startswith(VARIABLE_PREFIXES)
+        is_path = value.startswith(("/", "file:"))
+        is_ca_bundle = value.startswith("/etc/ssl/")
+        has_one_line = "\n" not in value
+        if is_setting and has_one_line and (is_ca_bundle or not is_path):
+            settings[name] = value
+    return settings
 
 
 def environment_file(variables: Mapping[str, str]) -> str:
@@ -73,19 +75,22 @@ def pip_configuration(listing: str) -> str:
 
 def proxies(apt_configuration: str) -> dict[str, str]:
     """Return the proxies of apt as environment variables, for programs such as debootstrap."""
-    result = {}
+    variables = {}
     for scheme, url in PROXY.findall(apt_configuration):
         if url.upper() != "DIRECT":
-            result[f"{scheme.lower()}_proxy"] = url
-    return result
+            variables[f"{scheme.lower()}_proxy"] = url
+    return variables
 
 
-def npm_files(user: str, machine: str) -> list[tuple[Path, Path]]:
+def npm_files(user_file: str, machine_file: str) -> list[tuple[Path, Path]]:
     """Return the settings files of npm that exist, as pairs (file here, file of the guest).
 
     Args:
-        user: The path of the user's file, as ``npm config get userconfig`` prints it.
-        machine: The path of the machine's file, as ``npm config get globalconfig`` prints it.
+        user_file: The path of the user's file, as ``npm config get userconfig`` prints it.
+        machine_file: The path of the machine's file, as ``npm config get globalconfig`` prints it.
     """
-    pairs = [(Path(user), Path("/root/.npmrc")), (Path(machine), Path("/etc/npmrc"))]
-    return [pair for pair in pairs if pair[0].is_file() and os.access(pair[0], os.R_OK)]
+    pairs = []
+    for source, target in ((user_file, "/root/.npmrc"), (machine_file, "/etc/npmrc")):
+        if Path(source).is_file() and os.access(source, os.R_OK):
+            pairs.append((Path(source), Path(target)))
+    return pairs

@@ -91,59 +91,66 @@ def authority_faults(
     if is_interrupted:
         # change-authority.sh was interrupted after it moved next.key to ca.key, and before it
         # moved next.crt.
-        pairs = [(folder / "next.crt", folder / "ca.key", until)]
+        authorities = [(folder / "next.crt", folder / "ca.key", until)]
     else:
         current_until = None if is_replaced else now
-        pairs = [
+        authorities = [
             (folder / "ca.crt", folder / "ca.key", current_until),
             (folder / "next.crt", folder / "next.key", until),
         ]
-    for certificate, key, valid_until in pairs:
-        if certificate.is_file():
-            first_fault = next(_faults_of_pair(certificate, key, now, valid_until), None)
+    for certificate_file, key_file, valid_until in authorities:
+        if certificate_file.is_file():
+            faults = _faults_of_authority(certificate_file, key_file, now, valid_until)
+            first_fault = next(faults, None)
             if first_fault:
                 yield first_fault
 
 
-def _faults_of_pair(
-    certificate: Path, key: Path, now: datetime, until: datetime | None
+def _faults_of_authority(
+    certificate_file: Path, key_file: Path, now: datetime, until: datetime | None
 ) -> Iterator[Fault]:
     try:
-        chain = x509.load_pem_x509_certificates(certificate.read_bytes())
+        chain = x509.load_pem_x509_certificates(certificate_file.read_bytes())
     except ValueError as error:
-        yield certificate, f"not a certificate: {error}", "a certificate in PEM"
+        yield certificate_file, f"not a certificate: {error}", "a certificate in PEM"
         return
-    yield from _key_faults(chain[0], certificate, key)
-    yield from _usage_faults(chain[0], certificate)
-    yield from _validity_faults(chain, certificate, now, until)
-    yield from _signature_faults(chain, certificate)
+    yield from _key_faults(chain[0], certificate_file, key_file)
+    yield from _usage_faults(chain[0], certificate_file)
+    yield from _validity_faults(chain, certificate_file, now, until)
+    yield from _signature_faults(chain, certificate_file)
 
 
-def _key_faults(first: x509.Certificate, certificate: Path, key: Path) -> Iterator[Fault]:
-    if not key.is_file():
-        yield key, f"missing, but {certificate.name} exists", "the private key of that certificate"
+def _key_faults(
+    certificate: x509.Certificate, certificate_file: Path, key_file: Path
+) -> Iterator[Fault]:
+    if not key_file.is_file():
+        yield (
+            key_file,
+            f"missing, but {certificate_file.name} exists",
+            "the private key of that certificate",
+        )
         return
     try:
-        private_key = load_pem_private_key(key.read_bytes(), password=None)
+        private_key = load_pem_private_key(key_file.read_bytes(), password=None)
     except TypeError:
         allowed = (
             "a key without a passphrase, because every run signs; to remove the passphrase, run"
             " openssl pkey -in OLD -out NEW"
         )
-        yield key, "the key is encrypted", allowed
+        yield key_file, "the key is encrypted", allowed
         return
     except (ValueError, UnsupportedAlgorithm) as error:
-        yield key, f"not a private key: {error}", "a private key in PEM"
+        yield key_file, f"not a private key: {error}", "a private key in PEM"
         return
     if not isinstance(private_key, RSAPrivateKey | EllipticCurvePrivateKey):
         yield (
-            key,
+            key_file,
             "not an RSA or EC key",
             "an RSA or EC key, because all services support these types",
         )
-    if private_key.public_key() != first.public_key():
-        allowed = f"the key of the first certificate in {certificate.name}"
-        yield key, f"the key does not belong to {certificate.name}", allowed
+    if private_key.public_key() != certificate.public_key():
+        allowed = f"the key of the first certificate in {certificate_file.name}"
+        yield key_file, f"the key does not belong to {certificate_file.name}", allowed
 
 
 def _usage_faults(certificate: x509.Certificate, file: Path) -> Iterator[Fault]:

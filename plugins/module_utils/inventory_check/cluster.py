@@ -101,14 +101,14 @@ def check_devices(inventory: Inventory) -> Iterator[Diagnostic]:
     for line in lines:
         default = "gpu" if "AutoDetect" in line else ""
         described_devices.add(str(line.get("Name", default)))
-    types = str(config.get("GresTypes", ""))
-    names: set[str] = set()
+    gres_types = str(config.get("GresTypes", ""))
+    compute_hosts: set[str] = set()
     declared_devices: set[str] = set()
     for host in inventory.members("slurm_compute"):
-        names.add(host.name)
-        declared_devices |= gres(host)
-        yield from _check_gres(host, types, described_devices)
-    yield from _check_node_names(lines, names)
+        compute_hosts.add(host.name)
+        declared_devices |= gres_names(host)
+        yield from _check_gres(host, gres_types, described_devices)
+    yield from _check_node_names(lines, compute_hosts)
     for name in sorted(described_devices - declared_devices):
         yield Diagnostic(
             where="slurm_gres",
@@ -117,12 +117,12 @@ def check_devices(inventory: Inventory) -> Iterator[Diagnostic]:
         )
 
 
-def _check_gres(host: Host, types: str, described_devices: set[str]) -> Iterator[Diagnostic]:
+def _check_gres(host: Host, gres_types: str, described_devices: set[str]) -> Iterator[Diagnostic]:
     where = f"host {host.name}, slurm_node.Gres"
-    for name in sorted(gres(host)):
-        # ``types`` is a text such as "gpu,mps", or a list as text, such as "['gpu', 'mps']".
-        if name not in re.split(r"[, \[\]']+", types):
-            allowed = f"a device in GresTypes of slurm_config_site, which is {types}"
+    for name in sorted(gres_names(host)):
+        # ``gres_types`` is a text such as "gpu,mps", or a list as text, such as "['gpu', 'mps']".
+        if name not in re.split(r"[, \[\]']+", gres_types):
+            allowed = f"a device in GresTypes of slurm_config_site, which is {gres_types}"
             yield Diagnostic(where=where, fault=f'unknown device "{name}"', allowed=allowed)
         elif name not in described_devices:
             allowed = f"a line for {name} in slurm_gres, with its File or AutoDetect"
@@ -145,7 +145,7 @@ def _check_node_names(
             )
 
 
-def gres(host: Host) -> set[str]:
+def gres_names(host: Host) -> set[str]:
     """Return the names of the devices that a compute host declares."""
     node = host.value("slurm_node")
     if not isinstance(node, Mapping):
@@ -164,11 +164,11 @@ def check_partitions(inventory: Inventory) -> Iterator[Diagnostic]:
     partition for the jobs of wallets.
     """
     controllers = inventory.members("slurm_controller")
-    table = controllers[0].value("slurm_partitions") if controllers else None
-    if not isinstance(table, Mapping):
+    partitions = controllers[0].value("slurm_partitions") if controllers else None
+    if not isinstance(partitions, Mapping):
         return
-    defaults: list[str] = []
-    for name, partition in table.items():
+    default_partitions: list[str] = []
+    for name, partition in partitions.items():
         where = f"slurm_partitions.{name}"
         if not isinstance(partition, Mapping):
             allowed = "parameters by name, such as {Nodes: ALL}"
@@ -177,23 +177,23 @@ def check_partitions(inventory: Inventory) -> Iterator[Diagnostic]:
         yield from _check_partition(where, partition, inventory.members("slurm_compute"))
         yield from keys.check_names(where, partition, keys.known_parameters(inventory, "partition"))
         if str(partition.get("Default", "NO")).upper() in {"YES", "TRUE"}:
-            defaults.append(name)
-    if len(defaults) > 1:
+            default_partitions.append(name)
+    if len(default_partitions) > 1:
         yield Diagnostic(
             where="slurm_partitions",
-            fault=f"partitions {', '.join(defaults)} all have Default=YES",
+            fault=f"partitions {', '.join(default_partitions)} all have Default=YES",
             allowed="one default partition",
         )
-    yield from _check_wallets_partition(controllers[0].value("slurm_wallets"), table)
+    yield from _check_wallets_partition(controllers[0].value("slurm_wallets"), partitions)
 
 
-def _check_wallets_partition(wallets: Any, table: Mapping[str, Any]) -> Iterator[Diagnostic]:
+def _check_wallets_partition(wallets: Any, partitions: Mapping[str, Any]) -> Iterator[Diagnostic]:
     partition = wallets.get("partition") if isinstance(wallets, Mapping) else None
-    if partition and partition not in table:
+    if partition and partition not in partitions:
         yield Diagnostic(
             where="slurm_wallets.partition",
             fault=f'"{partition}" is not a partition; the jobs of wallets need one',
-            allowed=f"one of slurm_partitions: {', '.join(table)}",
+            allowed=f"one of slurm_partitions: {', '.join(partitions)}",
         )
 
 
@@ -206,10 +206,13 @@ def _check_partition(
     declared_devices: set[str] = set()
     for node in named_nodes or hosts:
         if node in hosts:
-            declared_devices |= gres(hosts[node])
+            declared_devices |= gres_names(hosts[node])
         else:
-            fault, allowed = f"{node} is not a compute host", f"ALL, or some of {', '.join(hosts)}"
-            yield Diagnostic(where=f"{where}.Nodes", fault=fault, allowed=allowed)
+            yield Diagnostic(
+                where=f"{where}.Nodes",
+                fault=f"{node} is not a compute host",
+                allowed=f"ALL, or some of {', '.join(hosts)}",
+            )
     for device in sorted(_devices(partition) - declared_devices):
         yield Diagnostic(
             where=where,

@@ -19,7 +19,7 @@ from .layout import known_groups
 from .roles import template_faults
 
 _FLOW_VARIABLES = frozenset({"base_flows", "gridstead_extra_flows"})
-_SEE_PAGE = "a flow as docs/reference/flows.md describes it"
+_ALLOWED_FLOW = "a flow as docs/reference/flows.md describes it"
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 - means an unset address; nothing listens on it
 
 
@@ -49,7 +49,7 @@ def check_flows(inventory: Inventory, faulty_names: frozenset[str]) -> Iterator[
             yield Diagnostic(
                 where=variable,
                 fault=f'"{table}"',
-                allowed=_SEE_PAGE,
+                allowed=_ALLOWED_FLOW,
                 affected_names=_FLOW_VARIABLES,
             )
             continue
@@ -59,23 +59,23 @@ def check_flows(inventory: Inventory, faulty_names: frozenset[str]) -> Iterator[
             where = f"{variable}, number {number}"
             for fault in _flow_faults(host, flow_template, context):
                 yield Diagnostic(
-                    where=where, fault=fault, allowed=_SEE_PAGE, affected_names=_FLOW_VARIABLES
+                    where=where, fault=fault, allowed=_ALLOWED_FLOW, affected_names=_FLOW_VARIABLES
                 )
 
 
 def _check_networks(
-    inventory: Inventory, by_group: Any, groups: Mapping[str, list[str]]
+    inventory: Inventory, networks_by_group: Any, groups: Mapping[str, list[str]]
 ) -> Iterator[Diagnostic]:
     affected_names = frozenset({"gridstead_networks"})
-    if not isinstance(by_group, Mapping):
+    if not isinstance(networks_by_group, Mapping):
         yield Diagnostic(
             where="gridstead_networks",
-            fault=f'"{by_group}"',
+            fault=f'"{networks_by_group}"',
             allowed="lists of networks by group",
             affected_names=affected_names,
         )
         return
-    for group, networks in by_group.items():
+    for group, networks in networks_by_group.items():
         where = f"gridstead_networks.{group}"
         if not _is_list_of_texts(networks):
             allowed = "a list such as [192.0.2.0/24]"

@@ -19,14 +19,14 @@ from gridstead.config import Chain, Endpoint, redact_url, setting_diagnostics, s
 from .diagnostic import GRID, Diagnostic
 from .inventory import Host, Inventory, address
 
-# The check reads this address in place of that of a contract that this run deploys.
+# If this run deploys the contract, the check uses this address, because the contract has none yet.
 EXAMPLE_CONTRACT = "0x" + 20 * "b0"
 AFFECTED_NAMES = frozenset({"gridstead_grid"})
 
-_CHAIN = Chain.model_fields
+_CHAIN_FIELDS = Chain.model_fields
 _SERVICES = {"job_definitions": "the Job Definition service", "logger": "the logger"}
 _AUTHORITY_KEYS = ("ca_certificates", "ca_file")
-_KEYS = frozenset({*_CHAIN, *_SERVICES, *_AUTHORITY_KEYS})
+_KEYS = frozenset({*_CHAIN_FIELDS, *_SERVICES, *_AUTHORITY_KEYS})
 
 
 def with_example_contract(host: Host, groups: Mapping[str, list[str]]) -> Host:
@@ -55,10 +55,10 @@ def check_grid(inventory: Inventory) -> Iterator[Diagnostic]:
         )
         return
     yield from _unknown_keys(table)
-    chain = {key: table[key] for key in _CHAIN if key in table}
+    chain = {key: table[key] for key in _CHAIN_FIELDS if key in table}
     for problem in setting_diagnostics(Chain, chain):
         key = setting_key(problem)
-        yield _diagnostic(key, problem.text, str(_CHAIN[key].description))
+        yield _diagnostic(key, problem.text, str(_CHAIN_FIELDS[key].description))
     for key, service in _SERVICES.items():
         fault = _endpoint_fault(table.get(key))
         if fault:
@@ -95,7 +95,8 @@ def _endpoint_fault(endpoint: Any) -> str:
     try:
         TypeAdapter(Endpoint).validate_python(endpoint)
     except ValidationError as error:
-        return f"{error.errors()[0]['msg'].removeprefix('Value error, ')}, found {endpoint!r}"
+        message = error.errors()[0]["msg"]
+        return f"{message.removeprefix('Value error, ')}, found {endpoint!r}"
     return ""
 
 
@@ -131,9 +132,9 @@ def _certificate_faults(text: str, now: datetime) -> Iterator[Diagnostic]:
         allowed = "certificates in PEM, for example lookup('ansible.builtin.file', FILE)"
         yield _diagnostic("ca_certificates", f"not a certificate: {error}", allowed)
         return
-    first_end = min(certificate.not_valid_after_utc for certificate in certificates)
-    if first_end < now:
-        fault = f"a certificate expired on {first_end:%Y-%m-%d}"
+    earliest_expiry = min(certificate.not_valid_after_utc for certificate in certificates)
+    if earliest_expiry < now:
+        fault = f"a certificate expired on {earliest_expiry:%Y-%m-%d}"
         yield _diagnostic("ca_certificates", fault, "certificates that are valid now")
 
 

@@ -26,7 +26,7 @@ from .value_types import type_fault
 CHECKOUT = Path(__file__).resolve().parents[3]
 WIRING = CHECKOUT / "inventory" / "group_vars" / "all"
 # The table of groups and of the roles that run on them.
-TABLE = CHECKOUT / "meta" / "site.yml"
+GROUP_TABLE = CHECKOUT / "meta" / "site.yml"
 # Variables that have no value before Ansible has contacted the hosts.
 RUNTIME_VARIABLES = frozenset({"ansible_facts", "hostvars"})
 _GROUP = re.compile(r"groups\[['\"](\w+)['\"]\]")  # groups['NAME'] in a template
@@ -34,7 +34,7 @@ _SYNTAX = Environment()  # noqa: S701 - nothing is rendered
 
 
 @functools.cache
-def _names(text: str) -> frozenset[str]:
+def _template_variables(text: str) -> frozenset[str]:
     """Return the variables that a template reads. ``groups['x']`` is returned as ``group x``."""
     try:
         name_nodes = _SYNTAX.parse(text).find_all(nodes.Name)
@@ -84,7 +84,9 @@ class Host:
             rendered_value = self.templar.template(self.variables[name])
         except AnsibleError:
             return default
-        return default if type_fault(self.options.get(name, {}), rendered_value) else rendered_value
+        if type_fault(self.options.get(name, {}), rendered_value):
+            return default
+        return rendered_value
 
     def mentions(self, value: Any) -> frozenset[str]:
         """Return the variables that are needed to render a value, directly or indirectly.
@@ -100,7 +102,7 @@ class Host:
             elif isinstance(part, list | tuple):
                 remaining_values += part
             elif isinstance(part, str):
-                new_names = _names(str(part)) - mentioned_names
+                new_names = _template_variables(str(part)) - mentioned_names
                 mentioned_names |= new_names
                 for name in (new_names - RUNTIME_VARIABLES) & self.variables.keys():
                     template = self.variables[name]
@@ -143,14 +145,15 @@ def to_template(expression: str) -> str:
     return f"{{{{ {expression} }}}}"
 
 
-def group_by_meaning(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
+def group_by_variables(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
     """Divide the hosts into groups.
 
     Each variable that the value needs is equal on all hosts of a group.
     """
     by_variables: dict[str, list[Host]] = {}
     for host in hosts:
-        names = sorted(host.mentions(value) & host.variables.keys() - {"hostvars"})
+        known_names = host.variables.keys() - {"hostvars"}
+        names = sorted(host.mentions(value) & known_names)
         variables = {name: host.variables[name] for name in names}
         key = repr(variables)
         by_variables.setdefault(key, []).append(host)

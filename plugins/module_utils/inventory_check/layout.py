@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from .diagnostic import Diagnostic
-from .inventory import TABLE, WIRING, Inventory, address
+from .inventory import GROUP_TABLE, WIRING, Inventory, address
 
 _HOST_NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _SIMILARITY_CUTOFF = 0.8
@@ -21,7 +21,7 @@ _SIMILARITY_CUTOFF = 0.8
 @functools.cache
 def group_table() -> Mapping[str, Mapping[str, Any]]:
     """Return the groups of an inventory by name, as ``meta/site.yml`` defines them."""
-    groups: dict[str, Any] = yaml.safe_load(TABLE.read_text())["groups"]
+    groups: dict[str, Any] = yaml.safe_load(GROUP_TABLE.read_text())["groups"]
     return groups
 
 

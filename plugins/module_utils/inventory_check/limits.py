@@ -24,31 +24,38 @@ def check_limits(inventory: Inventory) -> Iterator[Diagnostic]:
     controllers = inventory.members("slurm_controller")
     if not controllers:
         return
-    qos = _table(controllers[0].value("slurm_qos"))
-    partitions = _table(controllers[0].value("slurm_partitions"))
+    qos = _table_or_empty(controllers[0].value("slurm_qos"))
+    partitions = _table_or_empty(controllers[0].value("slurm_partitions"))
     accounts = controllers[0].value("slurm_accounts")
-    names = {DEFAULT_QOS}
+    qos_names = {DEFAULT_QOS}
     for name in qos:
-        names.add(str(name).lower())
+        qos_names.add(str(name).lower())
     for name, settings in qos.items():
         yield from _check_values(f"slurm_qos.{name}", _limits.QOS, settings)
-    for where, settings in _accounts(accounts):
+    for where, settings in _account_settings(accounts):
         yield from _check_values(where, _limits.ACCOUNT, settings)
     for name, partition in partitions.items():
         yield from _check_values(
-            f"slurm_partitions.{name}", _limits.PARTITION_TIMES, _times(partition)
+            f"slurm_partitions.{name}", _limits.PARTITION_TIMES, _time_settings(partition)
         )
     for name, settings in qos.items():
-        yield from _check_qos_names(f"slurm_qos.{name}", ("Preempt",), _table(settings), names)
-    for where, settings in _accounts(accounts):
-        yield from _check_qos_names(where, _QOS_KEYS_OF_ACCOUNTS, _table(settings), names)
+        yield from _check_qos_names(
+            f"slurm_qos.{name}", ("Preempt",), _table_or_empty(settings), qos_names
+        )
+    for where, settings in _account_settings(accounts):
+        yield from _check_qos_names(
+            where, _QOS_KEYS_OF_ACCOUNTS, _table_or_empty(settings), qos_names
+        )
     for name, partition in partitions.items():
         yield from _check_qos_names(
-            f"slurm_partitions.{name}", _QOS_KEYS_OF_PARTITIONS, _table(partition), names
+            f"slurm_partitions.{name}",
+            _QOS_KEYS_OF_PARTITIONS,
+            _table_or_empty(partition),
+            qos_names,
         )
 
 
-def _accounts(accounts: Any) -> Iterator[tuple[str, Any]]:
+def _account_settings(accounts: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(accounts, list):
         return
     for account in accounts:
@@ -63,26 +70,26 @@ def _check_values(where: str, parsers: Any, settings: Any) -> Iterator[Diagnosti
 
 
 def _check_qos_names(
-    where: str, keys: tuple[str, ...], settings: Mapping[str, Any], names: set[str]
+    where: str, keys: tuple[str, ...], settings: Mapping[str, Any], qos_names: set[str]
 ) -> Iterator[Diagnostic]:
     keys_lower = set(map(str.lower, keys))
     for key, value in settings.items():
         if str(key).lower() not in keys_lower:
             continue
         for name in _limits.to_sacctmgr_text(value).lower().split(","):
-            if name not in {"", "all", *names}:
+            if name not in {"", "all", *qos_names}:
                 yield Diagnostic(
                     where=f"{where}.{key}",
                     fault=f'there is no QOS "{name}"',
-                    allowed=f"one of {', '.join(sorted(names))}; to use a QOS that you manage"
+                    allowed=f"one of {', '.join(sorted(qos_names))}; to use a QOS that you manage"
                     f' manually, add "{name}:" without settings to slurm_qos',
                 )
 
 
-def _times(partition: Any) -> Mapping[str, Any]:
-    """Return the time settings of a partition by name. Upper and lower case are equal."""
+def _time_settings(partition: Any) -> Mapping[str, Any]:
+    """Return the time settings of a partition by name. Keys are not case-sensitive."""
     by_lower_case = {}
-    for key, value in _table(partition).items():
+    for key, value in _table_or_empty(partition).items():
         by_lower_case[str(key).lower()] = value
     times = {}
     for name in _limits.PARTITION_TIMES:
@@ -91,5 +98,5 @@ def _times(partition: Any) -> Mapping[str, Any]:
     return times
 
 
-def _table(value: Any) -> Mapping[str, Any]:
+def _table_or_empty(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

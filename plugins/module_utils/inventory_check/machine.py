@@ -45,17 +45,17 @@ def _check_folder(where: str, folder: Path) -> Iterator[Diagnostic]:
             affected_names=_SECRETS_VARIABLE,
         )
         return
-    parent = next(path for path in (folder, *folder.parents) if path.exists())
-    if not os.access(parent, os.W_OK | os.X_OK):
+    existing_folder = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(existing_folder, os.W_OK | os.X_OK):
         yield Diagnostic(
             where=where,
-            fault=f"you cannot write to {parent}",
+            fault=f"you cannot write to {existing_folder}",
             allowed="a folder to which the user who runs Ansible may write",
             responsible=MACHINE,
             affected_names=_SECRETS_VARIABLE,
         )
     yield from _check_access(where, folder)
-    if _would_be_committed(folder, parent):
+    if _would_be_committed(folder, existing_folder):
         yield Diagnostic(
             where=where,
             fault=f"{folder} is in a git work tree that does not ignore it",
@@ -144,9 +144,9 @@ def _has_files(folder: Path) -> bool:
     return folder.is_dir() and any(folder.iterdir())
 
 
-def _would_be_committed(folder: Path, parent: Path) -> bool:
+def _would_be_committed(folder: Path, existing_folder: Path) -> bool:
     result = subprocess.run(
-        ["git", "-C", str(parent), "check-ignore", "--quiet", str(folder / "secret")],
+        ["git", "-C", str(existing_folder), "check-ignore", "--quiet", str(folder / "secret")],
         capture_output=True,
         check=False,
     )

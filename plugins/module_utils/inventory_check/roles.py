@@ -18,6 +18,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 
 from .diagnostic import Diagnostic
 from .inventory import (
@@ -26,7 +27,7 @@ from .inventory import (
     WIRING,
     Host,
     Inventory,
-    group_by_meaning,
+    group_by_variables,
     to_template,
 )
 from .value_types import type_fault
@@ -68,9 +69,9 @@ class Role:
     wiring: Mapping[str, Any]
     loader: DataLoader
 
-    def read(self, part: str) -> Any:
+    def read(self, file: str) -> Any:
         """Return a YAML file of the role; an empty table if the role does not have the file."""
-        path = CHECKOUT / "roles" / self.name / part
+        path = CHECKOUT / "roles" / self.name / file
         if not path.exists():
             return {}
         # With unsafe=True the loader returns its cached object and not a copy, which is faster.
@@ -80,7 +81,8 @@ class Role:
     @functools.cached_property
     def options(self) -> dict[str, dict[str, Any]]:
         """The specifications of the role's public variables."""
-        return self.read("meta/argument_specs.yml")["argument_specs"]["main"].get("options", {})
+        specifications = self.read("meta/argument_specs.yml")["argument_specs"]
+        return specifications["main"].get("options", {})
 
     @functools.cached_property
     def assertions(self) -> list[dict[str, Any]]:
@@ -121,8 +123,8 @@ class Role:
 def read_roles(loader: DataLoader) -> list[Role]:
     """Return the roles that site.yml uses, sorted by name."""
     patterns: dict[str, set[str]] = defaultdict(set)
-    for entry in loader.load_from_file(str(CHECKOUT / "playbooks/site.yml")):
-        playbook = CHECKOUT / "playbooks" / entry["ansible.builtin.import_playbook"]
+    for import_entry in loader.load_from_file(str(CHECKOUT / "playbooks/site.yml")):
+        playbook = CHECKOUT / "playbooks" / import_entry["ansible.builtin.import_playbook"]
         for play in loader.load_from_file(str(playbook)):
             for name in _roles_of(play):
                 patterns[name].add(play["hosts"])
@@ -137,8 +139,8 @@ def read_roles(loader: DataLoader) -> list[Role]:
 
 
 def _roles_of(play: Mapping[str, Any]) -> Iterator[str]:
-    for entry in play.get("roles", []):
-        name = entry["role"] if isinstance(entry, dict) else entry
+    for role_entry in play.get("roles", []):
+        name = role_entry["role"] if isinstance(role_entry, dict) else role_entry
         yield name.removeprefix(COLLECTION)
     for task in play.get("tasks", []):
         if "ansible.builtin.import_role" in task:
@@ -152,17 +154,17 @@ def check_variable_names(inventory: Inventory, roles: Iterable[Role]) -> Iterato
         known_names.update(role.options)
     for path in WIRING.glob("*.yml"):
         known_names.update(_WORD.findall(path.read_text()))
-    first_host: dict[str, str] = {}
+    first_host_by_variable: dict[str, str] = {}
     for host in inventory.hosts.values():
         for name in host.variables:
-            first_host.setdefault(name, host.name)
-    for name in sorted(first_host.keys() - known_names):
+            first_host_by_variable.setdefault(name, host.name)
+    for name in sorted(first_host_by_variable.keys() - known_names):
         if name.startswith(("_", "ansible_", "inventory_")):
             continue
         similar_names = difflib.get_close_matches(name, known_names, n=1, cutoff=_SIMILARITY_CUTOFF)
         if similar_names:
             yield Diagnostic(
-                where=f"variable {name} of {first_host[name]}",
+                where=f"variable {name} of {first_host_by_variable[name]}",
                 fault=f"nothing reads this variable; did you mean {similar_names[0]}?",
                 affected_names=frozenset(similar_names),
             )
@@ -184,7 +186,7 @@ def check_values(
         all_faulty_names = set(faulty_names)
         for name in role.options:
             setting_hosts = [host for host in hosts if role.is_set_by_inventory(host, name)]
-            for group in group_by_meaning(setting_hosts, to_template(name)):
+            for group in group_by_variables(setting_hosts, to_template(name)):
                 for fault in _value_faults(group[0], role, name, frozenset(all_faulty_names)):
                     all_faulty_names.add(name)
                     where = f"{_host_list(group)}, role {role.name}, {name}"
@@ -199,7 +201,7 @@ def _check_assertion(
     """Find hosts that an assertion of a role rejects."""
     conditions = _conditions(task, "when") + _conditions(task, "that")
     templates = [task.get("loop"), *map(to_template, conditions)]
-    for group in group_by_meaning(hosts, templates):
+    for group in group_by_variables(hosts, templates):
         names = group[0].mentions(templates)
         for fault in _assertion_faults(group[0], task, names, faulty_names):
             yield Diagnostic(where=f"{_host_list(group)}, role {role.name}", fault=fault)
@@ -245,14 +247,17 @@ def _assertion_faults(
     try:
         for item in host.templar.template(task.get("loop", [None])):
             templar = host.with_variables({loop_variable: item}).templar
-            is_run = all(map(templar.evaluate_conditional, _conditions(task, "when")))
-            if not is_run:
+            if not _are_all_true(templar, _conditions(task, "when")):
                 continue
-            if not all(map(templar.evaluate_conditional, _conditions(task, "that"))):
+            if not _are_all_true(templar, _conditions(task, "that")):
                 return [templar.template(task["ansible.builtin.assert"]["fail_msg"])]
     except AnsibleError as error:
         return template_faults(host, needed_names, error)
     return []
+
+
+def _are_all_true(templar: Templar, conditions: list[str]) -> bool:
+    return all(map(templar.evaluate_conditional, conditions))
 
 
 def template_faults(host: Host, needed_names: frozenset[str], error: AnsibleError) -> list[str]:

@@ -76,35 +76,36 @@ def check_settings(inventory: Inventory, faulty_names: frozenset[str]) -> Checke
         inventory: The inventory.
         faulty_names: Variables with a reported mistake. Settings that need one of them are skipped.
     """
-    result = CheckedSettings()
+    checked_settings = CheckedSettings()
     services_by_fault: dict[tuple[str, str], set[str]] = defaultdict(set)
     for host in inventory.hosts.values():
-        tables = host.variables.get("control_plane_settings", {})
+        templates_by_service = host.variables.get("control_plane_settings", {})
         for service in host.value("control_plane_services", []):
             if service not in SERVICE_SETTINGS:
-                result.diagnostics.append(
+                checked_settings.diagnostics.append(
                     Diagnostic(
                         where=f"host {host.name}, control_plane_services",
                         fault=f'unknown service "{service}"',
                         allowed=", ".join(SERVICE_SETTINGS),
                     )
                 )
-            elif isinstance(tables, Mapping) and service in tables:
-                models = result.models[host.name]
-                for where, fault in _load(host, service, tables[service], faulty_names, models):
+            elif isinstance(templates_by_service, Mapping) and service in templates_by_service:
+                templates = templates_by_service[service]
+                models = checked_settings.models[host.name]
+                for where, fault in _load_settings(host, service, templates, faulty_names, models):
                     services_by_fault[where, fault].add(service)
     for (where, fault), services in services_by_fault.items():
-        result.diagnostics.append(
+        checked_settings.diagnostics.append(
             Diagnostic(
                 where=where,
                 fault=f"{fault} (reported by {', '.join(sorted(services))})",
                 allowed="a setting and a value as docs/reference/settings.md describes them",
             )
         )
-    return result
+    return checked_settings
 
 
-def _load(
+def _load_settings(
     host: Host,
     service: str,
     templates: Any,
@@ -198,7 +199,7 @@ def check_ports(inventory: Inventory, settings: CheckedSettings) -> Iterator[Dia
 
 
 def _other_programs(host: Host, groups: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield the port and the name of each program on a host that is no control plane service."""
+    """Yield the port and the name of each program on a host, except control plane services."""
     for group, program, first, last in FIXED_PORTS:
         if group in groups:
             for port in range(first, last + 1):

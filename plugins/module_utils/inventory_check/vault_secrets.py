@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .diagnostic import Diagnostic
-from .inventory import Inventory, group_by_meaning, to_template
+from .inventory import Inventory, group_by_variables, to_template
 
 # Default values of variables contain this lookup. It creates a secret and stores it in a file.
 _PASSWORD_LOOKUP = "lookup('ansible.builtin.password'"  # noqa: S105 - only the lookup
@@ -27,7 +27,7 @@ def check_secrets(inventory: Inventory, wiring: Mapping[str, Any]) -> Iterator[D
             continue
         hosts = inventory.hosts.values()
         setting_hosts = [host for host in hosts if host.variables.get(name, default) != default]
-        for group in group_by_meaning(setting_hosts, to_template(name)):
+        for group in group_by_variables(setting_hosts, to_template(name)):
             value = group[0].value(name)
             if isinstance(value, str) and value != value.strip():
                 yield Diagnostic(

@@ -31,13 +31,13 @@ from gridstead.errors import NotAllowed, TransactionReverted
 
 def test_role_is_granted_once_and_revoked_once(contracts_cli):
     account = wallet(NEW_OWNER).address
-    before = contracts_cli.transaction_count()
+    count_before = contracts_cli.transaction_count()
 
     assert contracts_cli.run("grant", "matcher", account).code == 0
     code, out, _ = contracts_cli.run("grant", "matcher", account)
 
     assert (code, out) == (0, "nothing to change: no transaction was sent\n")
-    assert contracts_cli.transaction_count() == before + 2
+    assert contracts_cli.transaction_count() == count_before + 2
     assert ("ProviderManager", account) in holders(contracts_cli.status()[1], "matcher")
     code, out, _ = contracts_cli.run("revoke", "matcher", account, "--json")
     functions = [step["function"] for step in json.loads(out)["steps"]]
@@ -58,13 +58,13 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
 def test_dry_run_prints_the_transactions_and_changes_nothing(contracts_cli, chain, command):
-    before = inspect(chain)
+    state_before = inspect(chain)
 
     code, out, _ = contracts_cli.run(*command, "--dry-run", "--json")
 
     plan = json.loads(out)
     assert (code, plan["dry_run"], plan["changed"], plan["transactions"]) == (0, True, False, [])
-    assert inspect(chain) == before
+    assert inspect(chain) == state_before
     for nonce, step in enumerate(plan["steps"], contracts_cli.transaction_count()):
         assert step["nonce"] == nonce
         assert step["gas"] > 21_000
@@ -151,12 +151,12 @@ def test_closed_set_of_contracts_refuses_jobs_until_it_is_opened(contracts_cli, 
 @on_unsealed
 def test_sealed_set_of_contracts_continues_to_work(contracts_cli, chain):
     assert contracts_cli.run("seal", by=NEW_OWNER).code == REFUSED
-    before = contracts_cli.transaction_count()
+    count_before = contracts_cli.transaction_count()
 
     assert contracts_cli.run("seal").code == 0
     assert contracts_cli.run("seal").code == 0
 
-    assert contracts_cli.transaction_count() == before + 1
+    assert contracts_cli.transaction_count() == count_before + 1
     assert_sealed(inspect(chain))
     assert contracts_cli.status()[0] == 0
     RealGrid(chain).request("script-1")

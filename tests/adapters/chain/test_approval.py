@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The approval of a provider names the record, so that the provider cannot replace it before."""
+"""The approval of a provider names the record, so that the provider cannot replace the record."""
 
 from __future__ import annotations
 

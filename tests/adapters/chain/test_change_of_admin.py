@@ -50,10 +50,10 @@ def test_administrator_is_replaced_in_two_steps(contracts_cli, governed_contract
     owners = {entry["contract"]: entry["owner"] for entry in status["owners"]}
     assert (owners["Constants"], owners["Credit"]) == (new_admin, new_admin)
     assert old_admin not in accounts(status, "admin")
-    before = contracts_cli.transaction_count(NEW_OWNER)
+    count_before = contracts_cli.transaction_count(NEW_OWNER)
     assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
     assert contracts_cli.run("hand-over", new_admin).code == 0
-    assert contracts_cli.transaction_count(NEW_OWNER) == before
+    assert contracts_cli.transaction_count(NEW_OWNER) == count_before
     assert contracts_cli.run("set-constant", "deepsquareCut", "22").code == REFUSED
 
 
@@ -86,18 +86,18 @@ class InterruptedAdministration:
 
     def run_twice(self, sender, plan):
         """Carry out the plan in two runs; return how many transactions were sent in total."""
-        before = self._count(sender, "latest")
+        count_before = self._count(sender, "latest")
         self._chain.anvil.rpc("evm_setAutomine", not self._is_pending)
         crashing_node = CrashingNode(self._chain.anvil.url, self._position, sent=True)
         with pytest.raises(Crash):
             self._carry_out(crashing_node, sender, plan)
         crashing_node.close()
-        assert self._count(sender, "pending") == before + self._position
+        assert self._count(sender, "pending") == count_before + self._position
         node_class = NodeThatMinesLate if self._is_pending else Node
         node = node_class(self._chain.anvil.url)
         self._carry_out(node, sender, plan)
         node.close()
-        return self._count(sender, "latest") - before
+        return self._count(sender, "latest") - count_before
 
     def _carry_out(self, node, sender, plan):
         inspector = Inspector(self._chain.node, self._chain.contracts, report=lambda _: None)
@@ -166,7 +166,7 @@ def test_take_over_fails_if_the_old_admin_is_not_found(contracts_cli, chain, gov
     # The hand-over starts in this block. The old admin got the role in an earlier block.
     late_block = int(chain.node.ask("eth_blockNumber"), 16) + 1
     assert contracts_cli.run("hand-over", new_admin).code == 0
-    before = contracts_cli.transaction_count(NEW_OWNER)
+    count_before = contracts_cli.transaction_count(NEW_OWNER)
 
     # The second number is higher than that of the newest block.
     for first_block in (late_block, late_block + 100):
@@ -174,7 +174,7 @@ def test_take_over_fails_if_the_old_admin_is_not_found(contracts_cli, chain, gov
         code, _, err = contracts_cli.run("take-over", by=NEW_OWNER, **options)
         assert code == REFUSED
         assert "--first-block" in err
-        assert contracts_cli.transaction_count(NEW_OWNER) == before
+        assert contracts_cli.transaction_count(NEW_OWNER) == count_before
 
     _, late_status = contracts_cli.status("--first-block", late_block)
     assert old_admin in accounts(late_status, "admin")
@@ -185,15 +185,15 @@ def test_take_over_fails_if_the_old_admin_is_not_found(contracts_cli, chain, gov
 
 @SEALED_OR_NOT
 def test_take_over_fails_until_a_third_admin_loses_the_role(contracts_cli, governed_contracts):
-    new_admin, third = wallet(NEW_OWNER).address, wallet(POOR).address
+    new_admin, third_admin = wallet(NEW_OWNER).address, wallet(POOR).address
     assert contracts_cli.run("hand-over", new_admin).code == 0
-    assert contracts_cli.run("grant", "admin", third).code == 0
+    assert contracts_cli.run("grant", "admin", third_admin).code == 0
 
     code, _, err = contracts_cli.run("take-over", by=NEW_OWNER)
 
     assert code == REFUSED
-    assert f"{third} is still admin of MetaScheduler" in err
-    assert contracts_cli.run("revoke", "admin", third, by=NEW_OWNER).code == 0
+    assert f"{third_admin} is still admin of MetaScheduler" in err
+    assert contracts_cli.run("revoke", "admin", third_admin, by=NEW_OWNER).code == 0
     assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
     admins = holders(contracts_cli.status()[1], "admin")
     assert admins == {(contract, new_admin) for contract in governed_contracts}

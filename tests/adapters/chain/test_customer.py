@@ -85,16 +85,16 @@ def test_job_without_allowance_is_refused(chain, outsider):
 @on_all
 def test_job_takes_one_transaction_if_the_contracts_support_permits(chain, outsider, expected):
     chain.as_admin.transfer(outsider.address, 500 * COIN)
-    before = transaction_count(chain, outsider)
+    count_before = transaction_count(chain, outsider)
 
-    first = outsider.submit_job(request())
-    assert transaction_count(chain, outsider) - before == expected.request_transactions
+    first_number = outsider.submit_job(request())
+    assert transaction_count(chain, outsider) - count_before == expected.request_transactions
     assert (outsider.allowance(), outsider.balance()) == (0, 300 * COIN)
     outsider.allow(200 * COIN)
-    second = outsider.submit_job(request())  # the allowance is high enough, so no permit
+    second_number = outsider.submit_job(request())  # the allowance is high enough, so no permit
     # One more transaction set the allowance, and one requested the second job.
-    assert transaction_count(chain, outsider) - before == expected.request_transactions + 2
-    assert outsider.job_numbers() == (first, second)
+    assert transaction_count(chain, outsider) - count_before == expected.request_transactions + 2
+    assert outsider.job_numbers() == (first_number, second_number)
     with pytest.raises(TransactionReverted, match="transfer amount exceeds balance"):
         outsider.submit_job(request())
 
@@ -134,27 +134,29 @@ def test_text_above_a_limit_of_the_contracts_is_refused_locally(fields, expected
 
 @on_all
 def test_text_at_the_limits_of_the_contracts_is_accepted(chain):
-    longest = Label(key="x" * 64, value="x" * 64)
+    longest_label = Label(key="x" * 64, value="x" * 64)
 
-    largest = request(batch_location_hash="x" * 128, uses=(longest,) * 16)
-    assert chain.as_customer.request_job(largest) > 0
+    largest_request = request(batch_location_hash="x" * 128, uses=(longest_label,) * 16)
+    assert chain.as_customer.request_job(largest_request) > 0
 
 
 @on_all
 def test_jobs_are_listed_by_customer(chain):
-    first = chain.as_customer.request_job(request())
-    second = chain.as_customer.request_job(request())
+    first_number = chain.as_customer.request_job(request())
+    second_number = chain.as_customer.request_job(request())
 
-    assert chain.as_customer.job_numbers() == (first, second)
+    assert chain.as_customer.job_numbers() == (first_number, second_number)
     assert chain.as_customer.job_numbers(chain.admin.address) == ()
 
 
 @on_all
 def test_jobs_requested_together_are_numbered_in_order(chain, ledger):
-    first, second = chain.as_customer.request_jobs([request(name="first"), request(name="second")])
+    first_number, second_number = chain.as_customer.request_jobs(
+        [request(name="first"), request(name="second")]
+    )
 
-    assert second == first + 1
-    job_ids = [chain.contracts.job_id(first), chain.contracts.job_id(second)]
+    assert second_number == first_number + 1
+    job_ids = [chain.contracts.job_id(first_number), chain.contracts.job_id(second_number)]
     jobs = ledger.jobs(job_ids, at_block=ledger.head())
     assert jobs[job_ids[0]].name == "first"
     assert jobs[job_ids[1]].name == "second"
@@ -185,7 +187,7 @@ def test_affinity_operator_with_one_equals_sign_is_stored_with_two(chain, ledger
 @on_all
 def test_bytes_that_are_not_utf8_do_not_affect_other_jobs(chain, ledger):
     """Any account can store bytes that are not UTF-8; the other jobs must remain readable."""
-    valid = chain.as_customer.request_job(request())
+    valid_number = chain.as_customer.request_job(request())
     contract = chain.contracts.meta_scheduler
     # A JobDefinition of Types.sol. Its texts are replaced below.
     definition = (0, 1, 1, 1, "XXXX", 0, [("XXXX", "XXXX")], [])
@@ -194,8 +196,8 @@ def test_bytes_that_are_not_utf8_do_not_affect_other_jobs(chain, ledger):
     data = data.replace(b"XXXX".hex(), "fffefdfc")
     DirectSender(chain.node, chain.customer).transact(contract.address, data, name="requestNewJob")
 
-    valid_id = chain.contracts.job_id(valid)
-    invalid_id = chain.contracts.job_id(valid + 1)
+    valid_id = chain.contracts.job_id(valid_number)
+    invalid_id = chain.contracts.job_id(valid_number + 1)
     jobs = ledger.jobs([valid_id, invalid_id], at_block=ledger.head())
 
     assert jobs[valid_id].batch_location_hash == "script-1"
@@ -294,11 +296,11 @@ def test_fees_and_gas_are_read_from_the_node(chain, provider_account):
 @on_all
 def test_nonce_is_read_at_the_requested_block(chain, ledger):
     account = ChainAccount(chain.node, chain.contracts, chain.customer)
-    before = ledger.head()
-    nonce = account.nonce(at_block=before)
+    old_head = ledger.head()
+    nonce = account.nonce(at_block=old_head)
     chain.as_customer.allow(1)
 
-    assert account.nonce(at_block=before) == nonce
+    assert account.nonce(at_block=old_head) == nonce
     assert account.nonce(at_block=ledger.head()) == nonce + 1
 
 

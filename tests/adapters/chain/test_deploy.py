@@ -108,9 +108,9 @@ def test_plan_after_an_interruption_starts_with_the_first_unsent_transaction(sit
     steps = site.plan_steps()
 
     assert nonces(steps) == list(range(CREATION_COUNT - 1, STEP_COUNT))
-    before = site.path.read_bytes()
+    content_before = site.path.read_bytes()
     assert site.plan_steps() == steps
-    assert site.path.read_bytes() == before
+    assert site.path.read_bytes() == content_before
 
 
 def test_plan_has_gas_estimates_of_creations(site):

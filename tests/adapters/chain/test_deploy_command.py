@@ -98,12 +98,12 @@ def test_planned_transactions_are_sent_and_the_set_is_verified(deploy):
 
 def test_second_run_sends_nothing(deploy):
     deploy()
-    before = deploy.contracts_cli.transaction_count(NEW_OWNER)
+    count_before = deploy.contracts_cli.transaction_count(NEW_OWNER)
 
     code, out, err = deploy()
 
     assert (code, err) == (0, "")
-    assert deploy.contracts_cli.transaction_count(NEW_OWNER) == before
+    assert deploy.contracts_cli.transaction_count(NEW_OWNER) == count_before
     assert "all checks passed" in out
     dry_run = deploy("--dry-run")
     assert (dry_run.code, dry_run.out) == (0, "no transaction would be sent\n")

@@ -29,7 +29,7 @@ UNSEALED_NOTE = (Severity.NOTE, ("JobRepository",), "Run `gridstead contracts se
 
 
 class UnsealedDeployment:
-    """A deployment that was interrupted before its last step."""
+    """A deployment that was interrupted before its last step, and its contracts."""
 
     def __init__(self, site):
         site.crash(STEP_COUNT, sent=False)

@@ -45,14 +45,15 @@ class ExactCustomer:
 
 def advance(grid, number, state):
     """Let the matcher and the provider act until the job has a state."""
+    # The step at an index leaves the state with this number.
     steps = [grid.match, lambda _: grid.claim(), lambda job: grid.run(job, 0)]
-    current = grid.job(number).state
-    for step in steps[current : JobState(state)]:
+    first_step = grid.job(number).state
+    for step in steps[first_step : JobState(state)]:
         step(number)
 
 
 @pytest.mark.parametrize(
-    ("first", "later"),
+    ("first_state", "later_state"),
     [
         (JobState.PENDING, JobState.META_SCHEDULED),
         (JobState.PENDING, JobState.SCHEDULED),
@@ -60,15 +61,17 @@ def advance(grid, number, state):
         (JobState.SCHEDULED, JobState.RUNNING),
     ],
 )
-def test_cancellation_with_the_estimated_gas_succeeds_after_the_job_advanced(chain, first, later):
+def test_cancellation_with_the_estimated_gas_succeeds_after_the_job_advanced(
+    chain, first_state, later_state
+):
     grid, customer = join_real_grid(chain), ExactCustomer(chain)
     number = grid.request("script-1")
-    advance(grid, number, first)
+    advance(grid, number, first_state)
 
     transaction = customer.estimate("cancelJob", number.to_bytes(32))
-    advance(grid, number, later)
+    advance(grid, number, later_state)
 
-    assert grid.job(number).state is later
+    assert grid.job(number).state is later_state
     assert customer.send(transaction)
     assert grid.job(number).cancel_requested
 
@@ -111,11 +114,11 @@ def test_requests_with_the_gas_estimated_before_the_first_succeed(chain):
 
 
 @on_all
-@pytest.mark.parametrize("later", [JobState.META_SCHEDULED, JobState.RUNNING])
-def test_our_client_cancels_a_job_that_advances_after_the_estimate(chain, later):
+@pytest.mark.parametrize("later_state", [JobState.META_SCHEDULED, JobState.RUNNING])
+def test_our_client_cancels_a_job_that_advances_after_the_estimate(chain, later_state):
     grid = join_real_grid(chain)
     number = grid.request("script-1")
-    advance_job = partial(advance, grid, number, later)
+    advance_job = partial(advance, grid, number, later_state)
 
     with closing(RacingNode(chain.anvil.url, advance_job)) as node:
         Customer(node, chain.contracts, chain.customer).cancel_job(number)

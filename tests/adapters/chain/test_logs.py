@@ -160,11 +160,11 @@ def test_read_of_logs_fails_if_the_blocks_are_of_two_forks(grid, chain, log_filt
 
 
 def test_read_of_the_newest_log_fails_after_a_reorg(grid, chain, log_filter):
-    before = grid.ledger.head()
+    old_head = grid.ledger.head()
     grid.request("script-1")
     head = grid.ledger.head()
-    assert read_logs(chain.node, log_filter, first=before.number, end=head)
-    grid.reorg(head.number - before.number)
+    assert read_logs(chain.node, log_filter, first=old_head.number, end=head)
+    grid.reorg(head.number - old_head.number)
     # Mine until the new fork is as long as the old fork.
     grid.mine(max(0, head.number - grid.ledger.head().number))
     new_block = grid.ledger.block(head.number)
@@ -172,7 +172,7 @@ def test_read_of_the_newest_log_fails_after_a_reorg(grid, chain, log_filter):
     assert new_block.hash != head.hash
 
     with pytest.raises(ChainUnavailable, match="could not read the chain's events"):
-        read_logs(chain.node, log_filter, first=before.number, end=head)
+        read_logs(chain.node, log_filter, first=old_head.number, end=head)
 
 
 @pytest.mark.parametrize(
@@ -230,17 +230,17 @@ def send(chain, wallet, call):
 @on_all
 def test_first_block_above_the_head_is_an_error(chain):
     """The error is raised at once, so that no service waits silently for that block."""
-    newest = int(chain.node.ask("eth_blockNumber"), 16)
+    newest_height = int(chain.node.ask("eth_blockNumber"), 16)
     settings = config.Chain(
         rpc_url=chain.anvil.url,
         chain_id=chain.contracts.chain_id,
         contract=chain.addresses["MetaScheduler"],
         confirmations=1,
-        first_block=newest,
+        first_block=newest_height,
     )
 
     opened_chain = open_chain(settings)
     opened_chain.node.close()
-    assert opened_chain.first_block == newest
-    with pytest.raises(ChainUnavailable, match=f"first_block is {newest + 1}"):
-        open_chain(settings.model_copy(update={"first_block": newest + 1}))
+    assert opened_chain.first_block == newest_height
+    with pytest.raises(ChainUnavailable, match=f"first_block is {newest_height + 1}"):
+        open_chain(settings.model_copy(update={"first_block": newest_height + 1}))

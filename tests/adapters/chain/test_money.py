@@ -22,7 +22,7 @@ HIGHER_PRICES = replace(PRICES, cpu_per_min=10 * PRICES.cpu_per_min)
 
 @pytest.mark.parametrize("seconds", [0, 59, 60, 61, 119, 500])
 def test_settlement_divides_the_escrow_as_the_oracle_computes(joined_grid, claimed_number, seconds):
-    customer, provider = joined_grid.balances()
+    customer_balance, provider_balance = joined_grid.balances()
     joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
     joined_grid.pass_time(1000)
     joined_grid.settle(claimed_number, JobState.FAILED, seconds=seconds, exit_code=3 << 8)
@@ -32,40 +32,46 @@ def test_settlement_divides_the_escrow_as_the_oracle_computes(joined_grid, claim
     bill = billing_oracle.bill(job.escrow, billed_s, job.price_per_min)
     assert (job.state, job.exit_code) == (JobState.FAILED, 3 << 8)
     assert job.final_cost == bill.cost
-    assert joined_grid.balances() == (customer + bill.refund, provider + bill.provider)
+    assert joined_grid.balances() == (
+        customer_balance + bill.refund,
+        provider_balance + bill.provider,
+    )
 
 
 @pytest.mark.parametrize("seconds", [0, 500])
 def test_panicked_job_costs_the_minimum(joined_grid, claimed_number, seconds):
-    customer, provider = joined_grid.balances()
+    customer_balance, provider_balance = joined_grid.balances()
     joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
     joined_grid.pass_time(1000)
     joined_grid.settle(claimed_number, JobState.PANICKED, seconds=seconds)
 
     billed_s = joined_grid.expected.billed_s(seconds, JobState.PANICKED)
     bill = billing_oracle.bill(200 * COIN, billed_s, joined_grid.job(claimed_number).price_per_min)
-    assert joined_grid.balances() == (customer + bill.refund, provider + bill.provider)
+    assert joined_grid.balances() == (
+        customer_balance + bill.refund,
+        provider_balance + bill.provider,
+    )
 
 
 @pytest.mark.parametrize("state", [JobState.FAILED, JobState.PANICKED, JobState.CANCELLED])
 def test_job_that_never_ran_costs_nothing(joined_grid, claimed_number, state):
-    customer, provider = joined_grid.balances()
+    customer_balance, provider_balance = joined_grid.balances()
     joined_grid.settle(claimed_number, state, seconds=500)
 
     job = joined_grid.job(claimed_number)
     assert (job.state, job.final_cost) == (state, 0)
-    assert joined_grid.balances() == (customer + 200 * COIN, provider)
+    assert joined_grid.balances() == (customer_balance + 200 * COIN, provider_balance)
 
 
 def test_bill_never_exceeds_the_escrow(joined_grid, claimed_number):
-    before, _ = joined_grid.balances()
+    balance_before, _ = joined_grid.balances()
     joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
     joined_grid.pass_time(10**6)
     joined_grid.settle(claimed_number, JobState.OUT_OF_CREDITS, seconds=10**6)
 
     assert joined_grid.job(claimed_number).final_cost == 200 * COIN
-    after, _ = joined_grid.balances()
-    assert after == before
+    balance_after, _ = joined_grid.balances()
+    assert balance_after == balance_before
 
 
 def test_running_job_keeps_its_price_if_the_contracts_fix_it(joined_grid, claimed_number):
@@ -97,18 +103,19 @@ def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
     number = grid.request("script-1")
     grid.match(number)
     grid.claim()
-    before = grid.job(number)
+    old_job = grid.job(number)
     chain.as_admin.remove_provider(grid.provider)
 
-    after = grid.job(number)
+    new_job = grid.job(number)
     if expected.fixes_price:
-        assert after.price_per_min == before.price_per_min
-        assert time_limit_of(after) == time_limit_of(before)
+        assert new_job.price_per_min == old_job.price_per_min
+        assert time_limit_of(new_job) == time_limit_of(old_job)
     else:
-        assert after.price_per_min != before.price_per_min
-        assert time_limit_of(after) == 0
+        assert new_job.price_per_min != old_job.price_per_min
+        assert time_limit_of(new_job) == 0
     grid.cancel(number)
-    assert grid.job(number).price_per_min == (before.price_per_min if expected.fixes_price else 0)
+    settled_price = old_job.price_per_min if expected.fixes_price else 0
+    assert grid.job(number).price_per_min == settled_price
 
 
 def time_limit_of(job):
@@ -141,13 +148,13 @@ def test_plain_deepsquare_limits_the_bill_if_the_start_is_reported_late(
 
 
 def test_top_up_raises_the_escrow_and_is_queued(joined_grid, claimed_number):
-    before = time_limit_of(joined_grid.job(claimed_number))
+    old_limit_min = time_limit_of(joined_grid.job(claimed_number))
     joined_grid.top_up(claimed_number, 100 * COIN)
 
     job = joined_grid.job(claimed_number)
     assert job.escrow == 300 * COIN
     # The escrow is now 3/2 of the first escrow. Time limits are rounded down to minutes.
-    assert time_limit_of(job) in {before * 3 // 2, before * 3 // 2 + 1}
+    assert time_limit_of(job) in {old_limit_min * 3 // 2, old_limit_min * 3 // 2 + 1}
     assert queue_sizes(joined_grid) == QueueSizes(claimable=0, cancelling=0, top_up=1)
     joined_grid.claim_top_up()
     assert queue_sizes(joined_grid).top_up == 0
@@ -172,14 +179,14 @@ def test_cancelled_matched_job_is_refunded_and_not_claimed(joined_grid):
     claimed_number = joined_grid.request("script-2")
     joined_grid.match(cancelled_number)
     joined_grid.match(claimed_number)
-    before, _ = joined_grid.balances()
+    balance_before, _ = joined_grid.balances()
     joined_grid.cancel(cancelled_number)
     joined_grid.claim()
 
     assert joined_grid.job(cancelled_number).state is JobState.CANCELLED
     assert joined_grid.job(claimed_number).state is JobState.SCHEDULED
-    after, _ = joined_grid.balances()
-    assert after == before + 100 * COIN
+    balance_after, _ = joined_grid.balances()
+    assert balance_after == balance_before + 100 * COIN
     expected_entries = 1 if joined_grid.expected.notifies_of_early_cancel else 0
     assert queue_sizes(joined_grid).cancelling == expected_entries
 

@@ -16,7 +16,7 @@ from gridstead.adapters.chain.abi import artifact
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.contracts.multicall import place_multicall
 
-# The function as published clients have it compiled in. This is not our own ABI.
+# The ABI of the function that published clients contain, which is not our own ABI.
 CLIENT_ADDRESS = "0xad25E3e89e005EE6b1d9a4723DE82b2D591779d2"
 CLIENT_ABI = json.loads("""[{
   "type": "function", "name": "aggregate3", "stateMutability": "payable",
@@ -128,8 +128,8 @@ def devnet_init(contracts_cli, tmp_path):
 
 
 def test_init_of_a_development_chain_places_the_contract(chain, devnet_init):
-    first, second = devnet_init(), devnet_init()
+    first_document, second_document = devnet_init(), devnet_init()
 
-    assert f"{CLIENT_ADDRESS} has the code of Multicall" in first["steps"]
-    assert second == {"changed": False, "steps": []}
+    assert f"{CLIENT_ADDRESS} has the code of Multicall" in first_document["steps"]
+    assert second_document == {"changed": False, "steps": []}
     assert aggregate3(chain.anvil.url, call_symbol(chain))[0][0] is True

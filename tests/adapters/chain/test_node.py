@@ -59,8 +59,8 @@ def node(endpoint, open_node):
     return open_node(f"http://{USER}:{PASSWORD}@{endpoint.address}/{API_KEY}")
 
 
-def unavailable(node):
-    """Return the error of a request that the node cannot answer. It must not have the URL."""
+def unavailable_error(node):
+    """Return the error of a request that the node cannot answer. Check that no text has the URL."""
     with pytest.raises(ChainUnavailable) as failure:
         node.ask("eth_chainId")
     printed_error = "".join(traceback.format_exception(failure.value))
@@ -81,11 +81,11 @@ def unavailable(node):
 def test_http_error_is_reported_without_the_url(endpoint, node, status, detail):
     endpoint.status = status
 
-    assert unavailable(node).detail == detail
+    assert unavailable_error(node).detail == detail
 
 
 def test_refused_connection_is_reported_without_the_url(open_node):
-    error = unavailable(open_node(f"http://{USER}:{PASSWORD}@127.0.0.1:9/{API_KEY}"))
+    error = unavailable_error(open_node(f"http://{USER}:{PASSWORD}@127.0.0.1:9/{API_KEY}"))
 
     assert error.detail.startswith("ConnectionError: ")
     assert "Connection refused" in error.detail
@@ -101,7 +101,7 @@ def test_late_answer_is_reported_without_the_url(endpoint, open_node):
     endpoint.answer = answer_late
     node = open_node(f"http://{USER}:{PASSWORD}@{endpoint.address}/{API_KEY}", timeout_s=0.05)
 
-    error = unavailable(node)
+    error = unavailable_error(node)
     may_answer.set()
 
     assert error.detail.startswith("ReadTimeout: ")
@@ -109,7 +109,7 @@ def test_late_answer_is_reported_without_the_url(endpoint, open_node):
 
 @pytest.mark.parametrize("url", [f"http://[{API_KEY}", f"http://a:b:{API_KEY}", f"ftp://{API_KEY}"])
 def test_invalid_url_is_reported_without_the_url(open_node, url):
-    assert unavailable(open_node(url)).detail == "invalid URL"
+    assert unavailable_error(open_node(url)).detail == "invalid URL"
 
 
 def test_unknown_certificate_is_refused_without_the_url(open_node, tmp_path, monkeypatch):
@@ -122,7 +122,7 @@ def test_unknown_certificate_is_refused_without_the_url(open_node, tmp_path, mon
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
     endpoint = RpcEndpoint(context)
     try:
-        error = unavailable(open_node(f"{endpoint.url}/{API_KEY}"))
+        error = unavailable_error(open_node(f"{endpoint.url}/{API_KEY}"))
     finally:
         endpoint.close()
 
@@ -134,7 +134,7 @@ def test_redirect_is_not_followed(endpoint, node):
     endpoint.status = 307
     endpoint.headers = {"Location": f"/other/{API_KEY}"}
 
-    assert unavailable(node).detail == "the node answers 307 Temporary Redirect"
+    assert unavailable_error(node).detail == "the node answers 307 Temporary Redirect"
     assert endpoint.paths == [f"/{API_KEY}"]
 
 
@@ -155,7 +155,7 @@ def test_proxies_of_the_environment_are_not_used(endpoint, node, monkeypatch):
 def test_url_is_not_logged(endpoint, node, caplog):
     endpoint.status = 503
     with caplog.at_level(logging.INFO):
-        unavailable(node)
+        unavailable_error(node)
 
     assert API_KEY not in caplog.text
     assert PASSWORD not in caplog.text
@@ -166,7 +166,7 @@ def test_url_is_not_logged(endpoint, node, caplog):
 
 def test_web3_repeats_no_request(endpoint, node):
     endpoint.status = 503
-    unavailable(node)
+    unavailable_error(node)
 
     assert len(endpoint.batches) == 1
     assert node._provider.exception_retry_configuration is None
@@ -260,7 +260,7 @@ def test_request_is_sent_again_if_the_server_closes_the_idle_connection(endpoint
 def test_request_is_sent_again_only_once(endpoint, node):
     endpoint.answer = lambda _: None
 
-    assert "Remote end closed connection" in unavailable(node).detail
+    assert "Remote end closed connection" in unavailable_error(node).detail
     assert len(endpoint.batches) == 2
 
 
@@ -280,10 +280,10 @@ def test_request_is_sent_again_only_once(endpoint, node):
         (b'[{"id": 1}, {"id": 1}]', "an answer is missing from the batch"),
     ],
 )
-def test_answer_that_is_not_that_of_a_batch_is_unavailable(endpoint, node, body, detail):
+def test_answer_that_is_not_a_batch_is_unavailable(endpoint, node, body, detail):
     endpoint.answer = lambda _: body
 
-    assert detail in unavailable(node).detail
+    assert detail in unavailable_error(node).detail
 
 
 def test_deeply_nested_answer_is_unavailable_in_a_service(endpoint, node):
@@ -292,7 +292,7 @@ def test_deeply_nested_answer_is_unavailable_in_a_service(endpoint, node):
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(RECURSION_LIMIT)
     try:
-        error = unavailable(node)
+        error = unavailable_error(node)
     finally:
         sys.setrecursionlimit(limit)
 
@@ -314,7 +314,9 @@ def test_deeply_nested_answer_is_unavailable_in_a_service(endpoint, node):
         ({}, 0, "", ""),
     ],
 )
-def test_errors_of_nodes_are_read_as_they_come(endpoint, node, error, code, message, data):
+def test_errors_in_the_formats_of_several_nodes_are_read(
+    endpoint, node, error, code, message, data
+):
     endpoint.answer = lambda _: json.dumps([{"id": 1, "error": error}]).encode()
 
     (answer,) = node.batch([("eth_call", [])])

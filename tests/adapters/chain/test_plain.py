@@ -66,18 +66,20 @@ def provider(open_sender, grid):
 
 
 def test_each_call_for_a_job_is_sent_as_one_transaction(grid, operator, provider):
-    first, second = request_jobs(grid, 2)
-    operator.put_match(grid, first, second)
+    first_number, second_number = request_jobs(grid, 2)
+    operator.put_match(grid, first_number, second_number)
     operator.finish()
     provider.outbox.put("claim:1", ClaimJobs(limit=50))
     provider.finish()
     provider.outbox.put("claim:2", ClaimJobs(limit=50))
     provider.finish()
-    provider.put_running(grid, first)
-    provider.outbox.put("refuse", Refuse(job_key=grid.job(second).job_key))
+    provider.put_running(grid, first_number)
+    provider.outbox.put("refuse", Refuse(job_key=grid.job(second_number).job_key))
     provider.finish()
     grid.pass_time(1000)
-    call = settlement(grid.job(first), JobState.FAILED, seconds=179, exit_code=256, error="no")
+    call = settlement(
+        grid.job(first_number), JobState.FAILED, seconds=179, exit_code=256, error="no"
+    )
     provider.outbox.put("end", call)
     provider.finish()
 
@@ -85,8 +87,11 @@ def test_each_call_for_a_job_is_sent_as_one_transaction(grid, operator, provider
     assert set(provider.states()) == {SendState.FINAL}
     assert len(provider.hashes()) == 5  # two claims, a start, a refusal and a settlement
     # Job 99 does not exist.
-    assert set(grid.jobs(first, second, 99)) == {grid.job_id(first), grid.job_id(second)}
-    failed_job, refused_job = grid.job(first), grid.job(second)
+    assert set(grid.jobs(first_number, second_number, 99)) == {
+        grid.job_id(first_number),
+        grid.job_id(second_number),
+    }
+    failed_job, refused_job = grid.job(first_number), grid.job(second_number)
     assert (failed_job.state, failed_job.exit_code, failed_job.last_error) == (
         JobState.FAILED,
         256,
@@ -115,11 +120,11 @@ def test_calls_are_sent_one_by_one_in_order(grid, operator):
 
 
 def test_call_that_the_contract_refuses_is_rejected_and_does_not_block_other_calls(grid, provider):
-    first, second = claim_jobs(grid, 2)
+    first_number, second_number = claim_jobs(grid, 2)
     with automining(grid.devnet.anvil):
         grid.claim()  # one claim takes one job
-    provider.outbox.put("bad", settlement(grid.job(first), JobState.FINISHED))
-    provider.put_running(grid, second)
+    provider.outbox.put("bad", settlement(grid.job(first_number), JobState.FINISHED))
+    provider.put_running(grid, second_number)
     provider.finish()
 
     assert provider.states() == [SendState.REJECTED, SendState.FINAL]

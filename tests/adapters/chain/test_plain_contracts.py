@@ -75,7 +75,7 @@ def id_of(number):
     return number.to_bytes(32)
 
 
-def end(grid, number, state=JobState.FINISHED, *, minutes=1):
+def report_end(grid, number, state=JobState.FINISHED, *, minutes=1):
     """Report the end of a job as its provider, and return the receipt."""
     arguments = (id_of(number), state, minutes, "", 0)
     return call(grid, grid.devnet.provider, "providerSetJobStatus", *arguments)
@@ -83,13 +83,13 @@ def end(grid, number, state=JobState.FINISHED, *, minutes=1):
 
 def events_of(receipt):
     """Return the names and the fields of a receipt's events, in order."""
-    types = {}
+    events_by_topic = {}
     for contract in ("MetaScheduler", "JobRepository", "Credit"):
         for name, event in artifact(contract).events.items():
-            types[event.topic] = (name, event)
+            events_by_topic[event.topic] = (name, event)
     events = []
     for log in receipt["logs"]:
-        name, event = types[log["topics"][0]]
+        name, event = events_by_topic[log["topics"][0]]
         events.append((name, event.decode(log)))
     return events
 
@@ -109,7 +109,7 @@ def running_job(grid, **fields):
     return number
 
 
-def time_of(grid, number):
+def times_of(grid, number):
     """Return submit, start, end, cancel request, block of the last transition, and panic."""
     view = grid.devnet.contracts.jobs.get(number)
     (answer,) = grid.devnet.node.read([view.read], at_block=grid.ledger.head())
@@ -126,7 +126,7 @@ def test_report_above_the_slack_bills_the_elapsed_whole_minutes(
     number = running_job(grid)
     grid.pass_time(elapsed_s)
 
-    receipt = end(grid, number, minutes=reported_min)
+    receipt = report_end(grid, number, minutes=reported_min)
 
     price = price_per_minute(SMALL, PRICES)
     assert grid.job(number).final_cost == billed_min * price
@@ -182,18 +182,18 @@ def test_claim_of_a_stale_top_up_uses_the_prices_of_the_provider_of_the_job(grid
 def test_panic_that_a_provider_reports_has_a_time(grid):
     number = running_job(grid)
 
-    end(grid, number, JobState.PANICKED)
+    report_end(grid, number, JobState.PANICKED)
 
-    *_, panicked_at = time_of(grid, number)
+    *_, panicked_at = times_of(grid, number)
     assert panicked_at == grid.ledger.head().timestamp
 
 
 def test_end_without_a_panic_has_no_time_of_a_panic(grid):
     number = running_job(grid)
 
-    end(grid, number)
+    report_end(grid, number)
 
-    *_, panicked_at = time_of(grid, number)
+    *_, panicked_at = times_of(grid, number)
     assert panicked_at == 0
 
 
@@ -262,7 +262,7 @@ def test_job_that_uses_its_whole_escrow_has_a_transfer_of_0_to_its_customer(grid
     number = running_job(grid, escrow=100 * COIN)
     grid.pass_time(60 * minutes)
 
-    receipt = end(grid, number, minutes=minutes)
+    receipt = report_end(grid, number, minutes=minutes)
 
     transfers = [fields for name, fields in events_of(receipt) if name == "Transfer"]
     assert [fields["to"].lower() for fields in transfers] == [grid.provider, grid.customer]
@@ -276,7 +276,7 @@ def names_of_events(receipt):
 def test_credits_move_before_the_event_of_the_transition(grid):
     billed_number = running_job(grid)
     grid.pass_time(60)
-    settlement = end(grid, billed_number, minutes=100)
+    settlement = report_end(grid, billed_number, minutes=100)
     cancelled_number, panicked_number = grid.request("script"), grid.request("script")
     cancellation = call(grid, grid.devnet.customer, "cancelJob", id_of(cancelled_number))
     panic = call(grid, grid.devnet.operator, "panicJob", id_of(panicked_number), "lost")
@@ -299,11 +299,11 @@ def test_job_that_never_ran_starts_at_its_end(grid):
     grid.cancel(pending_number)
     cancelled_at = grid.ledger.head().timestamp
     grid.pass_time(60)
-    end(grid, claimed_number, JobState.FAILED)
+    report_end(grid, claimed_number, JobState.FAILED)
 
-    _, started_at, ended_at, *_ = time_of(grid, pending_number)
+    _, started_at, ended_at, *_ = times_of(grid, pending_number)
     assert (started_at, ended_at) == (cancelled_at, cancelled_at)
-    _, started_at, ended_at, *_ = time_of(grid, claimed_number)
+    _, started_at, ended_at, *_ = times_of(grid, claimed_number)
     assert (started_at, ended_at) == (grid.ledger.head().timestamp, grid.ledger.head().timestamp)
     # Our services read that the jobs never ran.
     assert grid.job(pending_number).started_at == 0
@@ -315,8 +315,8 @@ def test_job_that_ran_keeps_its_start(grid):
     started_at = grid.ledger.head().timestamp
     grid.pass_time(60)
 
-    end(grid, number)
+    report_end(grid, number)
 
-    _, start, ended_at, *_ = time_of(grid, number)
+    _, start, ended_at, *_ = times_of(grid, number)
     assert (start, ended_at) == (started_at, grid.ledger.head().timestamp)
     assert grid.job(number).started_at == started_at

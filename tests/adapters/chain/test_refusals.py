@@ -95,13 +95,13 @@ def person(tmp_path, chain, definitions):
 
 def run_refused(user, *arguments):
     """Run a command, and check that it sends nothing. Return the exit code and stderr."""
-    before = user.transaction_count()
+    count_before = user.transaction_count()
     command = [COMMAND, *arguments, "--config", str(user.folder / "settings.toml")]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert "Traceback" not in result.stderr
-    assert user.transaction_count() == before
+    assert user.transaction_count() == count_before
     assert not user.has_called_definitions()
     return result.returncode, result.stderr
 

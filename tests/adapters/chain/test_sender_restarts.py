@@ -106,11 +106,11 @@ def test_transaction_dropped_in_a_reorg_is_sent_again(grid, wallet_sender, is_re
 def test_call_is_sent_again_if_another_program_used_its_nonce(
     grid, wallet_sender, twin, is_restarted
 ):
-    first, second = claim_jobs(grid, 2)
-    wallet_sender.put_running(grid, first)
+    first_number, second_number = claim_jobs(grid, 2)
+    wallet_sender.put_running(grid, first_number)
     wallet_sender.tick()
     grid.devnet.anvil.rpc("anvil_dropAllTransactions")
-    twin.put_running(grid, second)
+    twin.put_running(grid, second_number)
     twin.finish()
     assert twin.states() == [SendState.FINAL]
 
@@ -121,7 +121,7 @@ def test_call_is_sent_again_if_another_program_used_its_nonce(
     assert wallet_sender.states() == [SendState.FINAL]
     # The sender sent the call again, in a second transaction with the next nonce.
     assert known_to_node(wallet_sender) == [False, True]
-    assert job_states(grid, [first, second]) == {JobState.RUNNING}
+    assert job_states(grid, [first_number, second_number]) == {JobState.RUNNING}
 
 
 def test_two_programs_with_one_wallet_lose_no_call(grid, wallet_sender, twin):

@@ -159,7 +159,7 @@ class TestScriptStore:
 
         assert scripts.sweep(201) == 0
 
-    def test_holdings_count_unused_scripts_and_their_size(self, scripts):
+    def test_totals_count_unused_scripts_and_their_size(self, scripts):
         put(scripts, "a", "x" * 1000)
         put(scripts, "b")
         scripts.add_uses([use(7, "b")])
@@ -169,10 +169,10 @@ class TestScriptStore:
         assert (totals.scripts, totals.unused) == (2, 1)
         assert 1000 <= totals.unused_bytes < 1100  # encryption adds some bytes
 
-    def test_holdings_of_an_empty_store_are_zero(self, scripts):
+    def test_totals_of_an_empty_store_are_zero(self, scripts):
         assert scripts.totals() == ScriptTotals(scripts=0, unused=0, unused_bytes=0)
 
-    def test_nonce_can_be_taken_once_until_its_end(self, scripts):
+    def test_nonce_can_be_used_once_until_it_expires(self, scripts):
         assert scripts.mark_used("n", expires_at=100)
         assert not scripts.mark_used("n", expires_at=100)
         scripts.sweep(100)
@@ -180,7 +180,7 @@ class TestScriptStore:
         scripts.sweep(101)
         assert scripts.mark_used("n", expires_at=200)
 
-    def test_nonce_is_taken_by_one_of_many_threads(self, scripts):
+    def test_nonce_is_used_by_one_of_many_threads(self, scripts):
         with ThreadPoolExecutor(10) as pool:
             futures = [pool.submit(scripts.mark_used, "n", expires_at=100) for _ in range(10)]
 

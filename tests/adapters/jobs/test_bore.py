@@ -39,7 +39,7 @@ def target():
             connection, _ = listener.accept()
             with connection:
                 # Read until the client closes its sending direction.
-                received_data = b"".join(iter(lambda: connection.recv(100), b""))
+                received_data = read_to_end(connection)
                 connection.sendall(b"heard " + received_data)
 
         threading.Thread(target=serve, daemon=True).start()
@@ -51,7 +51,15 @@ def exchange(channel, data):
     channel.settimeout(TIMEOUT_S)
     channel.sendall(data)
     channel.shutdown_write()
-    return b"".join(iter(lambda: channel.recv(100), b""))
+    return read_to_end(channel)
+
+
+def read_to_end(connection):
+    """Return the data that the other side sends until it closes its sending direction."""
+    received_data = b""
+    while data := connection.recv(100):
+        received_data += data
+    return received_data
 
 
 def make_tunnel(server, *, target_port=1, token=""):

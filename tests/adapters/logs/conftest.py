@@ -14,7 +14,7 @@ OWNER = "0x" + "ab" * 20
 OTHER = "0x" + "cd" * 20
 KEY = b"k" * 32
 LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
-# A log with the name of LOG and a different identity. It is written after LOG.
+# A log with the name of LOG and a different identity. Tests write LATER_LOG after LOG.
 LATER_LOG = replace(LOG, log_identity="0" * 32)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from tests.adapters.logs.conftest import KEY, LATER_LOG, LOG, OTHER, OWNER, chunk, lines
 
-from gridstead.adapters.logs import files as adapter
+from gridstead.adapters.logs import files as files_module
 from gridstead.adapters.logs.file import CHUNK_HEADER_BYTES, FILE_HEADER_BYTES, MAX_SEALED_BYTES
 from gridstead.adapters.logs.files import FileLogs, Limits
 from gridstead.adapters.logs.tail import MAX_WRITERS
@@ -32,8 +32,8 @@ def reopen_logs(tmp_path, files):
     yield reopen
     if reopened_logs:
         reopened_logs[-1].close()
-        # The fixture ``files`` closes its logs a second time, and needs an open descriptor.
-        files._held = os.open(os.devnull, os.O_RDONLY)
+        # The fixture ``files`` closes its logs a second time, so it needs an open descriptor.
+        files._lock_fd = os.open(os.devnull, os.O_RDONLY)
 
 
 def path_of(root, log=LOG):
@@ -127,7 +127,7 @@ class TestRestart:
         assert len(files._tails[LOG].writers) == MAX_WRITERS
 
     def test_number_of_remembered_logs_is_limited(self, files, monkeypatch):
-        monkeypatch.setattr(adapter, "MAX_TAILS", 2)
+        monkeypatch.setattr(files_module, "MAX_TAILS", 2)
         logs = [replace(LOG, name=f"job{number}") for number in range(4)]
         for log in logs * 2:
             files.append(log, chunk(b"x"))

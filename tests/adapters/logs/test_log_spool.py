@@ -2,7 +2,7 @@
 """The spool, which queues a job's output on disk: its order, dropped lines, and restarts.
 
 The spool stores numbered chunks of lines in segment files. ``take`` returns the next chunks, and
-``done`` confirms that they were sent. Where the spool dropped lines, the log has a *gap*.
+``confirm`` confirms that they were sent. Where the spool dropped lines, the log has a *gap*.
 """
 
 from __future__ import annotations

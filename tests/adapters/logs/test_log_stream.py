@@ -62,10 +62,10 @@ def sender(spool, logger):
 
 def finish(spool, sender):
     """Close the spool and finish the sender. Return (number of lost lines, duration in seconds)."""
-    start_s = time.monotonic()
+    started_at_s = time.monotonic()
     spool.close()
     lost_lines = sender.finish()
-    return lost_lines, time.monotonic() - start_s
+    return lost_lines, time.monotonic() - started_at_s
 
 
 def test_lines_are_sent_in_order(spool, sender, logger):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An HTTPS server for git repositories. It runs the CGI program git http-backend."""
+"""An HTTPS server for git repositories, which runs the CGI program git http-backend."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def run(monkeypatch, capsys):
 
 
 @pytest.fixture
-def file(tmp_path, server, repository):
+def workflow_file(tmp_path, server, repository):
     """Return the file of a workflow that uses a module of the repository."""
     path = tmp_path / "workflow.yaml"
     path.write_text(
@@ -39,17 +39,17 @@ def file(tmp_path, server, repository):
     return path
 
 
-def test_the_script_contains_the_module(run, file, server, certificates):
+def test_the_script_contains_the_module(run, workflow_file, server, certificates):
     code, script, _ = run(
-        "render", file, "--module-host", server.host, "--module-ca-file", certificates[1]
+        "render", workflow_file, "--module-host", server.host, "--module-ca-file", certificates[1]
     )
 
     assert code == 0
     assert "Hello $WHO" in script
 
 
-def test_a_host_that_is_not_allowed_gets_no_request(run, file, server):
-    code, _, stderr = run("render", file)
+def test_a_host_that_is_not_allowed_gets_no_request(run, workflow_file, server):
+    code, _, stderr = run("render", workflow_file)
 
     assert code == 65
     assert "allowed hosts: github.com, gitlab.com, codeberg.org" in stderr
@@ -58,35 +58,37 @@ def test_a_host_that_is_not_allowed_gets_no_request(run, file, server):
 
 
 def test_validate_checks_the_arguments_of_modules_from_allowed_hosts_only(
-    run, file, server, certificates
+    run, workflow_file, server, certificates
 ):
-    file.write_text(file.read_text().replace("WHO", "WOH"))
+    workflow_file.write_text(workflow_file.read_text().replace("WHO", "WOH"))
 
-    code, _, stderr = run("validate", file)
+    code, _, stderr = run("validate", workflow_file)
     assert code == 0
     assert f"note: module {server.host}/me/greet was not checked: its host is not allowed" in stderr
     assert f"add --module-host {server.host}" in stderr
 
     code, _, stderr = run(
-        "validate", file, "--module-host", server.host, "--module-ca-file", certificates[1]
+        "validate", workflow_file, "--module-host", server.host, "--module-ca-file", certificates[1]
     )
 
     assert code == 65
     assert "line 3: steps[0].use.args[0].key: is not an input of the module: it has WHO" in stderr
 
 
-def test_validate_lists_the_modules_that_were_not_checked_in_json(run, file, server):
-    code, stdout, _ = run("validate", file, "--json")
+def test_validate_lists_the_modules_that_were_not_checked_in_json(run, workflow_file, server):
+    code, stdout, _ = run("validate", workflow_file, "--json")
 
     assert code == 0
     assert json.loads(stdout)["unchecked_modules"] == [f"{server.host}/me/greet"]
 
 
-def test_validate_warns_of_unknown_keys_of_a_module(run, file, server, repository, certificates):
+def test_validate_warns_of_unknown_keys_of_a_module(
+    run, workflow_file, server, repository, certificates
+):
     repository.commit({"module.yaml": f"{MODULE}despcription: x\n"})
 
     code, _, stderr = run(
-        "validate", file, "--module-host", server.host, "--module-ca-file", certificates[1]
+        "validate", workflow_file, "--module-host", server.host, "--module-ca-file", certificates[1]
     )
 
     assert code == 0
@@ -102,13 +104,13 @@ def public_host(monkeypatch, server):
 
 
 def test_each_module_of_a_host_has_the_reason_of_the_first_failure(
-    run, file, public_host, monkeypatch
+    run, workflow_file, public_host, monkeypatch
 ):
     second_step = f"- use: {{source: {public_host}/me/other}}\n"
-    file.write_text(file.read_text() + second_step)
+    workflow_file.write_text(workflow_file.read_text() + second_step)
     monkeypatch.setattr(client_modules, "_PROGRAMS", ("no-such-program",))
 
-    code, _, stderr = run("validate", file)
+    code, _, stderr = run("validate", workflow_file)
 
     assert code == 0
     reason = "was not checked: no-such-program must be installed"
@@ -118,13 +120,13 @@ def test_each_module_of_a_host_has_the_reason_of_the_first_failure(
     ]
 
 
-def test_public_hosts_are_contacted_without_an_option(run, file, server, public_host):
-    code, _, stderr = run("validate", file)
+def test_public_hosts_are_contacted_without_an_option(run, workflow_file, server, public_host):
+    code, _, stderr = run("validate", workflow_file)
 
     assert code == 0
     assert f"note: module {public_host}/me/greet was not checked: the host did not answer" in stderr
 
-    code, _, stderr = run("render", file)
+    code, _, stderr = run("render", workflow_file)
 
     assert code == 75
     assert f"could not fetch {public_host}/me/greet" in stderr

@@ -206,12 +206,12 @@ class TestHostileRepositories:
 
     def test_silent_host_is_unavailable_after_the_timeout(self, repository, fetcher, server):
         server.silent = True
-        start_s = time.monotonic()
+        started_at_s = time.monotonic()
 
         with pytest.raises(ModuleUnavailable, match="it took too long"):
             fetcher.text("me/greet", fetcher.new_adapter(timeout_s=0.5))
 
-        assert time.monotonic() - start_s < 5
+        assert time.monotonic() - started_at_s < 5
 
     @pytest.mark.parametrize(
         "source",

@@ -54,9 +54,9 @@ class RawHttp2:
             "content-type": "application/grpc",
             "te": "trailers",
         }
-        block = b"".join(_header_field(name, value) for name, value in fields.items())
+        header_block = b"".join(_header_field(name, value) for name, value in fields.items())
         data = b"\0" + len(message).to_bytes(4) + message
-        self._send(_frame(HEADERS_FRAME, block, flags=END_HEADERS, stream=1))
+        self._send(_frame(HEADERS_FRAME, header_block, flags=END_HEADERS, stream=1))
         self._send(_frame(DATA_FRAME, data, flags=END_STREAM, stream=1))
 
     def ping(self, count=1):
@@ -86,18 +86,18 @@ class RawHttp2:
             data = b""
         self.is_closed = not data
         self._received += data
-        self._take_frames()
+        self._handle_frames()
 
-    def _take_frames(self):
+    def _handle_frames(self):
         while len(self._received) >= HEADER_BYTES:
             end = HEADER_BYTES + int.from_bytes(self._received[:3])
             if len(self._received) < end:
                 return
             kind, flags = self._received[3:5]
-            self._take(kind, flags, self._received[HEADER_BYTES:end])
+            self._handle_frame(kind, flags, self._received[HEADER_BYTES:end])
             self._received = self._received[end:]
 
-    def _take(self, kind, flags, payload):
+    def _handle_frame(self, kind, flags, payload):
         if kind == GOAWAY_FRAME:
             self.goaway = int.from_bytes(payload[4:8])
         elif kind == PING_FRAME and flags & ACK:

@@ -30,13 +30,13 @@ def schema(service):
 
 
 @pytest.fixture
-def requests(schema):
+def executor(schema):
     return GraphqlExecutor(schema, introspection=False)
 
 
-def ask(requests, data):
+def ask(executor, request):
     """Process a request, and return the HTTP status and the answer."""
-    return requests.answer(data, lambda _: None)
+    return executor.answer(request, lambda _: None)
 
 
 def submit_request(job, query=QUERY):
@@ -44,27 +44,27 @@ def submit_request(job, query=QUERY):
 
 
 class TestValidatedDocuments:
-    def test_repeated_document_is_not_validated_again(self, requests, monkeypatch):
-        first_status, first_answer = ask(requests, submit_request(wire_workflow()))
+    def test_repeated_document_is_not_validated_again(self, executor, monkeypatch):
+        first_status, first_answer = ask(executor, submit_request(wire_workflow()))
         monkeypatch.setattr(graphql_schema, "validate_document", None)  # fails if called
 
-        second_status, second_answer = ask(requests, submit_request(wire_workflow()))
+        second_status, second_answer = ask(executor, submit_request(wire_workflow()))
 
         assert first_status == 200
         assert second_status == 200
         assert first_answer["data"]["submit"] != second_answer["data"]["submit"]
 
-    def test_variables_are_checked_each_time(self, requests):
-        ask(requests, submit_request(wire_workflow()))
+    def test_variables_are_checked_each_time(self, executor):
+        ask(executor, submit_request(wire_workflow()))
 
-        status, answer = ask(requests, submit_request({**wire_workflow(), "nonsense": 1}))
+        status, answer = ask(executor, submit_request({**wire_workflow(), "nonsense": 1}))
 
         assert status == 422
         assert "nonsense" in answer["errors"][0]["message"]
 
-    def test_invalid_document_is_refused_each_time(self, requests):
+    def test_invalid_document_is_refused_each_time(self, executor):
         for _ in range(2):
-            status, _ = ask(requests, {"query": "mutation { nonsense }"})
+            status, _ = ask(executor, {"query": "mutation { nonsense }"})
 
             assert status == 422
 
@@ -76,16 +76,16 @@ class TestValidatedDocuments:
             "{ nonsense }",
         ],
     )
-    def test_document_that_is_long_or_invalid_or_has_literals_is_not_cached(self, requests, query):
-        ask(requests, submit_request(wire_workflow(), query))
+    def test_document_that_is_long_or_invalid_or_has_literals_is_not_cached(self, executor, query):
+        ask(executor, submit_request(wire_workflow(), query))
 
-        assert not requests._valid_documents
+        assert not executor._valid_documents
 
-    def test_full_cache_drops_the_oldest_documents(self, requests, monkeypatch):
+    def test_full_cache_drops_the_oldest_documents(self, executor, monkeypatch):
         monkeypatch.setattr(graphql_schema, "MAX_CACHED_DOCUMENTS", 3)
         for number in range(10):
             query = QUERY.replace("Submit", f"Submit{number}")
-            ask(requests, submit_request(wire_workflow(), query))
+            ask(executor, submit_request(wire_workflow(), query))
 
-        names = [text.split("(")[0] for text in requests._valid_documents]
+        names = [text.split("(")[0] for text in executor._valid_documents]
         assert names == ["mutation Submit7", "mutation Submit8", "mutation Submit9"]

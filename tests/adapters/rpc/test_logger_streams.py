@@ -63,7 +63,7 @@ class Proxy:
 
 
 def follow(client, owner, clock):
-    """Return a stream of the lines of the owner's log. It does not end, but waits for new lines."""
+    """Return a stream of the lines of the owner's log, which waits for new lines at the end."""
     return client.read(
         LogQuery(owner=owner.address, log_name=LOG_NAME), now=clock.now(), sign=owner.sign
     )

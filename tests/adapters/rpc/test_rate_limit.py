@@ -92,7 +92,7 @@ class TestRateLimiter:
 
 
 @pytest.mark.parametrize(
-    ("host", "peer"),
+    ("host", "identity"),
     [
         ("192.0.2.1", "192.0.2.1"),
         ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
@@ -101,8 +101,8 @@ class TestRateLimiter:
         ("", ""),
     ],
 )
-def test_peer_is_an_ipv4_address_or_an_ipv6_network(host, peer):
-    assert caller_identity(host) == peer
+def test_identity_is_an_ipv4_address_or_an_ipv6_network(host, identity):
+    assert caller_identity(host) == identity
 
 
 @pytest.mark.parametrize(

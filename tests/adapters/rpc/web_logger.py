@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gRPC-web client of the logger. It encodes and decodes gRPC-web frames itself."""
+"""A gRPC-web client of the logger, which encodes and decodes gRPC-web frames itself."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ def test_message_of_a_loop_contains_each_failure_once():
 
 def test_message_of_a_task_with_no_log_is_hidden():
     result = {"censored": "hidden", "msg": SECRET}
-    data = {"host": "a", "task": "x", "res": result}
+    event_data = {"host": "a", "task": "x", "res": result}
 
-    message = to_event({"event": "runner_on_failed", "event_data": data}).message
+    message = to_event({"event": "runner_on_failed", "event_data": event_data}).message
 
     assert "no_log" in message
     assert SECRET not in message
@@ -34,9 +34,9 @@ def test_message_of_a_task_with_no_log_is_hidden():
 
 def test_target_of_a_debug_task_is_its_message():
     result = {"changed": True, "msg": "KillWait: reconfigure"}
-    data = {"host": "a", "task": "x", "task_action": "ansible.builtin.debug", "res": result}
+    event_data = {"host": "a", "task": "x", "task_action": "ansible.builtin.debug", "res": result}
 
-    event = to_event({"event": "runner_on_ok", "event_data": data})
+    event = to_event({"event": "runner_on_ok", "event_data": event_data})
 
     assert event.targets == ("KillWait: reconfigure",)
 
@@ -44,14 +44,14 @@ def test_target_of_a_debug_task_is_its_message():
 def test_unit_state_of_a_systemd_task_is_the_requested_state():
     arguments = {"name": "slurmd", "state": "restarted"}
     result = {"changed": True, "invocation": {"module_args": arguments}}
-    data = {
+    event_data = {
         "host": "a",
         "task": "x",
         "task_action": "ansible.builtin.systemd_service",
         "res": result,
     }
 
-    event = to_event({"event": "runner_on_ok", "event_data": data})
+    event = to_event({"event": "runner_on_ok", "event_data": event_data})
 
     assert event.outcome is TaskOutcome.CHANGED
     assert event.targets == ("slurmd",)
@@ -62,9 +62,9 @@ def test_unit_state_of_a_daemon_task_is_the_resulting_state():
     """Module daemon has no argument ``state``. The module itself decides whether to restart."""
     arguments = {"name": "gridstead-agent", "reads": [], "restart": True}
     result = {"changed": True, "state": "restarted", "invocation": {"module_args": arguments}}
-    data = {"host": "a", "task": "x", "task_action": "daemon", "res": result}
+    event_data = {"host": "a", "task": "x", "task_action": "daemon", "res": result}
 
-    event = to_event({"event": "runner_on_ok", "event_data": data})
+    event = to_event({"event": "runner_on_ok", "event_data": event_data})
 
     assert event.targets == ("gridstead-agent",)
     assert event.unit_state == "restarted"

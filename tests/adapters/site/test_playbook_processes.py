@@ -115,14 +115,16 @@ def test_stopped_or_killed_run_leaves_no_process(tmp_path, stop_class, outcome):
     assert commands_with(id_of_run) == []
 
 
-def test_end_processes_compares_the_whole_environment_entry(tmp_path):
-    entry = f"GRIDSTEAD_STOP={tmp_path}"
+def test_end_processes_compares_the_whole_environment_variable(tmp_path):
+    variable = f"GRIDSTEAD_STOP={tmp_path}"
     matching_process = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": str(tmp_path)})
     other_process = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": f"{tmp_path}/x"})
 
-    remaining = end_processes(entry, timeout_s=-1)  # The call returns before the process has ended.
-    assert remaining == (matching_process.pid,)
-    assert end_processes(entry, timeout_s=60) == ()
+    remaining_pids = end_processes(
+        variable, timeout_s=-1
+    )  # The call returns before the process has ended.
+    assert remaining_pids == (matching_process.pid,)
+    assert end_processes(variable, timeout_s=60) == ()
 
     assert matching_process.wait() == -signal.SIGKILL
     assert other_process.poll() is None

@@ -160,10 +160,10 @@ def test_effects_include_handlers_that_are_skipped_because_of_check_mode(checkou
 def test_change_of_a_file_has_its_path_and_diff(checkout_and_run):
     checkout, run = checkout_and_run
 
-    settings = changes(run.events)[-1]
-    assert settings.task.name == "Write the settings"
-    assert settings.diff.splitlines()[2:] == ["@@ -1 +1 @@", "-size = 1", "+size = 2"]
-    assert settings.targets == (str(checkout.folder / "settings"),)
+    change = changes(run.events)[-1]
+    assert change.task.name == "Write the settings"
+    assert change.diff.splitlines()[2:] == ["@@ -1 +1 @@", "-size = 1", "+size = 2"]
+    assert change.targets == (str(checkout.folder / "settings"),)
 
 
 def test_events_contain_no_secrets(checkout_and_run):
@@ -217,11 +217,11 @@ def test_second_stop_request_interrupts_the_current_task(checkout):
             checkout.stop.request()
             checkout.stop.request()
 
-    start = time.monotonic()
+    started_at_s = time.monotonic()
     run = checkout.run(playbook="long.yml", pause=60, notify=stop_twice_at_pause)
 
     assert run.outcome is RunOutcome.INTERRUPTED
-    assert time.monotonic() - start < 40
+    assert time.monotonic() - started_at_s < 40
     assert task_names(run.events, HostFinished)[-1] != "Pause"
 
 

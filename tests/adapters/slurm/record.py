@@ -36,9 +36,9 @@ class Lab:
     def run(self, *argv: str, stdin: str = "", environment: dict[str, str] | None = None) -> str:
         """Run a program with its arguments and return its output."""
         variables = [f"{key}={value}" for key, value in (environment or {}).items()]
-        line = shlex.join(["env", *variables, *argv])
+        command_line = shlex.join(["env", *variables, *argv])
         result = subprocess.run(
-            [*self._ssh, line], input=stdin, capture_output=True, text=True, check=True
+            [*self._ssh, command_line], input=stdin, capture_output=True, text=True, check=True
         )
         return result.stdout
 
@@ -68,7 +68,7 @@ class Lab:
 
 def submit_jobs(lab: Lab) -> list[str]:
     """Submit one job for each reproducible state, and return the Slurm job ids in order."""
-    jobs = [
+    job_ids = [
         lab.submit(1, "sleep 2"),
         lab.submit(2, "sleep 1; exit 3"),
         lab.submit(3, "sleep 1; exit 137"),
@@ -84,11 +84,11 @@ def submit_jobs(lab: Lab) -> list[str]:
     ]
     time.sleep(2)
     # The list starts with job 1, so its entry 10 is job 11.
-    lab.run("scontrol", "suspend", jobs[10])
-    lab.run("scancel", jobs[6])  # cancelled while it runs
-    lab.run("scancel", jobs[7])  # cancelled while it is held
+    lab.run("scontrol", "suspend", job_ids[10])
+    lab.run("scancel", job_ids[6])  # cancelled while it runs
+    lab.run("scancel", job_ids[7])  # cancelled while it is held
     time.sleep(4)
-    return jobs
+    return job_ids
 
 
 def main() -> None:
@@ -104,23 +104,23 @@ def main() -> None:
     def record(situation: str, content: str) -> None:
         (folder / f"{situation}.txt").write_text(content, encoding="utf-8")
 
-    jobs = submit_jobs(lab)
+    job_ids = submit_jobs(lab)
     record("squeue-while-running", lab.run_command(commands.squeue()))
     record("sdiag", lab.run_command(commands.sdiag()))
-    lab.run("scontrol", "resume", jobs[10])
+    lab.run("scontrol", "resume", job_ids[10])
     time.sleep(100)  # until job 5 has reached its time limit
     names = [f"0x{number:064x}" for number in range(1, 13)]
     record("squeue-after-the-end", lab.run_command(commands.squeue()))
-    record("squeue-one", lab.run_command(commands.squeue_job(int(jobs[0]))))
+    record("squeue-one", lab.run_command(commands.squeue_job(int(job_ids[0]))))
     record("sacct", lab.run_command(commands.sacct(names, since=since)))
-    job_ids = [int(jobs[2]), int(jobs[1])]
-    record("sacct-json", lab.run_command(failures.sacct_json(job_ids, since=since)))
+    failed_job_ids = [int(job_ids[2]), int(job_ids[1])]
+    record("sacct-json", lab.run_command(failures.sacct_json(failed_job_ids, since=since)))
     record("nodes", lab.run_command(commands.nodes()))
     record("associations", lab.run_command(commands.associations(USER, account=ACCOUNT)))
     record("helpstate", lab.run("squeue", "--helpstate"))
     # A real token would be a secret, so this one is invented.
     record("token", "SLURM_JWT=header.claims.signature\n")
-    lab.run("scancel", *jobs)
+    lab.run("scancel", *job_ids)
 
 
 if __name__ == "__main__":

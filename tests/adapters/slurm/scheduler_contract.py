@@ -20,7 +20,7 @@ def submit(cluster, *args, **kwargs):
 
 
 def test_submit_queues_one_attempt_with_its_job_key(cluster):
-    before = cluster.now()
+    submitted_after = cluster.now()
 
     slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
 
@@ -30,7 +30,7 @@ def test_submit_queues_one_attempt_with_its_job_key(cluster):
     assert attempt.user == cluster.user.address
     assert attempt.uid == cluster.user.uid
     assert attempt.time_limit_min == 5
-    assert attempt.submitted_at >= before - CLOCK_SKEW_S
+    assert attempt.submitted_at >= submitted_after - CLOCK_SKEW_S
     assert attempt.submitted_at <= cluster.now() + CLOCK_SKEW_S
     cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
 
@@ -46,11 +46,11 @@ def test_a_running_attempt_has_a_start_and_no_end(cluster):
 
 
 def test_slurmctld_and_slurmdbd_agree_on_a_completed_attempt(cluster):
-    before = cluster.now() - CLOCK_SKEW_S
+    submitted_after = cluster.now() - CLOCK_SKEW_S
     slurm_job_id, job_key = submit(cluster, "sleep 1; exit 0")
 
     attempt = cluster.wait_until_ended(slurm_job_id, job_key)
-    (record,) = cluster.wait_for_records(job_key, since=before)
+    (record,) = cluster.wait_for_records(job_key, since=submitted_after)
 
     assert attempt.state == "COMPLETED"
     assert attempt.exit_code == 0
@@ -62,11 +62,11 @@ def test_slurmctld_and_slurmdbd_agree_on_a_completed_attempt(cluster):
 
 @pytest.mark.parametrize("code", [3, 128, 200])
 def test_a_failed_attempt_has_the_exit_code_of_its_script(cluster, code):
-    before = cluster.now() - CLOCK_SKEW_S
+    submitted_after = cluster.now() - CLOCK_SKEW_S
     slurm_job_id, job_key = submit(cluster, f"exit {code}")
 
     attempt = cluster.wait_until_ended(slurm_job_id, job_key)
-    (record,) = cluster.wait_for_records(job_key, since=before)
+    (record,) = cluster.wait_for_records(job_key, since=submitted_after)
 
     for report in (attempt, record):
         assert report.state == "FAILED"
@@ -92,7 +92,7 @@ def test_cancel_ignores_an_unknown_attempt(cluster):
 
 
 def test_an_attempt_cancelled_in_the_queue_has_not_started(cluster):
-    before = cluster.now() - CLOCK_SKEW_S
+    submitted_after = cluster.now() - CLOCK_SKEW_S
     # A job on all CPUs keeps the second job in the queue.
     all_cpus = sum(cluster.scheduler.hardware().cpus_per_node)
     running_id, running_job_key = submit(cluster, "sleep 600; exit 0", tasks=all_cpus)
@@ -102,7 +102,7 @@ def test_an_attempt_cancelled_in_the_queue_has_not_started(cluster):
     cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
 
     attempt = cluster.wait_until_ended(slurm_job_id, job_key)
-    (record,) = cluster.wait_for_records(job_key, since=before)
+    (record,) = cluster.wait_for_records(job_key, since=submitted_after)
     for report in (attempt, record):
         assert report.state == "CANCELLED"
         assert not report.has_started
@@ -127,7 +127,7 @@ def test_extend_ignores_an_unknown_attempt(cluster):
 
 
 def test_slurmdbd_has_a_record_of_each_attempt_of_a_job(cluster):
-    before = cluster.now() - CLOCK_SKEW_S
+    submitted_after = cluster.now() - CLOCK_SKEW_S
     job_key = cluster.new_job_key()
 
     submitted_ids = set()
@@ -136,7 +136,7 @@ def test_slurmdbd_has_a_record_of_each_attempt_of_a_job(cluster):
         cluster.wait_until_ended(slurm_job_id, job_key)
         submitted_ids.add(slurm_job_id)
 
-    records = cluster.wait_for_records(job_key, since=before, count=2)
+    records = cluster.wait_for_records(job_key, since=submitted_after, count=2)
     assert {record.slurm_job_id for record in records} == submitted_ids
 
 

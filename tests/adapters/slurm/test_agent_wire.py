@@ -2,7 +2,7 @@
 """The gRPC client and server of the agent: access control, and the errors that the client raises.
 
 The agent runs on the Slurm controller and calls Slurm for the supervisor. The *gate* of a user
-tells whether the user's jobs can run.
+shows whether the user's jobs can run.
 """
 
 import socket
@@ -193,7 +193,7 @@ def test_accounting_query_is_refused_if_a_name_is_not_that_of_a_grid_job(connect
 @pytest.mark.parametrize(
     "failure", [{}, {"is_step_out_of_memory": True}, {"failed_step": 2}], ids=str
 )
-def test_an_attempt_tells_which_step_failed_and_whether_one_exceeded_its_memory(
+def test_an_attempt_has_its_failed_step_and_whether_a_step_exceeded_its_memory(
     connection, monkeypatch, failure
 ):
     client = connection.supervisor()

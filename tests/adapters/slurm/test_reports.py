@@ -59,27 +59,27 @@ def test_a_repeated_report_is_stored_once(store):
 
 def test_reports_and_their_sequence_numbers_survive_a_restart(tmp_path, clock, store):
     store.add([hint(1)])
-    (before,) = store.list_after(0, wait_s=0)
+    (old_report,) = store.list_after(0, wait_s=0)
 
     reopened_reports = SqliteReports(tmp_path / "reports.db", clock)
     reopened_reports.add([hint(2)])
 
     first, second = reopened_reports.list_after(0, wait_s=0)
     assert job_ids([first, second]) == [1, 2]
-    assert first.sequence == before.sequence
-    assert second.sequence > before.sequence
+    assert first.sequence == old_report.sequence
+    assert second.sequence > old_report.sequence
     reopened_reports.close()
 
 
 def test_sequence_numbers_of_a_new_file_exceed_those_of_a_lost_file(tmp_path, clock, store):
     store.add([hint(1)])
-    (before,) = store.list_after(0, wait_s=0)
+    (old_report,) = store.list_after(0, wait_s=0)
     clock.advance(60)
 
     new_store = SqliteReports(tmp_path / "other.db", clock)
     new_store.add([hint(2)])
 
-    assert job_ids(new_store.list_after(before.sequence, wait_s=0)) == [2]
+    assert job_ids(new_store.list_after(old_report.sequence, wait_s=0)) == [2]
     new_store.close()
 
 

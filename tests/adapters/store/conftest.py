@@ -13,7 +13,7 @@ from gridstead.adapters.store.outbox import SqlOutbox
 
 
 class MemoryStore:
-    """A store in memory. It keeps its content over a restart, as a database does."""
+    """A store in memory. Like a database, the store has the same content after a restart."""
 
     def __init__(self):
         self.clock = FakeClock()

@@ -64,8 +64,8 @@ def entries_of_job(number: int, kind: EntryKind) -> list[JournalEntry]:
         return [claim_entry]
     has_slurm_job = kind in {EntryKind.SUBMITTED, EntryKind.SEEN}
     slurm_job_id = 700 + number if has_slurm_job else None
-    last = entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")
-    return [claim_entry, last]
+    last_entry = entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")
+    return [claim_entry, last_entry]
 
 
 def fill(store: SqlStore) -> None:

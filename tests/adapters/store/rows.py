@@ -36,14 +36,14 @@ def block(number, fork="a"):
 
 def transaction(nonce, *entry_ids, name="1", **changes):
     """Return a signed transaction. ``name`` distinguishes transactions with the same nonce."""
-    base = Transaction(
+    default_transaction = Transaction(
         hash=f"0x{nonce:060x}{name:>04}",
         nonce=nonce,
         fees=Fees(max_fee=3 * 10**30, tip=1),
         raw="0x02aa",
         entry_ids=entry_ids,
     )
-    return replace(base, **changes)
+    return replace(default_transaction, **changes)
 
 
 SETTLE = Settle(

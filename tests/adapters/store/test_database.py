@@ -65,7 +65,7 @@ def set_migrations(monkeypatch):
     return set_all
 
 
-def column(database, query):
+def read_column(database, query):
     """Return the first column of the rows of a query."""
     with database.begin() as connection:
         return connection.execute(text(query)).scalars().all()
@@ -79,8 +79,8 @@ def test_old_store_is_migrated(url, set_migrations):
 
     database = Database(url)
 
-    assert column(database, "SELECT version FROM schema_version") == [old_version + 1]
-    assert column(database, "SELECT colour FROM outbox") == []
+    assert read_column(database, "SELECT version FROM schema_version") == [old_version + 1]
+    assert read_column(database, "SELECT colour FROM outbox") == []
     database.close()
 
 
@@ -264,15 +264,15 @@ def test_closed_rows_are_deleted_after_the_retention_time(url):
         outbox.add("account", unsent_transaction(nonce, key))
     outbox.mark_sent("account", ["closed", "open"], sent_at=clock.now())
     closed_entry, open_entry = outbox.open_entries()
-    final = EntryChange(entry_id=closed_entry.id, state=SendState.FINAL)
+    final_change = EntryChange(entry_id=closed_entry.id, state=SendState.FINAL)
 
-    outbox.record("account", changes=[final], withdrawn_nonces=[], closed_nonces=[0])
+    outbox.record("account", changes=[final_change], withdrawn_nonces=[], closed_nonces=[0])
     assert len(outbox.entries()) == 2
     clock.advance(RETENTION_S + 1)
     outbox.record("account", changes=[], withdrawn_nonces=[], closed_nonces=[])
 
     assert outbox.entries() == (open_entry,)
-    assert column(database, "SELECT hash FROM transactions") == ["open"]
+    assert read_column(database, "SELECT hash FROM transactions") == ["open"]
     database.close()
 
 
@@ -291,12 +291,14 @@ def test_old_open_rows_do_not_prevent_the_deletion_of_closed_rows(url, monkeypat
         account = "abandoned" if number < 3 else "account"
         outbox.add(account, unsent_transaction(number, str(number)))
     recent_entries = outbox.open_entries()[3:]
-    final = [EntryChange(entry_id=entry.id, state=SendState.FINAL) for entry in recent_entries]
-    outbox.record("account", changes=final, withdrawn_nonces=[], closed_nonces=[3, 4, 5])
+    final_changes = [
+        EntryChange(entry_id=entry.id, state=SendState.FINAL) for entry in recent_entries
+    ]
+    outbox.record("account", changes=final_changes, withdrawn_nonces=[], closed_nonces=[3, 4, 5])
     clock.advance(RETENTION_S + 1)
     for _ in range(2):  # each call deletes at most ``_ROWS_PER_SWEEP`` rows
         outbox.record("account", changes=[], withdrawn_nonces=[], closed_nonces=[])
 
     assert [entry.key for entry in outbox.entries()] == ["0", "1", "2"]
-    assert column(database, "SELECT hash FROM transactions") == ["0", "1", "2"]
+    assert read_column(database, "SELECT hash FROM transactions") == ["0", "1", "2"]
     database.close()

@@ -139,8 +139,8 @@ def test_mark_sent_stores_the_time(store):
 
 
 def test_open_transactions_are_sorted_by_nonce_and_age(store):
-    for signed in (transaction(6), transaction(5, name="9"), transaction(5, name="2")):
-        store.outbox.add(ACCOUNT, signed)
+    for signed_transaction in (transaction(6), transaction(5, name="9"), transaction(5, name="2")):
+        store.outbox.add(ACCOUNT, signed_transaction)
 
     expected = (transaction(5, name="9"), transaction(5, name="2"), transaction(6))
     assert store.outbox.open_transactions(ACCOUNT) == expected
@@ -167,8 +167,13 @@ def test_same_transaction_on_a_new_chain_is_stored_separately(store):
 
 
 def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
-    for signed in (transaction(4), transaction(4, name="2"), transaction(5), transaction(6)):
-        store.outbox.add(ACCOUNT, signed)
+    for signed_transaction in (
+        transaction(4),
+        transaction(4, name="2"),
+        transaction(5),
+        transaction(6),
+    ):
+        store.outbox.add(ACCOUNT, signed_transaction)
 
     store.outbox.record(ACCOUNT, changes=[], withdrawn_nonces=[5], closed_nonces=[4])
 

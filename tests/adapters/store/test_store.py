@@ -18,21 +18,21 @@ def test_journal_starts_empty(store):
 
 
 def test_journal_returns_open_entries_in_order_after_a_restart(store):
-    first = [
+    first_entries = [
         entry(EntryKind.CLAIMED, 1),
         entry(EntryKind.CLAIMED, 2),
         entry(EntryKind.SUBMIT_INTENDED, 1),
     ]
-    last = [
+    last_entries = [
         entry(EntryKind.SUBMITTED, 1, slurm_job_id=7),
         entry(EntryKind.SUBMIT_REJECTED, 2, reason="no such user"),
     ]
 
-    store.journal.append(first)
-    store.journal.append(last)
+    store.journal.append(first_entries)
+    store.journal.append(last_entries)
     store.restart()
 
-    assert store.journal.open_entries() == (*first, *last)
+    assert store.journal.open_entries() == (*first_entries, *last_entries)
 
 
 def test_open_entries_exclude_closed_jobs(store):

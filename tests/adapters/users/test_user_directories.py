@@ -34,7 +34,7 @@ def paths(tmp_path):
 
 @pytest.fixture
 def storage(paths):
-    """The storage. It regards each parent directory as mounted."""
+    """The storage, which regards each parent directory as mounted."""
     return SharedStorage(paths, is_mounted=lambda _: True)
 
 

@@ -7,7 +7,7 @@ import datetime as dt
 import subprocess
 
 from tests.roles.inventories import NOW, Inventory, make_authority
-from tests.roles.mistakes.table import Mistakes
+from tests.roles.mistakes.table import Mistakes, caused_by_earlier_entry
 
 DAY = dt.timedelta(days=1)
 
@@ -37,18 +37,21 @@ def make_expired_authority(inventory: Inventory) -> None:
 
 PATH_AND_RENEWAL: Mistakes = {
     "secrets-relative-path": (
-        lambda i: i.set_variables(gridstead_secrets_dir="secrets"),
+        lambda inventory: inventory.set_variables(gridstead_secrets_dir="secrets"),
         ('gridstead_secrets_dir: "secrets"', "absolute path"),
     ),
     "renewal-too-late": (
-        lambda i: i.set_variables(pki_renew_before_days=365),
+        lambda inventory: inventory.set_variables(pki_renew_before_days=365),
         ("pki_renew_before_days: 365", "less"),
     ),
 }
 
 SECRETS_AND_AUTHORITY: Mistakes = {
     "secrets-open": (make_secrets_readable, ("other users may enter", "chmod 0700")),
-    "secret-readable": (lambda i: None, ("other users may read", "munge_key", "chmod 0600")),
+    "secret-readable": (
+        caused_by_earlier_entry,
+        ("other users may read", "munge_key", "chmod 0600"),
+    ),
     "secrets-committed": (
         create_git_work_tree,
         ("gridstead_secrets_dir", "git work tree that does not ignore it"),
@@ -58,14 +61,14 @@ SECRETS_AND_AUTHORITY: Mistakes = {
         ("pki/ca.crt: the authority expired on 2029-12-12", "playbooks/authority.yml"),
     ),
     "certificates-outlive": (
-        lambda i: i.set_variables(pki_valid_days=5000),
+        lambda inventory: inventory.set_variables(pki_valid_days=5000),
         ("pki_valid_days: 5000", "authority"),
     ),
 }
 
 FOLDERS_IN_INVENTORY: Mistakes = {
     "secrets-among-hosts": (
-        lambda i: i.set_variables(inventory_dir=str(i.secrets.parent)),
+        lambda inventory: inventory.set_variables(inventory_dir=str(inventory.secrets.parent)),
         (
             "gridstead_secrets_dir: Ansible would read",
             "mv ",
@@ -74,7 +77,9 @@ FOLDERS_IN_INVENTORY: Mistakes = {
         ),
     ),
     "backups-among-hosts": (
-        lambda i: i.set_variables(archive_dir=str(i.secrets.parent / "archives" / "old")),
+        lambda inventory: inventory.set_variables(
+            archive_dir=str(inventory.secrets.parent / "archives" / "old")
+        ),
         (
             "archive_dir: Ansible would read",
             "/.archives/old, or",
@@ -90,21 +95,21 @@ FILES_NOT_MOVED: Mistakes = {
         ("gridstead_secrets_dir: ", "/.secrets is empty, but ", "/secrets is not", "mv "),
     ),
     "backups-not-renamed": (
-        lambda i: None,
+        caused_by_earlier_entry,
         ("archive_dir: ", "/.backups is empty, but ", "mv "),
     ),
 }
 
 SECRETS_ARE_INVENTORY: Mistakes = {
     "secrets-are-the-inventory": (
-        lambda i: i.set_variables(inventory_dir=str(i.secrets)),
+        lambda inventory: inventory.set_variables(inventory_dir=str(inventory.secrets)),
         ("gridstead_secrets_dir: it is the inventory folder", "/.secrets"),
     ),
 }
 
 SECRETS_ARE_A_FILE: Mistakes = {
     "secrets-in-a-file": (
-        lambda i: i.secrets.touch(),
+        lambda inventory: inventory.secrets.touch(),
         ("gridstead_secrets_dir", "is not a folder"),
     ),
 }

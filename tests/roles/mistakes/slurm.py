@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from tests.roles.mistakes.table import Mistakes
+from tests.roles.mistakes.table import Mistakes, caused_by_earlier_entry
 
 SLURM_SETTINGS: Mistakes = {
     "partition-for-wallets": (
-        lambda i: i.set_variables(
+        lambda inventory: inventory.set_variables(
             slurm_partitions={
                 "cpu": {
                     "Nodes": "compute[1-3]",
@@ -26,30 +26,30 @@ SLURM_SETTINGS: Mistakes = {
         ('slurm_wallets.partition: "main"', "is not a partition", "cpu, text, gpu"),
     ),
     "partition-text": (
-        lambda i: None,
+        caused_by_earlier_entry,
         ('slurm_partitions.text: "Nodes=ALL"', "parameters by name"),
     ),
     "partition-time": (
-        lambda i: None,
+        caused_by_earlier_entry,
         ("slurm_partitions.cpu.MaxTime: 43200, which is how YAML reads 12:00:00", "in quotes"),
     ),
     "partition-node": (
-        lambda i: None,
+        caused_by_earlier_entry,
         ("slurm_partitions.cpu.Nodes: compute3 is not a compute host", "compute1, compute2, gpu1"),
     ),
     "partition-gres": (
-        lambda i: None,
+        caused_by_earlier_entry,
         (
             'slurm_partitions.gpu: uses device "gpu", but no node of the partition declares it',
             "Gres: gpu:COUNT",
         ),
     ),
     "two-defaults": (
-        lambda i: None,
+        caused_by_earlier_entry,
         ("slurm_partitions: partitions cpu, gpu all have Default=YES", "one default"),
     ),
     "partition-qos": (
-        lambda i: i.set_variables(
+        lambda inventory: inventory.set_variables(
             slurm_qos={
                 "long": {"MaxWal": "1-0"},
                 "short": {"MaxWall": "a day"},
@@ -63,31 +63,39 @@ SLURM_SETTINGS: Mistakes = {
         ),
     ),
     "qos-setting": (
-        lambda i: None,
+        caused_by_earlier_entry,
         (
             "slurm_qos.long.MaxWal: there is no such setting;",
             "did you mean MaxWall? Allowed: one of Flags, GraceTime",
         ),
     ),
-    "qos-time": (lambda i: None, ('slurm_qos.short.MaxWall: "a day"', "minutes, or [D-]HH:MM:SS")),
-    "qos-text": (lambda i: None, ('slurm_qos.text: "MaxWall=90"', "settings by name")),
+    "qos-time": (
+        caused_by_earlier_entry,
+        ('slurm_qos.short.MaxWall: "a day"', "minutes, or [D-]HH:MM:SS"),
+    ),
+    "qos-text": (caused_by_earlier_entry, ('slurm_qos.text: "MaxWall=90"', "settings by name")),
     "account-limit": (
-        lambda i: i.set_variables(
+        lambda inventory: inventory.set_variables(
             slurm_accounts_site=[
                 {"name": "grid", "settings": {"GrpTRES": 64, "DefaultQOS": "lang"}}
             ]
         ),
         ('slurm_accounts "grid".GrpTRES: "64"', "cpu=4"),
     ),
-    "account-qos": (lambda i: None, ('slurm_accounts "grid".DefaultQOS: there is no QOS "lang"',)),
+    "account-qos": (
+        caused_by_earlier_entry,
+        ('slurm_accounts "grid".DefaultQOS: there is no QOS "lang"',),
+    ),
     "slurm-release-unknown": (
-        lambda i: i.set_variables(
+        lambda inventory: inventory.set_variables(
             base_apt_pins=[{"packages": ["slurm*"], "pin": "version 19.05.*", "priority": 990}]
         ),
         ("base_apt_pins", "Slurm 19.05 is not supported", "one of 24.11"),
     ),
     "slurm-conf-mistyped": (
-        lambda i: i.set_variables(slurm_config_site={"KilWait": 60, "slurmdtimeout": 60}),
+        lambda inventory: inventory.set_variables(
+            slurm_config_site={"KilWait": 60, "slurmdtimeout": 60}
+        ),
         (
             "slurm_config_site.KilWait",
             "no such parameter",
@@ -95,7 +103,7 @@ SLURM_SETTINGS: Mistakes = {
         ),
     ),
     "slurmdbd-conf-mistyped": (
-        lambda i: i.set_variables(
+        lambda inventory: inventory.set_variables(
             slurm_accounting_config={"PurgeJobsAfter": "30days", "StoragePass": "hunter2"}
         ),
         (
@@ -104,7 +112,7 @@ SLURM_SETTINGS: Mistakes = {
         ),
     ),
     "state-not-shared": (
-        lambda i: i.set_variables(slurm_state_directory="/var/lib/slurm/slurmctld"),
+        lambda inventory: inventory.set_variables(slurm_state_directory="/var/lib/slurm/slurmctld"),
         (
             'slurm_state_directory: "/var/lib/slurm/slurmctld" on controller',
             "both controllers mount",
@@ -114,7 +122,7 @@ SLURM_SETTINGS: Mistakes = {
 
 HOOKS: Mistakes = {
     "hook-without-command": (
-        lambda i: i.set_variables(
+        lambda inventory: inventory.set_variables(
             slurm_pre_hooks=[{"what": "GPUs"}],
             slurm_post_hooks=[
                 {"what": "clean", "script": "files/clean"},
@@ -126,12 +134,12 @@ HOOKS: Mistakes = {
         ("role slurm", "Each hook needs either argv (a list of words, not empty) or script"),
     ),
     "hook-scripts": (
-        lambda i: None,
+        caused_by_earlier_entry,
         ("role slurm", "files/clean", "other/clean", "must be the absolute path of a file"),
     ),
     "hook-timeout": (
-        lambda i: None,
+        caused_by_earlier_entry,
         ("role slurm", "slurm_hook_timeout_s is 0", "must be from 1 to 300"),
     ),
-    "hook-reports": (lambda i: None, ("role slurm", 'slurm_agent_address is ""')),
+    "hook-reports": (caused_by_earlier_entry, ("role slurm", 'slurm_agent_address is ""')),
 }

@@ -143,9 +143,9 @@ def test_reorg_between_two_processes_is_detected(ledger, cursor):
     assert consumer.numbers == [3, 4]
 
 
-@pytest.mark.parametrize(("depth", "delivered"), [(2, [5, 6]), (3, [1, 2, 3, 4, 5, 6])])
+@pytest.mark.parametrize(("depth", "delivered_numbers"), [(2, [5, 6]), (3, [1, 2, 3, 4, 5, 6])])
 def test_all_events_are_read_again_after_a_reorg_deeper_than_the_confirmations(
-    ledger, cursor, depth, delivered
+    ledger, cursor, depth, delivered_numbers
 ):
     """Such a reorg may have reverted the end of a job that the consumer has forgotten."""
     follower = Follower(ledger, cursor, confirmations=2)
@@ -162,7 +162,7 @@ def test_all_events_are_read_again_after_a_reorg_deeper_than_the_confirmations(
     follower.tick(consumer)
     follower.tick(consumer)
 
-    assert consumer.numbers == delivered
+    assert consumer.numbers == delivered_numbers
 
 
 def test_no_event_is_read_again_if_a_server_lags(ledger, cursor, monkeypatch):
@@ -211,7 +211,7 @@ def test_new_chain_is_read_from_its_start(ledger, cursor):
         ledger.request(CUSTOMER)
     Follower(ledger, cursor).tick(Consumer())
     new_ledger = FakeLedger()
-    new_ledger._forks = 9  # so that the block hashes differ from those of the old chain
+    new_ledger._reorg_count = 9  # so that the block hashes differ from those of the old chain
     new_ledger._history.clear()
     new_ledger.mine()
     new_ledger.request(CUSTOMER)
@@ -238,16 +238,16 @@ def test_no_event_is_lost_if_the_endpoint_is_down(ledger, cursor):
 def test_reorg_during_a_tick_is_read_by_the_next_tick(ledger, cursor, length):
     ledger.mine(3)
     ledger.request(CUSTOMER)
-    events = ledger.events
+    read_events = ledger.events
 
     # A reorg happens after the first read of events.
-    def events_and_reorg(*, first, end):
-        result = events(first=first, end=end)
-        ledger.events = events
+    def read_events_before_a_reorg(*, first, end):
+        events = read_events(first=first, end=end)
+        ledger.events = read_events
         ledger.reorg(2, length=length)
-        return result
+        return events
 
-    ledger.events = events_and_reorg
+    ledger.events = read_events_before_a_reorg
     consumer, follower = Consumer(), Follower(ledger, cursor)
     with pytest.raises(ChainUnavailable):
         follower.tick(consumer)

@@ -51,10 +51,15 @@ class DefinitionsSetup:
         """Submit a workflow and return the id of its script."""
         return self.service.submit(wire_workflow(**workflow), customer, self.charged_sizes.append)
 
+    def get_sbatch(self, wallet=None, **changes):
+        """Send the request that ``request`` returns, and return the service's answer."""
+        return self.service.get_sbatch(self.request(wallet, **changes))
+
     def request(self, wallet=None, **changes):
         """Return a valid request of the job's provider, or of another wallet, with changes.
 
-        Field ``secrets_beside`` states that the caller can receive secrets apart from the script.
+        Field ``secrets_beside`` states whether the caller can receive secrets separately from the
+        script.
         """
         wallet = wallet or self.wallet
         challenge = self.service.challenge()

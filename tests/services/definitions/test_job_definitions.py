@@ -12,7 +12,7 @@ from tests.services.definitions.script_setup import CUSTOMER, KEY, STORE, Defini
 
 from gridstead.domain.jobs.ids import is_batch_location_hash
 from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState
-from gridstead.domain.logs.access import MAX_TOKEN_LIFE_S, parse_token
+from gridstead.domain.logs.access import MAX_TOKEN_LIFE_S, verify_write_token
 from gridstead.domain.logs.log import log_identity_of
 from gridstead.errors import (
     ChainUnavailable,
@@ -71,13 +71,13 @@ def test_workflow_causes_a_transient_error_if_a_module_cannot_be_fetched(definit
 
 def test_modules_of_one_workflow_share_one_timeout(definitions_setup, monkeypatch):
     definitions_setup.modules.texts["git.x/a/b@v1"] = MODULE
-    text = definitions_setup.modules.text
+    fetch_text = definitions_setup.modules.text
 
-    def slow_text(source):
+    def fetch_slowly(source):
         definitions_setup.clock.advance(40)
-        return text(source)
+        return fetch_text(source)
 
-    monkeypatch.setattr(definitions_setup.modules, "text", slow_text)
+    monkeypatch.setattr(definitions_setup.modules, "text", fetch_slowly)
 
     with pytest.raises(ModuleUnavailable, match="it took too long"):
         definitions_setup.submit(steps=STEPS_WITH_MODULE * 5)
@@ -138,10 +138,10 @@ def test_script_without_secrets_is_stored_only_if_the_workflow_is_logged_and_nee
 
 
 def test_job_gets_its_script_and_a_token_for_its_own_log(definitions_setup):
-    answer = definitions_setup.service.get_sbatch(definitions_setup.request())
+    answer = definitions_setup.get_sbatch()
 
     assert "echo hello" in answer.script
-    permit = parse_token(
+    permit = verify_write_token(
         KEY,
         answer.log_write_token,
         owner=CUSTOMER,
@@ -157,14 +157,14 @@ def test_job_gets_its_script_and_a_token_for_its_own_log(definitions_setup):
 def test_job_without_logging_gets_no_secrets():
     definitions_setup = DefinitionsSetup()
 
-    assert definitions_setup.service.get_sbatch(definitions_setup.request()).secrets == {}
+    assert definitions_setup.get_sbatch().secrets == {}
 
 
 @pytest.mark.parametrize("has_logging", [True, False])
 def test_caller_that_cannot_receive_secrets_gets_a_script_without_logging(has_logging):
     definitions_setup = DefinitionsSetup(enableLogging=has_logging)
 
-    answer = definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False))
+    answer = definitions_setup.get_sbatch(secrets_beside=False)
 
     assert ("logging is off" in answer.script) == has_logging
     assert "GRIDSTEAD_LOG" not in answer.script
@@ -176,7 +176,7 @@ def test_caller_that_cannot_receive_secrets_gets_a_script_without_logging(has_lo
 def test_secrets_of_a_workflow_are_not_in_its_script(has_logging):
     definitions_setup = DefinitionsSetup(enableLogging=has_logging, input={"s3": STORE})
 
-    answer = definitions_setup.service.get_sbatch(definitions_setup.request())
+    answer = definitions_setup.get_sbatch()
 
     assert "hush" not in answer.script
     assert b"RCLONE_CONFIG_STORE_SECRET_ACCESS_KEY=hush\n" in answer.secrets["GRIDSTEAD_INPUT"]
@@ -188,7 +188,7 @@ def test_caller_that_cannot_receive_secrets_gets_no_script_that_needs_secrets():
     definitions_setup = DefinitionsSetup(input={"s3": STORE})
 
     with pytest.raises(ScriptUnavailable) as caught:
-        definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False))
+        definitions_setup.get_sbatch(secrets_beside=False)
 
     assert "the job has secrets" in caught.value.detail
 
@@ -197,7 +197,7 @@ def test_caller_that_cannot_receive_secrets_gets_no_script_that_needs_secrets():
 def test_matched_job_that_has_not_ended_gets_its_script(definitions_setup, state):
     definitions_setup.ledger.job = replace(definitions_setup.job, state=state)
 
-    assert definitions_setup.service.get_sbatch(definitions_setup.request()).script
+    assert definitions_setup.get_sbatch().script
 
 
 @pytest.mark.parametrize("state", sorted(COLD))
@@ -205,7 +205,7 @@ def test_ended_job_gets_no_script(definitions_setup, state):
     definitions_setup.ledger.job = replace(definitions_setup.job, state=state)
 
     with pytest.raises(ScriptUnavailable):
-        definitions_setup.service.get_sbatch(definitions_setup.request())
+        definitions_setup.get_sbatch()
 
 
 @pytest.mark.parametrize("job", ["unknown", "pending"])
@@ -217,7 +217,7 @@ def test_request_for_a_job_that_is_not_matched_yet_causes_a_transient_error(defi
         )
 
     with pytest.raises(ChainUnavailable):
-        definitions_setup.service.get_sbatch(definitions_setup.request())
+        definitions_setup.get_sbatch()
 
 
 def test_script_of_another_job_is_unavailable(definitions_setup):
@@ -233,20 +233,20 @@ def test_script_that_is_not_stored_is_unavailable(definitions_setup):
     definitions_setup.scripts.records.clear()
 
     with pytest.raises(ScriptUnavailable):
-        definitions_setup.service.get_sbatch(definitions_setup.request())
+        definitions_setup.get_sbatch()
 
 
 @pytest.mark.parametrize("error", [ConfigError("no key ab12"), ScriptDamaged("altered")])
 def test_script_that_cannot_be_decrypted_is_logged_and_fails_no_job(
     definitions_setup, error, capsys
 ):
-    def get(_):
+    def fail_to_decrypt(_script_id):
         raise error
 
-    definitions_setup.scripts.get = get
+    definitions_setup.scripts.get = fail_to_decrypt
 
     with pytest.raises(JobDefinitionUnavailable) as caught:
-        definitions_setup.service.get_sbatch(definitions_setup.request())
+        definitions_setup.get_sbatch()
 
     assert str(error) not in str(caught.value)
     assert "script_unreadable" in capsys.readouterr().out
@@ -256,14 +256,14 @@ def test_request_causes_a_transient_error_if_the_chain_does_not_answer(definitio
     definitions_setup.ledger.down = True
 
     with pytest.raises(ChainUnavailable):
-        definitions_setup.service.get_sbatch(definitions_setup.request())
+        definitions_setup.get_sbatch()
 
 
 def test_content_of_a_workflow_is_not_logged(capsys):
     definitions_setup = DefinitionsSetup(
         env=[{"key": "PASSWORD", "value": "very-secret"}], enableLogging=True
     )
-    answer = definitions_setup.service.get_sbatch(definitions_setup.request())
+    answer = definitions_setup.get_sbatch()
 
     printed_text = capsys.readouterr().out
     assert "workflow_stored" in printed_text

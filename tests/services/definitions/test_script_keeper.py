@@ -99,10 +99,10 @@ def test_script_is_kept_if_a_lagging_server_does_not_have_its_job(setup):
     """An endpoint may have several servers, and the server that answers may lack new blocks."""
     setup.add()
     setup.add_job()
-    jobs = setup.ledger.jobs
+    read_jobs = setup.ledger.jobs
     setup.ledger.jobs = lambda job_ids, *, at_block: {}
     setup.sweep_after(0)
-    setup.ledger.jobs = jobs
+    setup.ledger.jobs = read_jobs
 
     setup.sweep_after(60)
     setup.sweep_after(100 * KEPT_UNUSED_S)
@@ -128,7 +128,8 @@ def test_script_of_a_job_that_stays_missing_expires(setup):
 def test_script_of_a_job_that_returns_after_a_reorg_is_kept(setup):
     setup.add()
     setup.add_job()
-    job, setup.ledger.job = setup.ledger.job, None
+    job = setup.ledger.job
+    setup.ledger.job = None
     setup.sweep_after(60)
     setup.sweep_after(60)
     setup.ledger.job = job
@@ -272,10 +273,10 @@ def test_space_is_counted_even_if_resealing_fails(setup):
     setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
 
-    def reseal(*, after_id):
+    def fail_to_reseal(*, after_id):
         raise Transient("could not reach the state store")
 
-    setup.scripts.reseal = reseal
+    setup.scripts.reseal = fail_to_reseal
     with pytest.raises(Transient):
         setup.sweep_after(KEPT_UNUSED_S + 1)
 

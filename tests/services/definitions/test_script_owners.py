@@ -14,7 +14,7 @@ from gridstead.errors import ChainUnavailable, InvalidInput, ScriptUnavailable
 
 def test_job_of_another_customer_does_not_get_the_script(definitions_setup):
     """An outsider is the customer and the provider of a job that names the script's id."""
-    definitions_setup.service.get_sbatch(definitions_setup.request())
+    definitions_setup.get_sbatch()
     outsider = Wallet()
     definitions_setup.ledger.job = replace(
         definitions_setup.job,
@@ -24,9 +24,7 @@ def test_job_of_another_customer_does_not_get_the_script(definitions_setup):
     )
 
     with pytest.raises(ScriptUnavailable, match="another customer"):
-        definitions_setup.service.get_sbatch(
-            definitions_setup.request(outsider, customer=outsider.address, job_id=job_id(6))
-        )
+        definitions_setup.get_sbatch(outsider, customer=outsider.address, job_id=job_id(6))
 
 
 def test_script_belongs_to_the_customer_of_its_first_job_on_the_chain(definitions_setup):
@@ -47,10 +45,8 @@ def test_script_belongs_to_the_customer_of_its_first_job_on_the_chain(definition
     }
 
     with pytest.raises(ScriptUnavailable, match="another customer"):
-        definitions_setup.service.get_sbatch(
-            definitions_setup.request(outsider, customer=outsider.address, job_id=job_id(6))
-        )
-    assert definitions_setup.service.get_sbatch(definitions_setup.request()).script
+        definitions_setup.get_sbatch(outsider, customer=outsider.address, job_id=job_id(6))
+    assert definitions_setup.get_sbatch().script
 
 
 def test_customer_given_at_the_submission_is_the_owner(definitions_setup):
@@ -58,34 +54,30 @@ def test_customer_given_at_the_submission_is_the_owner(definitions_setup):
     outsider = Wallet()
     definitions_setup.ledger.job = matched_job(outsider.address, outsider.address, script_id)
     with pytest.raises(ScriptUnavailable, match="another customer"):
-        definitions_setup.service.get_sbatch(
-            definitions_setup.request(
-                outsider, customer=outsider.address, batch_location_hash=script_id
-            )
+        definitions_setup.get_sbatch(
+            outsider, customer=outsider.address, batch_location_hash=script_id
         )
     definitions_setup.ledger.job = matched_job(
         CUSTOMER, definitions_setup.wallet.address, script_id
     )
 
-    assert definitions_setup.service.get_sbatch(
-        definitions_setup.request(batch_location_hash=script_id)
-    ).script
+    assert definitions_setup.get_sbatch(batch_location_hash=script_id).script
 
 
 def test_second_job_of_the_owner_gets_the_script_too(definitions_setup):
-    definitions_setup.service.get_sbatch(definitions_setup.request())
+    definitions_setup.get_sbatch()
     definitions_setup.ledger.job = replace(
         definitions_setup.job, id=replace(definitions_setup.job.id, number=6)
     )
 
-    assert definitions_setup.service.get_sbatch(definitions_setup.request(job_id=job_id(6))).script
+    assert definitions_setup.get_sbatch(job_id=job_id(6)).script
 
 
 def test_script_whose_owner_is_not_on_the_chain_yet_is_a_transient_error(definitions_setup):
     definitions_setup.ledger._events.clear()
 
     with pytest.raises(ChainUnavailable, match="owner"):
-        definitions_setup.service.get_sbatch(definitions_setup.request())
+        definitions_setup.get_sbatch()
 
 
 def test_malformed_owner_is_invalid_input(definitions_setup):

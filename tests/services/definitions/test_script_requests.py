@@ -28,18 +28,18 @@ from gridstead.services.definitions.job_definitions import (
 )
 def test_request_with_changed_provider_or_customer_is_not_allowed(definitions_setup, changes):
     with pytest.raises(NotAllowed):
-        definitions_setup.service.get_sbatch(definitions_setup.request(**changes))
+        definitions_setup.get_sbatch(**changes)
 
 
 def test_provider_to_which_the_job_is_not_matched_is_not_allowed(definitions_setup):
     with pytest.raises(NotAllowed, match="not matched to this provider"):
-        definitions_setup.service.get_sbatch(definitions_setup.request(Wallet()))
+        definitions_setup.get_sbatch(Wallet())
 
 
 @pytest.mark.parametrize("signature", [b"", b"x" * 64, b"\0" * 65, b"\xff" * 65])
 def test_malformed_signature_is_not_allowed(definitions_setup, signature):
     with pytest.raises(NotAllowed):
-        definitions_setup.service.get_sbatch(definitions_setup.request(signature=signature))
+        definitions_setup.get_sbatch(signature=signature)
 
 
 # bm90IG91cnM= is "not ours" in base64.
@@ -48,10 +48,8 @@ def test_malformed_signature_is_not_allowed(definitions_setup, signature):
 )
 def test_challenge_of_another_service_is_not_allowed(definitions_setup, challenge):
     with pytest.raises(NotAllowed):
-        definitions_setup.service.get_sbatch(
-            definitions_setup.request(
-                challenge=challenge, signature=definitions_setup.wallet.sign(challenge)
-            )
+        definitions_setup.get_sbatch(
+            challenge=challenge, signature=definitions_setup.wallet.sign(challenge)
         )
 
 
@@ -129,40 +127,46 @@ def test_challenge_for_another_wallet_is_not_allowed(definitions_setup):
     challenge = definitions_setup.service.challenge(other_wallet.address)
 
     with pytest.raises(NotAllowed, match="another provider"):
-        definitions_setup.service.get_sbatch(
-            definitions_setup.request(
-                challenge=challenge, signature=definitions_setup.wallet.sign(challenge)
-            )
+        definitions_setup.get_sbatch(
+            challenge=challenge, signature=definitions_setup.wallet.sign(challenge)
         )
 
 
 def test_challenge_for_the_provider_is_accepted(definitions_setup):
     challenge = definitions_setup.service.challenge(definitions_setup.wallet.address)
 
-    assert definitions_setup.service.get_sbatch(
-        definitions_setup.request(
-            challenge=challenge, signature=definitions_setup.wallet.sign(challenge)
-        )
+    assert definitions_setup.get_sbatch(
+        challenge=challenge, signature=definitions_setup.wallet.sign(challenge)
     ).script
 
 
 class TestOldSupervisor:
     """Requests of an old supervisor, which treats every error as final.
 
-    An old supervisor cannot receive secrets apart from the script (``secrets_beside=False``).
+    An old supervisor cannot receive secrets separately from the script (``secrets_beside=False``).
     """
+
+    @pytest.fixture
+    def match_job(self, definitions_setup):
+        """Return a function that adds the match of the job to the chain."""
+
+        def match():
+            definitions_setup.ledger.job = definitions_setup.job
+
+        return match
 
     @pytest.fixture
     def during_sleep(self, definitions_setup):
         """Return an empty list to which the test appends functions.
 
-        Instead of a sleep, the service removes the first function from the list and calls it.
+        Each sleep of the service removes the first function from the list and calls the function.
         """
         functions = []
 
         def sleep(_seconds):
             if functions:
-                functions.pop(0)()
+                next_function = functions.pop(0)
+                next_function()
 
         definitions_setup.service = new_service(
             definitions_setup.scripts,
@@ -173,38 +177,33 @@ class TestOldSupervisor:
         )
         return functions
 
-    def test_request_waits_for_a_lagging_node(self, definitions_setup, during_sleep):
+    def test_request_waits_for_a_lagging_node(self, definitions_setup, during_sleep, match_job):
         definitions_setup.ledger.job = replace(
             definitions_setup.job, state=JobState.PENDING, provider=""
         )
-        during_sleep += [
-            lambda: None,
-            lambda: setattr(definitions_setup.ledger, "job", definitions_setup.job),
-        ]
+        during_sleep += [lambda: None, match_job]
 
-        assert definitions_setup.service.get_sbatch(
-            definitions_setup.request(secrets_beside=False)
-        ).script
+        assert definitions_setup.get_sbatch(secrets_beside=False).script
 
     def test_number_of_reads_per_request_is_limited(self, definitions_setup, during_sleep):
         during_sleep += [lambda: None] * 1000
         definitions_setup.ledger.job = None
 
         with pytest.raises(ChainUnavailable, match="unknown"):
-            definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False))
+            definitions_setup.get_sbatch(secrets_beside=False)
 
         # The service sleeps once per read, and each sleep removes a function.
         assert len(during_sleep) == 1000 - MAX_MATCH_READS
 
-    def test_number_of_waiting_requests_is_limited(self, definitions_setup, during_sleep):
+    def test_number_of_waiting_requests_is_limited(
+        self, definitions_setup, during_sleep, match_job
+    ):
         definitions_setup.ledger.job = None
         outcomes = []
 
         def request():
             try:
-                definitions_setup.service.get_sbatch(
-                    definitions_setup.request(secrets_beside=False)
-                )
+                definitions_setup.get_sbatch(secrets_beside=False)
                 outcomes.append("answered")
             except ChainUnavailable:
                 outcomes.append("refused")
@@ -212,7 +211,7 @@ class TestOldSupervisor:
         # Each request sleeps, and the next request starts during this sleep, so all of them wait at
         # the same time. The last request exceeds the limit. Then the job is matched.
         during_sleep += [request] * MAX_WAITING_REQUESTS
-        during_sleep.append(lambda: setattr(definitions_setup.ledger, "job", definitions_setup.job))
+        during_sleep.append(match_job)
         request()
 
         assert outcomes == ["refused"] + ["answered"] * MAX_WAITING_REQUESTS

@@ -22,7 +22,7 @@ from gridstead.errors import ConfigError, InvalidInput, LogFull, NotAllowed
 from gridstead.services.logs.logger import Logger
 
 KEY = b"k" * 32
-NAME = "0x" + "07" * 32
+LOG_NAME = "0x" + "07" * 32
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_short_key_is_a_configuration_error(logs, clock):
         Logger(store=logs, key=b"short", clock=clock, recover=recover)
 
 
-def log_of(owner, name=NAME, log_identity="1" * 32):
+def log_of(owner, name=LOG_NAME, log_identity="1" * 32):
     return LogId(owner=owner, name=name, log_identity=log_identity)
 
 
@@ -59,19 +59,19 @@ def permit(owner, clock):
     return WritePermit(log=log_of(owner.address), expires_at=clock.now() + 60)
 
 
-def line(data):
+def chunk_of(data):
     return Chunk(data=data, timestamp_ns=1)
 
 
 def test_token_of_one_log_is_refused_for_another_log(service, owner, permit):
     token = make_write_token(KEY, permit)
-    other_owner, other_name = "0x" + "01" * 20, NAME + "0"
+    other_owner, other_name = "0x" + "01" * 20, LOG_NAME + "0"
 
-    assert service.authorize_write(token, owner.address, NAME) == permit
+    assert service.authorize_write(token, owner.address, LOG_NAME) == permit
     for address, name in (
         (other_owner, other_name),
         (owner.address, other_name),
-        (other_owner, NAME),
+        (other_owner, LOG_NAME),
     ):
         with pytest.raises(NotAllowed):
             service.authorize_write(token, address, name)
@@ -93,18 +93,19 @@ def test_altered_token_is_refused(service, owner, permit):
     ]
     for token in altered_tokens:
         with pytest.raises(NotAllowed):
-            service.authorize_write(token, owner.address, NAME)
+            service.authorize_write(token, owner.address, LOG_NAME)
 
 
 def test_expired_token_is_refused_for_new_and_open_streams(service, owner, permit, clock):
     token = make_write_token(KEY, permit)
-    service.write(service.authorize_write(token, owner.address, NAME), line(b"in time"))
+    open_permit = service.authorize_write(token, owner.address, LOG_NAME)
+    service.write(open_permit, chunk_of(b"in time"))
     clock.advance(61)
 
     with pytest.raises(NotAllowed, match="expired"):
-        service.authorize_write(token, owner.address, NAME)
+        service.authorize_write(token, owner.address, LOG_NAME)
     with pytest.raises(NotAllowed, match="expired"):
-        service.write(permit, line(b"late"))
+        service.write(permit, chunk_of(b"late"))
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b", "-x", "x" * 129, "é"])
@@ -116,7 +117,7 @@ def test_malformed_log_name_is_refused(service, owner, name):
 
 
 def test_written_lines_are_durable_after_finish(service, logs, permit):
-    service.write(permit, line(b"one\ntwo"))
+    service.write(permit, chunk_of(b"one\ntwo"))
     assert not logs.synced
 
     service.finish(permit)
@@ -129,21 +130,21 @@ def test_write_to_a_full_log_is_an_error(service, logs, permit):
     logs.max_bytes = 3
 
     with pytest.raises(LogFull):
-        service.write(permit, line(b"four"))
+        service.write(permit, chunk_of(b"four"))
 
 
 def test_jobs_with_the_same_number_on_two_chains_have_separate_logs(service, permit, owner):
     new_permit = replace(permit, log=log_of(owner.address, log_identity="2" * 32))
-    service.write(permit, line(b"old"))
-    service.write(new_permit, line(b"new"))
+    service.write(permit, chunk_of(b"old"))
+    service.write(new_permit, chunk_of(b"new"))
 
     # Without an identity, the newest log with the name is found.
     for log_identity, data in (("1" * 32, b"old"), ("2" * 32, b"new"), ("", b"new")):
-        log = service.find(owner.address, NAME, log_identity)
+        log = service.find(owner.address, LOG_NAME, log_identity)
         assert service.read(log, 0)[0].chunk.data == data
     assert service.find(owner.address, "another", "") is None
     with pytest.raises(InvalidInput):
-        service.find(owner.address, NAME, "../" + "0" * 29)
+        service.find(owner.address, LOG_NAME, "../" + "0" * 29)
 
 
 def test_sweep_passes_the_time_to_the_store(service, logs, clock):
@@ -169,26 +170,29 @@ def test_time_of_a_signed_request_may_differ_by_five_minutes(
     """The time is in seconds or, with factor 1000, in milliseconds."""
     timestamp = (clock.now() - age_s) * factor
     address = owner.address
-    read_signature = owner.sign(read_request_text(address, NAME, timestamp).encode())
+    read_signature = owner.sign(read_request_text(address, LOG_NAME, timestamp).encode())
     watch_signature = owner.sign(watch_request_text(address, timestamp).encode())
 
     if is_accepted:
-        assert service.authorize_read(address, NAME, timestamp, read_signature) == (address, NAME)
+        assert service.authorize_read(address, LOG_NAME, timestamp, read_signature) == (
+            address,
+            LOG_NAME,
+        )
         assert service.authorize_watch(address, timestamp, watch_signature) == address
     else:
         with pytest.raises(NotAllowed):
-            service.authorize_read(address, NAME, timestamp, read_signature)
+            service.authorize_read(address, LOG_NAME, timestamp, read_signature)
         with pytest.raises(NotAllowed):
             service.authorize_watch(address, timestamp, watch_signature)
 
 
 def test_owner_address_may_have_any_case(service, owner, clock):
-    signature = owner.sign(read_request_text(owner.address, NAME, clock.now()).encode())
+    signature = owner.sign(read_request_text(owner.address, LOG_NAME, clock.now()).encode())
     mixed_case_address = owner.account.address
 
-    assert service.authorize_read(mixed_case_address, NAME, clock.now(), signature) == (
+    assert service.authorize_read(mixed_case_address, LOG_NAME, clock.now(), signature) == (
         owner.address,
-        NAME,
+        LOG_NAME,
     )
 
 
@@ -196,16 +200,15 @@ def test_wallet_cannot_read_the_logs_of_another_wallet(service, owner, clock):
     other_wallet = Wallet()
 
     for signer, address in [(other_wallet, owner.address), (owner, other_wallet.address)]:
-        signature = signer.sign(read_request_text(address, NAME, clock.now()).encode())
+        signature = signer.sign(read_request_text(address, LOG_NAME, clock.now()).encode())
         with pytest.raises(NotAllowed):
-            service.authorize_read(address, NAME, clock.now(), signature)
+            service.authorize_read(address, LOG_NAME, clock.now(), signature)
 
 
 def test_names_of_the_owners_logs_are_returned(service, clock):
     owner, other_wallet = Wallet(), Wallet()
     for wallet, name in ((owner, "b"), (owner, "a"), (other_wallet, "c")):
-        service.write(
-            WritePermit(log=log_of(wallet.address, name), expires_at=clock.now()), line(b"x")
-        )
+        permit = WritePermit(log=log_of(wallet.address, name), expires_at=clock.now())
+        service.write(permit, chunk_of(b"x"))
 
     assert service.names(owner.address) == ("a", "b")

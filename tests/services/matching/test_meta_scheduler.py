@@ -23,7 +23,7 @@ def ledger():
     return FakeLedger(FakeClock())
 
 
-def meta_scheduler(ledger, outbox=None):
+def new_meta_scheduler(ledger, outbox=None):
     follower = Follower(ledger, MemoryCursor())
     return MetaScheduler(
         ledger,
@@ -66,7 +66,7 @@ def refused_job(ledger):
 
 
 def test_pending_job_without_a_provider_has_a_reason(ledger):
-    service = meta_scheduler(ledger)
+    service = new_meta_scheduler(ledger)
     job = ledger.request(CUSTOMERS[0])
 
     service.tick()
@@ -80,7 +80,7 @@ def test_job_is_matched_if_a_reorg_reverts_its_end(ledger):
     job = ledger.request(CUSTOMERS[0])
     ledger.cancel(job.id.number)
     outbox = MemoryOutbox()
-    service = meta_scheduler(ledger, outbox)
+    service = new_meta_scheduler(ledger, outbox)
     service.tick()
     ledger.mine()
     service.tick()
@@ -97,7 +97,7 @@ def test_job_is_matched_if_a_reorg_reverts_its_end(ledger):
 
 def test_pending_job_is_matched_after_a_provider_joins(ledger):
     outbox = MemoryOutbox()
-    service = meta_scheduler(ledger, outbox)
+    service = new_meta_scheduler(ledger, outbox)
     job = ledger.request(CUSTOMERS[0])
     service.tick()
 
@@ -120,7 +120,7 @@ def test_only_approved_providers_are_read_at_a_tick():
     job = ledger.request(CUSTOMERS[0])
     outbox = MemoryOutbox()
 
-    meta_scheduler(ledger, outbox).tick()
+    new_meta_scheduler(ledger, outbox).tick()
 
     assert ledger.read_addresses == [PROVIDER]
     (match,) = open_calls(outbox)
@@ -134,7 +134,7 @@ def test_prices_of_a_record_that_waits_do_not_affect_a_match(ledger):
     ledger.request(CUSTOMERS[0])
     outbox = MemoryOutbox()
 
-    meta_scheduler(ledger, outbox).tick()
+    new_meta_scheduler(ledger, outbox).tick()
 
     (match,) = open_calls(outbox)
     assert match.max_price_per_min == price_per_minute(SMALL, PRICES)
@@ -142,7 +142,7 @@ def test_prices_of_a_record_that_waits_do_not_affect_a_match(ledger):
 
 def test_match_fails_if_the_price_rises_before_it_is_mined(ledger):
     outbox = MemoryOutbox()
-    service = meta_scheduler(ledger, outbox)
+    service = new_meta_scheduler(ledger, outbox)
     ledger.add_provider(PROVIDER)
     job = ledger.request(CUSTOMERS[0])
     service.tick()
@@ -156,7 +156,7 @@ def test_match_fails_if_the_price_rises_before_it_is_mined(ledger):
 
 def test_job_is_not_matched_again_with_a_provider_that_refused_it(ledger, refused_job):
     outbox = MemoryOutbox()
-    restarted_service = meta_scheduler(ledger, outbox)
+    restarted_service = new_meta_scheduler(ledger, outbox)
 
     restarted_service.tick()
 
@@ -168,7 +168,7 @@ def test_refused_job_is_matched_with_another_provider(ledger, refused_job):
     ledger.add_provider(OTHER_PROVIDER)
     outbox = MemoryOutbox()
 
-    meta_scheduler(ledger, outbox).tick()
+    new_meta_scheduler(ledger, outbox).tick()
 
     (match,) = open_calls(outbox)
     assert match.provider == OTHER_PROVIDER
@@ -176,7 +176,7 @@ def test_refused_job_is_matched_with_another_provider(ledger, refused_job):
 
 def test_refusal_on_an_old_fork_does_not_affect_a_new_job_with_the_same_number(ledger, refused_job):
     outbox = MemoryOutbox()
-    service = meta_scheduler(ledger, outbox)
+    service = new_meta_scheduler(ledger, outbox)
     service.tick()
 
     # Remove the blocks of the request, the match, the claim and the refusal.
@@ -196,7 +196,7 @@ def test_job_with_a_malformed_script_id_is_not_matched(ledger, script):
     malformed_job = ledger.request(CUSTOMERS[0], script=script)
     valid_job = ledger.request(CUSTOMERS[1])
     outbox = MemoryOutbox()
-    service = meta_scheduler(ledger, outbox)
+    service = new_meta_scheduler(ledger, outbox)
 
     service.tick()
 
@@ -216,7 +216,7 @@ def test_match_that_cannot_be_stored_does_not_delay_other_matches(ledger):
     first_job = ledger.request(CUSTOMERS[0])
     second_job = ledger.request(CUSTOMERS[1])
     outbox = OutboxThatRefusesFirstJob()
-    service = meta_scheduler(ledger, outbox)
+    service = new_meta_scheduler(ledger, outbox)
 
     service.tick()
 

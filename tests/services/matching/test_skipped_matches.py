@@ -26,11 +26,11 @@ from gridstead.services.matching.skipped_matches import SkippedMatches
 from gridstead.services.transactions.sender import Sender, SenderPorts
 
 OPERATOR = "0x" + "0f" * 20
-CHEAP, HONEST = "0x" + "11" * 20, "0x" + "22" * 20
+CHEAP_PROVIDER, HONEST_PROVIDER = "0x" + "11" * 20, "0x" + "22" * 20
 CUSTOMER = "0x" + "33" * 20
 CONFIRMATIONS = 2
 BLOCK_S = 2
-RAISED = replace(PRICES, cpu_per_min=2 * PRICES.cpu_per_min)
+RAISED_PRICES = replace(PRICES, cpu_per_min=2 * PRICES.cpu_per_min)
 HONEST_PRICES = replace(PRICES, cpu_per_min=3 * PRICES.cpu_per_min)
 
 
@@ -38,8 +38,8 @@ class MatchingSetup:
     """A meta-scheduler with its sender on a fake chain, and a provider that can change its price.
 
     Attributes:
-        raises_price: Whether the provider CHEAP raises its price in the block of each match, and
-            lowers it in the next block.
+        raises_price: Whether CHEAP_PROVIDER raises its price in the block of each match, and lowers
+            the price in the next block.
     """
 
     def __init__(self):
@@ -47,19 +47,19 @@ class MatchingSetup:
         self.ledger = FakeLedger(self.clock)
         self.outbox = MemoryOutbox(self.clock)
         self.raises_price = False
-        self.ledger.add_provider(CHEAP)
+        self.ledger.add_provider(CHEAP_PROVIDER)
         self.ledger.automine = False
         self.start()
 
     def start(self):
         """Start the services with the same chain and outbox, as after a restart."""
-        self.skipped = SkippedMatches(self.clock)
+        self.skipped_matches = SkippedMatches(self.clock)
         self.service = MetaScheduler(
             self.ledger,
             Follower(self.ledger, MemoryCursor()),
             self.outbox,
             confirmations=CONFIRMATIONS,
-            skipped_matches=self.skipped,
+            skipped_matches=self.skipped_matches,
         )
         ports = SenderPorts(
             clock=self.clock,
@@ -68,14 +68,14 @@ class MatchingSetup:
             transactions=self.outbox,
         )
         policy = DispatchPolicy(confirmations=CONFIRMATIONS)
-        self.sender = Sender(ports, policy, on_skipped=self.skipped.add)
+        self.sender = Sender(ports, policy, on_skipped=self.skipped_matches.add)
 
-    def set_prices(self, prices, address=CHEAP):
+    def set_prices(self, prices, address=CHEAP_PROVIDER):
         """Set a provider's prices in the next block."""
         providers = self.ledger._state.providers
         providers[address] = replace(providers[address], prices=prices)
 
-    def set_joined(self, is_joined, address=CHEAP):
+    def set_joined(self, is_joined, address=CHEAP_PROVIDER):
         """Set whether a provider accepts jobs from the next block on."""
         providers = self.ledger._state.providers
         providers[address] = replace(providers[address], is_joined=is_joined)
@@ -94,7 +94,7 @@ class MatchingSetup:
         for _ in range(count):
             self.tick()
             if self.raises_price:
-                self.set_prices(RAISED)
+                self.set_prices(RAISED_PRICES)
             self.mine()
             if self.raises_price:
                 self.set_prices(PRICES)
@@ -102,7 +102,7 @@ class MatchingSetup:
 
     def add_honest_provider(self):
         self.ledger.automine = True
-        self.ledger.add_provider(HONEST, prices=HONEST_PRICES)
+        self.ledger.add_provider(HONEST_PROVIDER, prices=HONEST_PRICES)
         self.ledger.automine = False
 
     def request(self):
@@ -112,9 +112,9 @@ class MatchingSetup:
         return number
 
     def skip_a_match(self):
-        """Let CHEAP raise its price before a match, until the service has seen the skipped match.
+        """Make CHEAP_PROVIDER raise its price before a match, and return the number of the job.
 
-        Returns the number of the job.
+        Afterwards, the service has seen the skipped match.
         """
         number = self.request()
         self.raises_price = True
@@ -130,7 +130,7 @@ def grid():
 
 
 def events_of(logs, name):
-    return [entry for entry in logs if entry["event"] == name]
+    return [log_event for log_event in logs if log_event["event"] == name]
 
 
 def test_provider_that_raises_its_price_before_each_match_does_not_keep_jobs_pending(grid):
@@ -142,7 +142,7 @@ def test_provider_that_raises_its_price_before_each_match_does_not_keep_jobs_pen
 
     for number in numbers:
         job = grid.ledger.job(number)
-        assert (job.state, job.provider) == (JobState.META_SCHEDULED, HONEST)
+        assert (job.state, job.provider) == (JobState.META_SCHEDULED, HONEST_PROVIDER)
 
 
 def test_skipped_match_counts_if_the_sender_stores_it_during_a_tick(grid, monkeypatch):
@@ -150,23 +150,23 @@ def test_skipped_match_counts_if_the_sender_stores_it_during_a_tick(grid, monkey
     grid.add_honest_provider()
     number = grid.request()
     grid.tick()
-    grid.set_prices(RAISED)
+    grid.set_prices(RAISED_PRICES)
     for _ in range(CONFIRMATIONS + 1):
         grid.mine()
     grid.set_prices(PRICES)
-    head = grid.ledger.head
+    read_head = grid.ledger.head
 
-    def head_after_the_sender():
+    def read_head_after_the_sender():
         monkeypatch.undo()
         grid.sender.tick()
-        return head()
+        return read_head()
 
-    monkeypatch.setattr(grid.ledger, "head", head_after_the_sender)
+    monkeypatch.setattr(grid.ledger, "head", read_head_after_the_sender)
     grid.service.tick()
     assert grid.outbox.open_entries() == ()  # no second match without the report
     grid.step(2)
 
-    assert grid.ledger.job(number).provider == HONEST
+    assert grid.ledger.job(number).provider == HONEST_PROVIDER
 
 
 def test_provider_that_stops_before_each_match_does_not_keep_a_job_pending(grid):
@@ -180,14 +180,14 @@ def test_provider_that_stops_before_each_match_does_not_keep_a_job_pending(grid)
         grid.set_joined(True)
         grid.mine()
 
-    assert grid.ledger.job(number).provider == HONEST
+    assert grid.ledger.job(number).provider == HONEST_PROVIDER
 
 
 def test_price_change_that_skips_many_matches_costs_the_provider_only_these_jobs(grid):
     grid.add_honest_provider()
     numbers = [grid.request() for _ in range(MAX_CHANGES + 2)]
     grid.tick()
-    grid.set_prices(RAISED)
+    grid.set_prices(RAISED_PRICES)
     grid.mine()
     grid.step(5)
 
@@ -195,9 +195,9 @@ def test_price_change_that_skips_many_matches_costs_the_provider_only_these_jobs
     grid.step()
 
     for number in numbers:
-        assert grid.ledger.job(number).provider == HONEST
-    assert grid.ledger.job(new_number).provider == CHEAP
-    assert grid.skipped.exclusions() == {}
+        assert grid.ledger.job(number).provider == HONEST_PROVIDER
+    assert grid.ledger.job(new_number).provider == CHEAP_PROVIDER
+    assert grid.skipped_matches.exclusions() == {}
 
 
 def test_matches_that_waited_long_for_a_block_count_as_one_change(grid):
@@ -206,13 +206,13 @@ def test_matches_that_waited_long_for_a_block_count_as_one_change(grid):
         grid.request()
         grid.service.tick()
         grid.clock.advance(60)
-    grid.set_prices(RAISED)
+    grid.set_prices(RAISED_PRICES)
     for _ in range(5):
         grid.sender.tick()
         grid.mine()
     grid.service.tick()
 
-    assert grid.skipped.counts()["PriceAboveLimit"] == 1
+    assert grid.skipped_matches.counts()["PriceAboveLimit"] == 1
 
 
 def test_provider_is_excluded_from_all_jobs_after_repeated_changes(grid):
@@ -223,14 +223,14 @@ def test_provider_is_excluded_from_all_jobs_after_repeated_changes(grid):
     new_number = grid.request()
     grid.step()
 
-    assert grid.ledger.job(new_number).provider == HONEST
-    (excluded,) = events_of(logs, "provider_excluded")
-    assert excluded["provider"] == CHEAP
-    assert "PriceAboveLimit" in excluded["reason"]
-    assert 0 < excluded["duration_s"] <= PERIOD_S
+    assert grid.ledger.job(new_number).provider == HONEST_PROVIDER
+    (exclusion,) = events_of(logs, "provider_excluded")
+    assert exclusion["provider"] == CHEAP_PROVIDER
+    assert "PriceAboveLimit" in exclusion["reason"]
+    assert 0 < exclusion["duration_s"] <= PERIOD_S
     assert len(events_of(logs, "match_skipped")) == MAX_CHANGES
-    assert "excluded until 2027-01-15T" in grid.skipped.exclusions()[CHEAP]
-    assert grid.skipped.counts()["PriceAboveLimit"] == MAX_CHANGES
+    assert "excluded until 2027-01-15T" in grid.skipped_matches.exclusions()[CHEAP_PROVIDER]
+    assert grid.skipped_matches.counts()["PriceAboveLimit"] == MAX_CHANGES
 
 
 def test_pending_job_names_the_exclusion_as_its_reason(grid):
@@ -248,17 +248,17 @@ def test_pending_job_names_the_exclusion_as_its_reason(grid):
 def test_exclusion_ends_after_the_period(grid):
     for _ in range(MAX_CHANGES):
         grid.skip_a_match()
-    assert set(grid.skipped.exclusions()) == {CHEAP}
+    assert set(grid.skipped_matches.exclusions()) == {CHEAP_PROVIDER}
     number = grid.request()
 
     grid.clock.advance(PERIOD_S)
     with capture_logs() as logs:
         grid.step(2)
 
-    assert grid.ledger.job(number).provider == CHEAP
-    (ended,) = events_of(logs, "provider_exclusion_ended")
-    assert ended["provider"] == CHEAP
-    assert grid.skipped.exclusions() == {}
+    assert grid.ledger.job(number).provider == CHEAP_PROVIDER
+    (exclusion_end,) = events_of(logs, "provider_exclusion_ended")
+    assert exclusion_end["provider"] == CHEAP_PROVIDER
+    assert grid.skipped_matches.exclusions() == {}
 
 
 def test_only_provider_gets_the_job_of_a_skipped_match_after_some_minutes(grid):
@@ -268,7 +268,7 @@ def test_only_provider_gets_the_job_of_a_skipped_match_after_some_minutes(grid):
     grid.clock.advance(JOB_EXCLUSION_S)
     grid.step(2)
 
-    assert grid.ledger.job(number).provider == CHEAP
+    assert grid.ledger.job(number).provider == CHEAP_PROVIDER
 
 
 def test_match_of_a_job_that_was_cancelled_does_not_count(grid):
@@ -278,10 +278,10 @@ def test_match_of_a_job_that_was_cancelled_does_not_count(grid):
         grid.ledger.cancel(number)
         grid.step(CONFIRMATIONS + 1)
 
-    assert not any(grid.skipped.counts().values())
+    assert not any(grid.skipped_matches.counts().values())
     new_number = grid.request()
     grid.step()
-    assert grid.ledger.job(new_number).provider == CHEAP
+    assert grid.ledger.job(new_number).provider == CHEAP_PROVIDER
 
 
 def test_skipped_matches_are_forgotten_at_a_restart(grid):
@@ -291,4 +291,4 @@ def test_skipped_matches_are_forgotten_at_a_restart(grid):
 
     grid.step(2)
 
-    assert grid.ledger.job(number).provider == CHEAP
+    assert grid.ledger.job(number).provider == CHEAP_PROVIDER

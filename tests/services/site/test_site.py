@@ -66,7 +66,7 @@ class FakePlaybooks:
 
 
 class FakeRecords:
-    """Keeps records in memory."""
+    """Stores records in memory."""
 
     def __init__(self):
         self.records = []

@@ -16,7 +16,7 @@ from gridstead.services.slurm.report_intake import BURST, RETENTION_S, ReportInt
 
 NODE = "10.0.0.7"
 # A report has the fields version, event, Slurm job id, uid, step, node, start time and end time.
-END = b"gridstead1 end 12 200001 batch compute1 1790000000 1790000060"
+END_REPORT = b"gridstead1 end 12 200001 batch compute1 1790000000 1790000060"
 JOB_KEY = f"179188/0x{2:040x}/0x{3:064x}/abc"
 
 
@@ -57,7 +57,7 @@ def completion_line(**changes):
 
 
 def test_report_from_root_on_a_node_is_stored(setup):
-    setup.intake.receive(b"0 30 " + END, NODE)
+    setup.intake.receive(b"0 30 " + END_REPORT, NODE)
 
     assert setup.reports.hints == [
         Hint(event="end", slurm_job_id=12, uid=200001, occurred_at=1790000060)
@@ -67,16 +67,16 @@ def test_report_from_root_on_a_node_is_stored(setup):
 @pytest.mark.parametrize(
     ("datagram", "source"),
     [
-        (b"0 30 " + END, "10.0.0.8"),  # The sender is not a node.
-        (b"200001 30 " + END, NODE),  # The user is not root.
-        (b"0 3600 " + END, NODE),  # The credential is valid for too long.
+        (b"0 30 " + END_REPORT, "10.0.0.8"),  # The sender is not a node.
+        (b"200001 30 " + END_REPORT, NODE),  # The user is not root.
+        (b"0 3600 " + END_REPORT, NODE),  # The credential is valid for too long.
         (b"garbage", NODE),
-        (b"0 30 " + END + b" more", NODE),
-        (b"0 30 " + END.replace(b"end", b"paid"), NODE),  # The event is unknown.
+        (b"0 30 " + END_REPORT + b" more", NODE),
+        (b"0 30 " + END_REPORT.replace(b"end", b"paid"), NODE),  # The event is unknown.
         (b"0 30 \xff\xfe", NODE),
         # The step is not the batch step.
-        (b"0 30 " + END.replace(b" batch ", b" extern "), NODE),
-        (b"0 30 " + END.replace(b" batch ", b" 0 "), NODE),
+        (b"0 30 " + END_REPORT.replace(b" batch ", b" extern "), NODE),
+        (b"0 30 " + END_REPORT.replace(b" batch ", b" 0 "), NODE),
     ],
 )
 def test_invalid_datagram_is_dropped(setup, datagram, source):
@@ -87,19 +87,19 @@ def test_invalid_datagram_is_dropped(setup, datagram, source):
 
 
 def test_report_with_the_number_of_the_batch_step_is_stored(setup):
-    setup.intake.receive(b"0 30 " + END.replace(b" batch ", b" 4294967291 "), NODE)
+    setup.intake.receive(b"0 30 " + END_REPORT.replace(b" batch ", b" 4294967291 "), NODE)
 
     assert len(setup.reports.hints) == 1
 
 
 def test_reports_are_accepted_again_after_a_flood(setup):
     for slurm_job_id in range(int(BURST) + 10):
-        report = END.replace(b" 12 ", f" {slurm_job_id} ".encode())
+        report = END_REPORT.replace(b" 12 ", f" {slurm_job_id} ".encode())
         setup.intake.receive(b"0 30 " + report, NODE)
     assert len(setup.reports.hints) == BURST
 
     setup.clock.advance(1)
-    report = END.replace(b" 12 ", b" 999999 ")
+    report = END_REPORT.replace(b" 12 ", b" 999999 ")
     setup.intake.receive(b"0 30 " + report, NODE)
     assert len(setup.reports.hints) == BURST + 1
 
@@ -111,8 +111,8 @@ def test_spool_records_are_stored_and_malformed_lines_are_rejected(setup):
         "[]",
         completion_line(slurm_job_id=None),
     ]
-    without_job_key = completion_line(slurm_job_id=13, admin_comment=None)
-    setup.spool.lines = [completion_line(), *malformed_lines, without_job_key]
+    line_without_job_key = completion_line(slurm_job_id=13, admin_comment=None)
+    setup.spool.lines = [completion_line(), *malformed_lines, line_without_job_key]
 
     setup.intake.tick()
 

@@ -100,13 +100,13 @@ def test_a_claim_is_not_lost_if_one_server_of_the_endpoint_lags(grid, monkeypatc
     grid.request_job()
     grid.step()
     ledger = grid.ledger
-    head = ledger.head
+    read_head = ledger.head
 
     # The third block before the newest block has no claim yet.
-    def lagging_head():
-        return ledger.block(head().number - 3)
+    def read_lagging_head():
+        return ledger.block(read_head().number - 3)
 
-    monkeypatch.setattr(ledger, "head", return_once_then(head, lagging_head))
+    monkeypatch.setattr(ledger, "head", return_once_then(read_head, read_lagging_head))
     grid.supervisor.tick()
     monkeypatch.undo()
     grid.run_steps(2)
@@ -118,19 +118,20 @@ def test_a_claim_is_not_lost_if_one_server_of_the_endpoint_is_on_another_fork(gr
     grid.request_job()
     grid.step()
     ledger = grid.ledger
-    head, state_at = ledger.head, ledger._state_at
+    read_head = ledger.head
+    read_state = ledger._state_at
 
-    def head_of_the_fork():
-        return replace(head(), hash="another fork")
+    def read_head_of_the_fork():
+        return replace(read_head(), hash="another fork")
 
-    def state_at_block_or_fork(block):
+    def read_state_of_block_or_fork(block):
         # On the fork, the state is that of an older block, which has no claim.
         if block.hash == "another fork":
             block = ledger.block(block.number - 3)
-        return state_at(block)
+        return read_state(block)
 
-    monkeypatch.setattr(ledger, "head", return_once_then(head, head_of_the_fork))
-    monkeypatch.setattr(ledger, "_state_at", state_at_block_or_fork)
+    monkeypatch.setattr(ledger, "head", return_once_then(read_head, read_head_of_the_fork))
+    monkeypatch.setattr(ledger, "_state_at", read_state_of_block_or_fork)
     grid.supervisor.tick()
     monkeypatch.undo()
     grid.run_steps(2)

@@ -20,7 +20,7 @@ def grid():
     return setup
 
 
-def report(grid, event, attempt, occurred_at):
+def add_report(grid, event, attempt, occurred_at):
     grid.reports.add(
         event, slurm_job_id=attempt.slurm_job_id, uid=attempt.uid, occurred_at=occurred_at
     )
@@ -29,7 +29,7 @@ def report(grid, event, attempt, occurred_at):
 def test_a_job_whose_pre_hook_fails_is_panicked_and_refunded(grid):
     number, slurm_job_id = grid.request_running_job()
     attempt = grid.slurm.attempt(slurm_job_id)
-    report(grid, "pre_hook_failed", attempt, grid.clock.now())
+    add_report(grid, "pre_hook_failed", attempt, grid.clock.now())
     grid.slurm.end(slurm_job_id, "CANCELLED")
     grid.run_steps()
 
@@ -42,9 +42,9 @@ def test_a_job_whose_pre_hook_fails_is_panicked_and_refunded(grid):
 def test_a_job_that_reports_a_failed_pre_hook_after_its_start_is_billed(grid):
     number, slurm_job_id = grid.request_running_job()
     attempt = grid.slurm.attempt(slurm_job_id)
-    report(grid, "start", attempt, attempt.started_at + 2)
+    add_report(grid, "start", attempt, attempt.started_at + 2)
     grid.clock.advance(60)
-    report(grid, "pre_hook_failed", attempt, grid.clock.now())
+    add_report(grid, "pre_hook_failed", attempt, grid.clock.now())
     grid.slurm.end(slurm_job_id, "CANCELLED")
     elapsed_s = grid.slurm.attempt(slurm_job_id).elapsed_s
     grid.run_steps()

@@ -156,7 +156,8 @@ def test_a_start_that_a_reorg_removes_with_its_claim_is_reported_again(
 
 def assert_nothing_counts_as_a_failure(grid):
     kinds = {entry.kind for entry in grid.journal.stored}
-    assert not kinds & {EntryKind.SUBMIT_REJECTED, EntryKind.CANCELLED_BY_US, EntryKind.ABSENT}
+    failures = {EntryKind.SUBMIT_REJECTED, EntryKind.CANCELLED_BY_US, EntryKind.ABSENT}
+    assert kinds.isdisjoint(failures)
     assert len(grid.slurm.submissions) == 1
 
 
@@ -173,14 +174,14 @@ def test_a_start_that_the_contract_skipped_is_planned_once_more_after_its_reject
     number, _ = start_in_slurm(grid)
     grid.tick()
     (start,) = open_starts(grid)
-    set_state(grid, start, SendState.MINED)
-    with capture_logs() as lines:
+    set_entry_state(grid, start, SendState.MINED)
+    with capture_logs() as log_events:
         for _ in range(CONFIRMATIONS):
             grid.tick()
-    assert [line for line in lines if line["event"] == "call_queued"] == []
+    assert "call_queued" not in {log_event["event"] for log_event in log_events}
     assert [entry.id for entry in open_starts(grid)] == [start.id]
 
-    set_state(grid, start, SendState.REJECTED)
+    set_entry_state(grid, start, SendState.REJECTED)
     grid.tick()
     assert len(open_starts(grid)) == 1
     grid.ledger.deliver(grid.outbox, PROVIDER)
@@ -193,6 +194,6 @@ def open_starts(grid):
     return [entry for entry in grid.outbox.open_entries() if isinstance(entry.call, SetRunning)]
 
 
-def set_state(grid, entry, state):
+def set_entry_state(grid, entry, state):
     change = EntryChange(entry_id=entry.id, state=state)
     grid.outbox.record("", changes=[change], withdrawn_nonces=(), closed_nonces=())

@@ -23,13 +23,13 @@ class RevertingAccount(FakeAccount):
     reverts_claims = False
 
     def gas(self, batches, *, available_gas):
-        # The result of a batch is its gas limit, or the error of its simulation.
+        # For each batch, its gas limit or the error of its simulation.
         error = TransactionReverted("ClaimJobs", "ProviderNotJoined")
-        results = list(super().gas(batches, available_gas=available_gas))
+        gas_or_errors = list(super().gas(batches, available_gas=available_gas))
         for index, calls in enumerate(batches):
             if self.reverts_claims and calls and isinstance(calls[0], ClaimJobs):
-                results[index] = error
-        return tuple(results)
+                gas_or_errors[index] = error
+        return tuple(gas_or_errors)
 
 
 def settlement(job, state=JobState.FINISHED):
@@ -44,19 +44,20 @@ def settlement(job, state=JobState.FINISHED):
     )
 
 
-class HastyLedger(FakeLedger):
-    """A chain whose node can answer a read at the newest block with the state of the next block.
+class AheadLedger(FakeLedger):
+    """A chain whose node can be ahead of its newest block.
 
     Attributes:
-        is_hasty: Whether the node answers in this way.
+        is_ahead: Whether the node answers a read at the newest block with the state of the next
+            block.
     """
 
-    is_hasty = False
+    is_ahead = False
 
     def _state_at(self, block):
         state = super()._state_at(block)
-        newest_block = self._history[-1][0]
-        if not self.is_hasty or block != newest_block:
+        newest_block = self._history[-1].block
+        if not self.is_ahead or block != newest_block:
             return state
         return self._next_state()
 
@@ -66,7 +67,7 @@ class HastyLedger(FakeLedger):
         self._state = self._state.copy()
         self.pool = dict(self.pool)
         self._events = []
-        self._include()
+        self._apply_pool()
         state = self._state
         self._state, self.pool, self._events = saved_fields
         return state
@@ -77,7 +78,7 @@ class WalletSender:
 
     def __init__(self):
         self.clock = FakeClock()
-        self.ledger = HastyLedger(self.clock)
+        self.ledger = AheadLedger(self.clock)
         self.ledger.add_provider(PROVIDER)
         self.outbox = MemoryOutbox(clock=self.clock)
         self.account = RevertingAccount(self.ledger, PROVIDER)
@@ -106,7 +107,7 @@ class WalletSender:
         job = self.claim_job()
         return self.ledger.run(job.id.number)
 
-    def put_running(self):
+    def claim_and_put_start(self):
         """Claim a job, and put the call that reports the start of this job into the outbox."""
         job = self.claim_job()
         self.outbox.put(f"run:{job.id.number}", SetRunning(job_key=job.job_key, started_at=1))
@@ -118,7 +119,8 @@ class WalletSender:
 
     def mine_empty_block(self):
         """Mine a block without the pending transactions."""
-        pool, self.ledger.pool = self.ledger.pool, {}
+        pool = self.ledger.pool
+        self.ledger.pool = {}
         self.ledger.mine()
         self.ledger.pool = pool
 

@@ -34,13 +34,13 @@ def test_no_call_is_lost_if_the_node_returns_the_state_of_the_next_block(
         # The sender runs three ticks per block. In the second and third tick, the node answers with
         # the state of the next block.
         tick_of_block = index % 3
-        wallet_sender.ledger.is_hasty = tick_of_block > 0
+        wallet_sender.ledger.is_ahead = tick_of_block > 0
         wallet_sender.outbox.put(f"end:{job.job_key}", settlement(job))
         wallet_sender.sender.tick()
         wallet_sender.clock.advance(1)
         if tick_of_block == 2:
             wallet_sender.ledger.mine()
-    wallet_sender.ledger.is_hasty = False
+    wallet_sender.ledger.is_ahead = False
     wallet_sender.tick_and_mine(6)
 
     assert wallet_sender.states() == [SendState.FINAL] * 12
@@ -67,16 +67,16 @@ def test_call_that_the_newest_block_made_obsolete_is_rejected_one_block_later(wa
 
 def test_receipt_is_read_again_only_after_a_reorg(wallet_sender):
     wallet_sender.restart(confirmations=5)
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     request_sizes = []
-    receipts = wallet_sender.account.receipts
+    read_receipts = wallet_sender.account.receipts
 
-    def recording_receipts(hashes):
+    def read_and_count_receipts(hashes):
         hash_list = list(hashes)
         request_sizes.append(len(hash_list))
-        return receipts(hash_list)
+        return read_receipts(hash_list)
 
-    wallet_sender.account.receipts = recording_receipts
+    wallet_sender.account.receipts = read_and_count_receipts
     wallet_sender.tick_and_mine(4)
     assert request_sizes == [1]
     assert wallet_sender.states() == [SendState.MINED]
@@ -89,15 +89,15 @@ def test_receipt_is_read_again_only_after_a_reorg(wallet_sender):
 
 
 def test_job_of_a_pending_call_is_read_before_a_resend_and_after_a_reorg(wallet_sender):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     read_blocks = []
-    jobs = wallet_sender.ledger.jobs
+    read_jobs = wallet_sender.ledger.jobs
 
-    def recording_jobs(job_ids, *, at_block):
+    def read_jobs_and_record_block(job_ids, *, at_block):
         read_blocks.append(at_block.number)
-        return jobs(job_ids, at_block=at_block)
+        return read_jobs(job_ids, at_block=at_block)
 
-    wallet_sender.ledger.jobs = recording_jobs
+    wallet_sender.ledger.jobs = read_jobs_and_record_block
     wallet_sender.sender.tick()
     for _ in range(3):
         wallet_sender.clock.advance(2)
@@ -109,7 +109,8 @@ def test_job_of_a_pending_call_is_read_before_a_resend_and_after_a_reorg(wallet_
     wallet_sender.clock.advance(5)
     wallet_sender.sender.tick()
     assert len(read_blocks) == 2
-    pool, wallet_sender.ledger.pool = wallet_sender.ledger.pool, {}
+    pool = wallet_sender.ledger.pool
+    wallet_sender.ledger.pool = {}
     wallet_sender.ledger.reorg(1)
     wallet_sender.ledger.pool = pool
     wallet_sender.sender.tick()
@@ -118,15 +119,15 @@ def test_job_of_a_pending_call_is_read_before_a_resend_and_after_a_reorg(wallet_
 
 def test_mined_call_is_not_sent_again_while_a_server_hides_its_receipt(wallet_sender):
     wallet_sender.restart(confirmations=5, resend_after_s=1)
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.tick_and_mine()
-    receipts = wallet_sender.account.receipts
+    read_receipts = wallet_sender.account.receipts
     wallet_sender.account.receipts = lambda _hashes: {}
     for _ in range(3):
         wallet_sender.clock.advance(60)
         wallet_sender.tick_and_mine()
     assert wallet_sender.states() == [SendState.SENT]
-    wallet_sender.account.receipts = receipts
+    wallet_sender.account.receipts = read_receipts
     wallet_sender.tick_and_mine(6)
 
     assert wallet_sender.states() == [SendState.FINAL]
@@ -137,18 +138,18 @@ def test_mined_call_is_not_sent_again_while_a_server_hides_its_receipt(wallet_se
 def test_a_receipt_for_a_nonce_does_not_close_a_lower_nonce(wallet_sender):
     """Receipts are requested in pages. Each page may be answered by a different server."""
     wallet_sender.restart(confirmations=5, max_batch_calls=1)
-    wallet_sender.put_running()
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
+    wallet_sender.claim_and_put_start()
     wallet_sender.tick_and_mine()
     earlier_transaction, later_transaction = wallet_sender.open_transactions()
-    receipts = wallet_sender.account.receipts
+    read_receipts = wallet_sender.account.receipts
     assert later_transaction.nonce == earlier_transaction.nonce + 1
-    wallet_sender.account.receipts = lambda hashes: receipts(
+    wallet_sender.account.receipts = lambda hashes: read_receipts(
         set(hashes) - {earlier_transaction.hash}
     )
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states()[0] is SendState.SENT
-    wallet_sender.account.receipts = receipts
+    wallet_sender.account.receipts = read_receipts
     wallet_sender.tick_and_mine(6)
 
     assert wallet_sender.states() == [SendState.FINAL, SendState.FINAL]
@@ -157,10 +158,10 @@ def test_a_receipt_for_a_nonce_does_not_close_a_lower_nonce(wallet_sender):
 
 def test_receipt_of_another_fork_is_ignored(wallet_sender):
     wallet_sender.restart(confirmations=5)
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.tick_and_mine()
-    receipts = wallet_sender.account.receipts
-    wallet_sender.account.receipts = lambda hashes: forked(receipts(hashes))
+    read_receipts = wallet_sender.account.receipts
+    wallet_sender.account.receipts = lambda hashes: forked(read_receipts(hashes))
     wallet_sender.tick_and_mine(3)
 
     assert wallet_sender.states() == [SendState.SENT]
@@ -169,22 +170,25 @@ def test_receipt_of_another_fork_is_ignored(wallet_sender):
 def test_receipt_is_checked_once_more_before_it_is_final(wallet_sender):
     """The servers that returned and confirmed the receipt may have been on another fork."""
     wallet_sender.restart(confirmations=3)
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.tick_and_mine()
     wallet_sender.ledger.mine()
-    receipts, block = wallet_sender.account.receipts, wallet_sender.ledger.block
+    read_receipts = wallet_sender.account.receipts
+    read_block = wallet_sender.ledger.block
     (transaction,) = wallet_sender.open_transactions()
-    (receipt,) = receipts([transaction.hash]).values()
+    (receipt,) = read_receipts([transaction.hash]).values()
 
-    def block_of_fork(number):
-        canonical = block(number)
-        return replace(canonical, hash=FORK_HASH) if number == receipt.block else canonical
+    def read_block_of_fork(number):
+        block = read_block(number)
+        if number == receipt.block:
+            return replace(block, hash=FORK_HASH)
+        return block
 
-    wallet_sender.account.receipts = lambda hashes: forked(receipts(hashes))
-    wallet_sender.ledger.block = block_of_fork
+    wallet_sender.account.receipts = lambda hashes: forked(read_receipts(hashes))
+    wallet_sender.ledger.block = read_block_of_fork
     wallet_sender.sender.tick()
     assert wallet_sender.states() == [SendState.MINED]
-    wallet_sender.ledger.block = block
+    wallet_sender.ledger.block = read_block
     wallet_sender.ledger.mine(3)
     wallet_sender.sender.tick()
 

@@ -33,14 +33,14 @@ def test_chain_without_a_first_block_is_unavailable(wallet_sender):
 
 
 def test_nothing_is_sent_if_the_chain_is_reorganised_during_the_read(wallet_sender):
-    wallet_sender.put_running()
-    fees = wallet_sender.account.fees
+    wallet_sender.claim_and_put_start()
+    read_fees = wallet_sender.account.fees
 
-    def fees_and_reorg():
+    def read_fees_after_a_reorg():
         wallet_sender.ledger.reorg(1)
-        return fees()
+        return read_fees()
 
-    wallet_sender.account.fees = fees_and_reorg
+    wallet_sender.account.fees = read_fees_after_a_reorg
     with pytest.raises(ChainUnavailable, match="reorganised"):
         wallet_sender.sender.tick()
 
@@ -50,7 +50,7 @@ def test_nothing_is_sent_if_the_chain_is_reorganised_during_the_read(wallet_send
 
 def test_call_that_would_revert_waits_while_another_transaction_is_pending(wallet_sender):
     """The call may depend on the pending transaction."""
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.sender.tick()
     wallet_sender.account.reverts_claims = True
     wallet_sender.outbox.put("claim", ClaimJobs(limit=1))
@@ -81,7 +81,7 @@ def test_stuck_call_that_would_revert_now_is_replaced_by_an_empty_transaction(wa
 
 def test_unknown_transaction_in_the_pool_with_the_nonce_of_a_call_is_replaced(wallet_sender):
     """After a loss of the store, the node may still have a transaction that was signed before."""
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     send_unknown_transaction(wallet_sender)
     wallet_sender.sender.tick()
     assert wallet_sender.states() == [SendState.SENT]
@@ -102,7 +102,7 @@ def send_unknown_transaction(wallet_sender):
 
 
 def test_no_call_is_lost_if_another_program_uses_its_nonce(wallet_sender):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.sender.tick()
     wallet_sender.ledger.pool.clear()
     send_unknown_transaction(wallet_sender)
@@ -114,7 +114,7 @@ def test_no_call_is_lost_if_another_program_uses_its_nonce(wallet_sender):
 
 
 def test_fees_are_not_raised_while_there_is_no_new_block(wallet_sender):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     for _ in range(20):
         wallet_sender.sender.tick()
         wallet_sender.clock.advance(10)
@@ -130,7 +130,7 @@ def test_fees_are_not_raised_while_there_is_no_new_block(wallet_sender):
 def test_transaction_that_the_node_refuses_is_split_in_halves(wallet_sender):
     wallet_sender.account.max_calls = 2
     for _ in range(9):
-        wallet_sender.put_running()
+        wallet_sender.claim_and_put_start()
 
     wallet_sender.tick_and_mine(8)
 
@@ -168,7 +168,7 @@ def test_call_that_the_node_always_refuses_backs_off_exponentially(wallet_sender
 
 def test_call_that_the_node_refuses_does_not_delay_other_calls(wallet_sender):
     for _ in range(3):
-        wallet_sender.put_running()
+        wallet_sender.claim_and_put_start()
     wallet_sender.outbox.put("claim", ClaimJobs(limit=1))
     wallet_sender.account.max_calls = 0
     wallet_sender.tick_and_mine(3)
@@ -178,7 +178,7 @@ def test_call_that_the_node_refuses_does_not_delay_other_calls(wallet_sender):
         assert entry.reason == reason
 
     wallet_sender.account.max_calls = 50
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.tick_and_mine(4)
 
     assert wallet_sender.states()[-1] is SendState.FINAL
@@ -188,7 +188,7 @@ def test_call_that_the_node_refuses_does_not_delay_other_calls(wallet_sender):
 def test_transactions_are_sent_later_if_the_pool_of_the_node_is_full(wallet_sender):
     wallet_sender.restart(max_batch_calls=1)
     for _ in range(6):
-        wallet_sender.put_running()
+        wallet_sender.claim_and_put_start()
     wallet_sender.account.pool_size = 4
     with pytest.raises(ChainUnavailable, match="txpool is full"):
         wallet_sender.sender.tick()
@@ -205,7 +205,7 @@ def test_transactions_are_sent_later_if_the_pool_of_the_node_is_full(wallet_send
 def test_wallet_that_cannot_pay_for_all_transactions_at_once_pays_for_them_later(wallet_sender):
     wallet_sender.restart(max_batch_calls=1)
     for _ in range(3):
-        wallet_sender.put_running()
+        wallet_sender.claim_and_put_start()
     wallet_sender.account.payable_count = 2
     with pytest.raises(ChainUnavailable, match="insufficient funds"):
         wallet_sender.sender.tick()
@@ -217,7 +217,7 @@ def test_wallet_that_cannot_pay_for_all_transactions_at_once_pays_for_them_later
 
 
 def test_wallet_that_cannot_pay_for_its_first_transaction_is_a_configuration_error(wallet_sender):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.account.payable_count = 0
 
     with pytest.raises(ConfigError, match="cannot pay"):
@@ -227,15 +227,15 @@ def test_wallet_that_cannot_pay_for_its_first_transaction_is_a_configuration_err
 
 
 def test_fees_of_replacements_stay_within_their_limit(wallet_sender):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     for _ in range(60):
         wallet_sender.sender.tick()
         wallet_sender.mine_empty_block()
         wallet_sender.clock.advance(31)  # longer than replace_after_s, which is 30
     current_fees = wallet_sender.account.fees()
     offered_fees = [transaction.fees for transaction in wallet_sender.open_transactions()]
-    for previous, following in pairwise(offered_fees):
-        assert previous.max_fee <= following.max_fee
+    for previous_fees, next_fees in pairwise(offered_fees):
+        assert previous_fees.max_fee <= next_fees.max_fee
     last_fees = offered_fees[-1]
     assert 5 * current_fees.max_fee < last_fees.max_fee <= 10 * current_fees.max_fee
     assert 5 * current_fees.tip < last_fees.tip <= 10 * current_fees.tip
@@ -250,7 +250,7 @@ def test_fees_of_replacements_stay_within_their_limit(wallet_sender):
 def test_fees_of_a_transaction_are_raised_if_the_pool_of_the_node_stays_full(
     wallet_sender, was_accepted
 ):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     if was_accepted:
         wallet_sender.sender.tick()
     wallet_sender.restart(replace_after_s=30, resend_after_s=1)
@@ -266,7 +266,7 @@ def test_fees_of_a_transaction_are_raised_if_the_pool_of_the_node_stays_full(
 
 
 def test_sent_transaction_is_not_withdrawn_if_its_replacement_is_refused(wallet_sender):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.sender.tick()
     wallet_sender.account.max_calls = 0
     wallet_sender.clock.advance(20)
@@ -288,7 +288,7 @@ def test_calls_are_sent_in_smaller_transactions_if_the_node_refuses_a_lost_trans
 ):
     """The node accepts a transaction, loses it in a restart, and then refuses its size."""
     for _ in range(4):
-        wallet_sender.put_running()
+        wallet_sender.claim_and_put_start()
     wallet_sender.sender.tick()
     assert wallet_sender.states() == [SendState.SENT] * 4
     wallet_sender.ledger.pool.clear()
@@ -302,7 +302,7 @@ def test_calls_are_sent_in_smaller_transactions_if_the_node_refuses_a_lost_trans
 
 
 def test_lost_transaction_is_sent_again_although_the_clock_was_set_back(wallet_sender):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.sender.tick()
     wallet_sender.ledger.pool.clear()
     wallet_sender.clock.advance(-7200)
@@ -315,7 +315,7 @@ def test_lost_transaction_is_sent_again_although_the_clock_was_set_back(wallet_s
 
 
 def test_fees_are_raised_although_the_clock_was_set_back(wallet_sender):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.sender.tick()
     wallet_sender.clock.advance(-7200)
     for _ in range(5):
@@ -327,7 +327,7 @@ def test_fees_are_raised_although_the_clock_was_set_back(wallet_sender):
 
 
 def test_backoff_of_a_refused_call_is_not_longer_after_the_clock_was_set_back(wallet_sender):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.account.max_calls = 0
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states() == [SendState.REJECTED]
@@ -348,7 +348,8 @@ def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(
 ):
     """A call has become invalid, so the sender withdraws its transaction, which the node has.
 
-    The sender replaces the transaction by an empty one. The next block may contain either of them.
+    The sender replaces the transaction by an empty one. The next block may contain the withdrawn
+    or the empty transaction.
     """
     wallet_sender.restart(confirmations=3)
     ledger = wallet_sender.ledger
@@ -358,18 +359,19 @@ def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(
     ledger.mine()
     wallet_sender.sender.tick()
     # Make a reorg, after which the sender reads the jobs of pending calls again. Keep the pool.
-    pool_with_withdrawn, ledger.pool = ledger.pool, {}
+    pool_with_withdrawn = ledger.pool
+    ledger.pool = {}
     ledger.reorg(1)
     ledger.pool = dict(pool_with_withdrawn)
-    jobs = ledger.jobs
+    read_jobs = ledger.jobs
 
     # A call is invalid if its job does not exist. Hide the job of the first call.
-    def jobs_without_first(job_ids, *, at_block):
-        return jobs(set(job_ids) - {first_job.id}, at_block=at_block)
+    def read_jobs_without_first(job_ids, *, at_block):
+        return read_jobs(set(job_ids) - {first_job.id}, at_block=at_block)
 
-    ledger.jobs = jobs_without_first
+    ledger.jobs = read_jobs_without_first
     wallet_sender.sender.tick()
-    ledger.jobs = jobs
+    ledger.jobs = read_jobs
     assert wallet_sender.states() == [SendState.REJECTED, SendState.SENT]
     if withdrawn_is_mined:
         ledger.pool |= pool_with_withdrawn

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.fakes.account import FakeAccount
 from tests.fakes.crash import Crash
 from tests.fakes.store import FakeClock, MemoryOutbox
-from tests.services.transactions.sender_setup import PROVIDER, HastyLedger, settlement
+from tests.services.transactions.sender_setup import PROVIDER, AheadLedger, settlement
 
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.transactions.calls import ClaimJobs, SetRunning, Settle
@@ -29,7 +29,7 @@ class SenderMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.clock = FakeClock()
-        self.ledger = HastyLedger(self.clock)
+        self.ledger = AheadLedger(self.clock)
         self.ledger.add_provider(PROVIDER)
         self.ledger.mine(2 * CONFIRMATIONS)
         self.outbox = MemoryOutbox(clock=self.clock)
@@ -108,9 +108,9 @@ class SenderMachine(RuleBasedStateMachine):
     def node_refuses_large_transactions(self, max_calls):
         self.account.max_calls = max_calls
 
-    @rule(is_hasty=st.booleans())
-    def node_runs_ahead_of_its_newest_block(self, is_hasty):
-        self.ledger.is_hasty = is_hasty
+    @rule(is_ahead=st.booleans())
+    def node_runs_ahead_of_its_newest_block(self, is_ahead):
+        self.ledger.is_ahead = is_ahead
 
     @rule(seconds=st.integers(1, 30))
     def time_passes(self, seconds):
@@ -159,7 +159,7 @@ class SenderMachine(RuleBasedStateMachine):
 
     def teardown(self):
         """End the last fault of the node. Then every call reaches a final state."""
-        self.ledger.is_hasty = False
+        self.ledger.is_ahead = False
         for _ in range(60):
             if not self.outbox.open_entries():
                 break

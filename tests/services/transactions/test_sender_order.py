@@ -25,7 +25,7 @@ def wallet_sender():
 def test_start_and_settlement_keep_their_order_over_restarts_and_replacements(
     wallet_sender, reorg_depth
 ):
-    wallet_sender.put_running()
+    wallet_sender.claim_and_put_start()
     wallet_sender.sender.tick()
     wallet_sender.outbox.put("end", settlement(wallet_sender.ledger.job(1)))
     wallet_sender.sender.tick()

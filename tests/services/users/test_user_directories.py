@@ -84,10 +84,10 @@ def test_failed_user_is_retried_after_the_clock_was_set_back(directory_setup):
 
 
 def test_repeated_failure_of_a_user_is_logged_once(directory_setup):
-    with capture_logs() as lines:
+    with capture_logs() as log_events:
         directory_setup.maker.tick()
         directory_setup.clock.advance(10)
         directory_setup.maker.tick()
 
-    failures = [line["user"] for line in lines if line["event"] == "directories_failed"]
-    assert failures == [CUSTOMERS[0]]
+    failures = [event for event in log_events if event["event"] == "directories_failed"]
+    assert [failure["user"] for failure in failures] == [CUSTOMERS[0]]

@@ -74,10 +74,13 @@ def distributions(requirements: Iterable[str]) -> set[str]:
         if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
             continue
         name = normalized(requirement.name)
-        for wanted_extra in {"", *requirement.extras}:
-            if (name, wanted_extra) not in visited_requirements:
-                visited_requirements.add((name, wanted_extra))
-                pending_requirements += [(needed, wanted_extra) for needed in requirements_of(name)]
+        for requested_extra in {"", *requirement.extras}:
+            if (name, requested_extra) not in visited_requirements:
+                visited_requirements.add((name, requested_extra))
+                needed_requirements = requirements_of(name)
+                pending_requirements += [
+                    (needed, requested_extra) for needed in needed_requirements
+                ]
     return {name for name, _ in visited_requirements}
 
 

@@ -26,7 +26,7 @@ CONNECTION_LOST = LoggerUnavailable("connection lost")
 LOG_LINES = [b"a", b"b", b"c", b"d", b"e"]
 
 
-def lines(first, *data):
+def logger_lines(first, *data):
     """Return an answer of the logger. ``first`` is the number of the first line.
 
     ``resume`` is the number of the answer's last line. The next request continues after that line.
@@ -50,17 +50,19 @@ def connections(monkeypatch):
 
     def read(_client, _job, *, after, until_now):
         requests.append((after, until_now))
-        answer = answers.pop(0) if answers else [CONNECTION_LOST]
-        for item in answer:
-            if isinstance(item, Exception):
-                raise item
-            yield item
+        if not answers:
+            raise CONNECTION_LOST
+        answer = answers.pop(0)
+        for lines_or_error in answer:
+            if isinstance(lines_or_error, Exception):
+                raise lines_or_error
+            yield lines_or_error
 
     monkeypatch.setattr(job_output, "read", read)
     return SimpleNamespace(requests=requests, prepare=answers.extend)
 
 
-def drain():
+def print_all():
     """Read the whole output of a job. Return the JobOutput and the lines that it printed."""
     printed_lines = []
     output = JobOutput(
@@ -74,13 +76,13 @@ def drain():
 def test_broken_stream_is_resumed(connections):
     connections.prepare(
         [
-            [lines(1, b"a", b"b"), CONNECTION_LOST],
+            [logger_lines(1, b"a", b"b"), CONNECTION_LOST],
             [CONNECTION_LOST],
-            [lines(3, b"c")],
+            [logger_lines(3, b"c")],
         ]
     )
 
-    output, printed = drain()
+    output, printed = print_all()
 
     assert printed == [(1, b"a"), (2, b"b"), (3, b"c")]
     assert output.error is None
@@ -90,15 +92,17 @@ def test_broken_stream_is_resumed(connections):
 
 
 def test_repeated_lines_are_printed_once(connections):
-    connections.prepare([[lines(1, b"a", b"b"), lines(1, b"a", b"b", b"c"), lines(2, b"b")]])
+    connections.prepare(
+        [[logger_lines(1, b"a", b"b"), logger_lines(1, b"a", b"b", b"c"), logger_lines(2, b"b")]]
+    )
 
-    _, printed = drain()
+    _, printed = print_all()
 
     assert printed == [(1, b"a"), (2, b"b"), (3, b"c")]
 
 
-def test_line_that_both_start_and_drain_read_is_printed_once(connections, monkeypatch):
-    """``start`` follows the log in a thread. ``drain`` reads the log up to its end."""
+def test_line_that_is_read_twice_is_printed_once(connections, monkeypatch):
+    """``start`` follows the log in a thread. ``print_remaining`` reads the log up to its end."""
     reached_line_3 = threading.Event()
 
     def read(_client, _job, *, after, until_now):
@@ -107,7 +111,7 @@ def test_line_that_both_start_and_drain_read_is_printed_once(connections, monkey
                 reached_line_3.set()
                 # Block, as the logger does until the job writes more lines.
                 threading.Event().wait(20)
-            yield lines(number, LOG_LINES[number - 1])
+            yield logger_lines(number, LOG_LINES[number - 1])
 
     monkeypatch.setattr(job_output, "read", read)
     printed = []
@@ -122,16 +126,16 @@ def test_line_that_both_start_and_drain_read_is_printed_once(connections, monkey
 
 
 def test_refusal_is_not_retried(connections):
-    connections.prepare([[NotAllowed("could not read at the logger")], [lines(1, b"never")]])
+    connections.prepare([[NotAllowed("could not read at the logger")], [logger_lines(1, b"never")]])
 
-    output, printed = drain()
+    output, printed = print_all()
 
     assert printed == []
     assert isinstance(output.error, NotAllowed)
 
 
 def test_unreachable_logger_is_an_error(connections):
-    output, _ = drain()
+    output, _ = print_all()
 
     assert isinstance(output.error, LoggerUnavailable)
 
@@ -139,7 +143,7 @@ def test_unreachable_logger_is_an_error(connections):
 def test_empty_log_is_not_an_error(connections):
     connections.prepare([[]])
 
-    output, _ = drain()
+    output, _ = print_all()
 
     assert output.error is None
 

@@ -22,7 +22,7 @@ steps:
 """
 QUESTION = "Submit the job without them? [y/N]"
 # Keys that would change what runs, and their paths.
-KEYS = {
+MISPLACED_KEYS = {
     "container of a step": (VALID + "  container: {image: x}\n", "steps[0].container"),
     "GPUs of a command": (
         VALID.replace('"true"', '"true", resources: {gpus: 1}'),
@@ -43,8 +43,14 @@ KEYS = {
         "env",
     ),
 }
-# Warnings that concern nothing that runs.
-OTHERS = ("author: me\n", "name: a job\n", "x-a: 1\n", "continuousOutputSync: true\n", "---\n")
+# Lines that cause a warning, but do not change what runs.
+HARMLESS_LINES = (
+    "author: me\n",
+    "name: a job\n",
+    "x-a: 1\n",
+    "continuousOutputSync: true\n",
+    "---\n",
+)
 
 
 class Terminal(io.StringIO):
@@ -53,7 +59,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def write(tmp_path):
+def write_workflow(tmp_path):
     """Return a function that writes a workflow file and returns its path."""
 
     def write(text):
@@ -65,9 +71,13 @@ def write(tmp_path):
 
 
 @pytest.fixture
-def submit(gridstead, write):
+def submit(gridstead, write_workflow):
     """Return a function that submits a workflow. It ends at the missing settings of the client."""
-    return lambda text, *options: gridstead("submit", write(text), "--credits", "1", *options)
+
+    def run(text, *options):
+        return gridstead("submit", write_workflow(text), "--credits", "1", *options)
+
+    return run
 
 
 @pytest.fixture
@@ -81,9 +91,9 @@ def answer(monkeypatch):
     return set_answer
 
 
-@pytest.mark.parametrize("case", KEYS)
+@pytest.mark.parametrize("case", MISPLACED_KEYS)
 def test_without_a_terminal_a_key_that_would_change_what_runs_is_refused(submit, case):
-    text, path = KEYS[case]
+    text, path = MISPLACED_KEYS[case]
 
     result = submit(text)
 
@@ -95,9 +105,9 @@ def test_without_a_terminal_a_key_that_would_change_what_runs_is_refused(submit,
     assert QUESTION not in result.err
 
 
-@pytest.mark.parametrize("case", KEYS)
+@pytest.mark.parametrize("case", MISPLACED_KEYS)
 def test_with_accept_misplaced_a_key_is_only_a_warning(submit, case):
-    text, path = KEYS[case]
+    text, path = MISPLACED_KEYS[case]
 
     result = submit(text, "--accept-misplaced")
 
@@ -106,7 +116,7 @@ def test_with_accept_misplaced_a_key_is_only_a_warning(submit, case):
     assert path in result.err
 
 
-@pytest.mark.parametrize("lines", OTHERS)
+@pytest.mark.parametrize("lines", HARMLESS_LINES)
 def test_a_warning_about_something_else_needs_no_answer(submit, lines):
     result = submit(VALID + lines)
 
@@ -128,7 +138,7 @@ def test_a_warning_about_something_else_needs_no_answer(submit, lines):
 def test_on_a_terminal_submit_asks(submit, answer, text, code):
     answer(text)
 
-    result = submit(KEYS["container of a step"][0])
+    result = submit(MISPLACED_KEYS["container of a step"][0])
 
     assert result.code == code
     warning, question = result.err.splitlines()[:2]
@@ -139,7 +149,7 @@ def test_on_a_terminal_submit_asks(submit, answer, text, code):
 def test_the_question_prints_nothing_on_stdout(submit, answer):
     answer("n\n")
 
-    assert submit(KEYS["container of a step"][0], "--json").out == ""
+    assert submit(MISPLACED_KEYS["container of a step"][0], "--json").out == ""
 
 
 def test_ctrl_c_at_the_question_ends_the_command_as_interrupted(submit, answer, monkeypatch):
@@ -149,7 +159,7 @@ def test_ctrl_c_at_the_question_ends_the_command_as_interrupted(submit, answer, 
     answer("")
     monkeypatch.setattr(sys.stdin, "readline", interrupt)
 
-    result = submit(KEYS["container of a step"][0])
+    result = submit(MISPLACED_KEYS["container of a step"][0])
 
     assert result.code == INTERRUPTED
     assert result.err.splitlines()[-1].endswith(QUESTION)
@@ -165,7 +175,7 @@ def test_a_workflow_from_standard_input_is_refused_without_a_question(
     gridstead, monkeypatch, answer
 ):
     answer("y\n")
-    text = KEYS["container of a step"][0]
+    text = MISPLACED_KEYS["container of a step"][0]
     monkeypatch.setattr(sys.stdin, "buffer", io.BytesIO(text.encode()), raising=False)
 
     result = gridstead("submit", "-", "--credits", "1")
@@ -182,7 +192,7 @@ def test_strict_makes_each_key_an_error_even_if_misplaced_keys_are_accepted(subm
 
 
 def test_the_refusal_lists_the_keys_and_the_other_warnings_as_json(submit):
-    result = submit(KEYS["container of a step"][0] + "author: me\n", "--json")
+    result = submit(MISPLACED_KEYS["container of a step"][0] + "author: me\n", "--json")
 
     error = json.loads(result.err)["error"]
     assert error["code"] == "misplaced-keys"

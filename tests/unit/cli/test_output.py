@@ -28,11 +28,12 @@ def commands(command, path=()):
     The path consists of the words that a user types, such as ``("job", "list")``. The command is an
     object of click.
     """
-    # A group has the attribute ``commands``. A command without it is yielded itself.
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from commands(inner, (*path, name))
-    if not hasattr(command, "commands"):
+    is_group = hasattr(command, "commands")
+    if not is_group:
         yield path, command
+        return
+    for name, subcommand in command.commands.items():
+        yield from commands(subcommand, (*path, name))
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
@@ -96,9 +97,12 @@ def test_every_command_and_option_has_a_help_text(path):
 
 def commands_with_json_option():
     """Return the paths of the commands that must have the option --json."""
-    return [
-        path for path in COMMANDS if path[-1] not in SERVICE_COMMANDS and path not in JSON_COMMANDS
-    ]
+    paths = []
+    for path in COMMANDS:
+        last_word = path[-1]
+        if last_word not in SERVICE_COMMANDS and path not in JSON_COMMANDS:
+            paths.append(path)
+    return paths
 
 
 @pytest.mark.parametrize("path", commands_with_json_option(), ids=" ".join)

@@ -146,12 +146,12 @@ def test_step_does_not_call_a_higher_layer(caller, step):
 
 
 @pytest.mark.parametrize(
-    ("module", "other"),
+    ("module", "other_name"),
     [
         ("domain/supervisor/actions.py", "services/transactions/sender.py"),
         ("services/supervisor/supervisor.py", "services/transactions/sender.py"),
         ("services/transactions/sender.py", "domain.supervisor.actions.Put"),
     ],
 )
-def test_writer_and_reader_of_the_outbox_name_each_other(module, other):
-    assert other in (CONTROL / module).read_text()
+def test_writer_and_reader_of_the_outbox_name_each_other(module, other_name):
+    assert other_name in (CONTROL / module).read_text()

@@ -89,7 +89,8 @@ def test_every_setting_of_the_client_is_used():
 def pages():
     """Return the paths of all Markdown pages, relative to the checkout.
 
-    Git lists them. A search in the folders would meet those of a lab that another process removes.
+    Git lists the pages. A search in all folders would fail if another process removed a lab's
+    folder at the same time.
     """
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
     result = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)

@@ -111,8 +111,8 @@ def keys_of(value, path=""):
         return {path}
     prefix = f"{path}." if path else ""
     keys = set()
-    for key, item in value.items():
-        keys |= keys_of(item, f"{prefix}{key}")
+    for key, nested_value in value.items():
+        keys |= keys_of(nested_value, f"{prefix}{key}")
     return keys
 
 

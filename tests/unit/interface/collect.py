@@ -341,7 +341,7 @@ def tables() -> Iterator[str]:
 def stored_names() -> Iterator[str]:
     """Yield the names of calls and journal entries in the store."""
     codec = importlib.import_module("gridstead.adapters.store.codec")
-    for name in codec._ADAPTERS:
+    for name in codec._TYPE_ADAPTERS:
         yield f"stored call {name}"
     journal = importlib.import_module("gridstead.domain.supervisor.journal")
     for kind in journal.EntryKind:

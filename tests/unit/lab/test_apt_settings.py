@@ -26,9 +26,9 @@ DPkg::Pre-Install-Pkgs:: "/usr/sbin/dpkg-preconfigure --apt";
 URIS = ("http://mirror.example/debian", "https://mirror.example/x", "http://mirror.example/debian")
 
 
-def settings(dump, answer="", programs=None):
+def settings(dump, answer="", commands=None):
     def run(argv):
-        programs.append(argv)
+        commands.append(argv)
         return answer
 
     return apt_settings.acquire_settings(dump, URIS, run).splitlines()
@@ -47,14 +47,14 @@ def test_a_proxy_in_any_configuration_file_reaches_the_image():
 @pytest.mark.parametrize("name", ["Proxy-Auto-Detect", "ProxyAutoDetect"])
 def test_a_program_that_detects_proxies_is_replaced_by_its_answer(name):
     """The image does not contain the program."""
-    programs = []
+    commands = []
 
     lines = settings(
-        f'Acquire::http::{name} "/usr/bin/detect";\n', "http://p.example:1\n", programs
+        f'Acquire::http::{name} "/usr/bin/detect";\n', "http://p.example:1\n", commands
     )
 
     assert lines == ['Acquire::http::Proxy::mirror.example "http://p.example:1";']
-    assert programs[0] == ["/usr/bin/detect", "http://mirror.example/debian"]
+    assert commands[0] == ["/usr/bin/detect", "http://mirror.example/debian"]
 
 
 def test_a_program_that_detects_no_proxy_adds_no_setting():

@@ -42,8 +42,10 @@ CONTROLLER_MOUNTS = {
     "/cgv1/freezer",
     "/cgv1/memory",
 }
-NODE = Host(name="compute1", groups=("compute",), memory_mb=512, cores=1.5, job_cgroups=True)
-PLAIN = Host(name="db", groups=(), memory_mb=512, cores=1)
+COMPUTE_NODE = Host(
+    name="compute1", groups=("compute",), memory_mb=512, cores=1.5, job_cgroups=True
+)
+PLAIN_HOST = Host(name="db", groups=(), memory_mb=512, cores=1)
 
 
 def _setup(mountinfo, host):
@@ -60,18 +62,18 @@ def test_a_machine_without_cgroup2_is_refused():
     without_cgroup2 = _without(HYBRID, "cgroup2")
 
     with pytest.raises(LabError, match="no cgroup2 tree"):
-        _setup(without_cgroup2, PLAIN)
+        _setup(without_cgroup2, PLAIN_HOST)
 
 
 def test_a_hybrid_machine_without_a_required_controller_is_refused():
     without_freezer = _without(HYBRID, "freezer")
 
     with pytest.raises(LabError, match="controller freezer"):
-        _setup(without_freezer, PLAIN)
+        _setup(without_freezer, PLAIN_HOST)
 
 
-def test_a_hybrid_machine_uses_the_v1_recipe_with_its_limits():
-    setup = _setup(HYBRID, NODE)
+def test_a_hybrid_machine_limits_a_host_with_cgroup_v1():
+    setup = _setup(HYBRID, COMPUTE_NODE)
     writes = dict(setup.writes)
     cgroup = Path("/sys/fs/cgroup")
 
@@ -84,7 +86,7 @@ def test_a_hybrid_machine_uses_the_v1_recipe_with_its_limits():
 
 
 def test_parents_are_created_first_and_every_tree_is_joined_once():
-    setup = _setup(HYBRID, NODE)
+    setup = _setup(HYBRID, COMPUTE_NODE)
 
     for index, folder in enumerate(setup.folders):
         if folder.name != "gs12ab":
@@ -97,14 +99,14 @@ def test_parents_are_created_first_and_every_tree_is_joined_once():
 
 
 def test_cpusets_are_written_from_the_top():
-    writes = _setup(HYBRID, NODE).writes
+    writes = _setup(HYBRID, COMPUTE_NODE).writes
 
     cgroup_names = [file.parent.name for file, _ in writes if file.name.startswith("cpuset.")]
     assert cgroup_names == ["gs12ab", "gs12ab", "compute1", "compute1"]
 
 
 def test_only_a_compute_node_has_the_six_controllers_mounted():
-    node_setup, plain_setup = _setup(HYBRID, NODE), _setup(HYBRID, PLAIN)
+    node_setup, plain_setup = _setup(HYBRID, COMPUTE_NODE), _setup(HYBRID, PLAIN_HOST)
 
     mount_points = {str(path_on_host) for _, path_on_host in node_setup.binds}
     assert mount_points == CONTROLLER_MOUNTS
@@ -114,13 +116,13 @@ def test_only_a_compute_node_has_the_six_controllers_mounted():
 def test_a_machine_without_swap_accounting_gets_no_swap_limit():
     machine = cgroups.Machine(cpus="0", mems="0", counts_swap=False)
 
-    setup = cgroups.setup_of(cgroups.hierarchies(HYBRID), machine, "gs12ab", NODE)
+    setup = cgroups.setup_of(cgroups.hierarchies(HYBRID), machine, "gs12ab", COMPUTE_NODE)
 
     assert "memsw" not in str(setup.writes)
 
 
 def test_a_unified_machine_uses_a_delegated_scope_with_the_limits():
-    setup = _setup(UNIFIED, NODE)
+    setup = _setup(UNIFIED, COMPUTE_NODE)
 
     assert setup.version == "v2"
     assert (setup.folders, setup.writes, setup.join, setup.binds) == ((), (), (), ())

@@ -30,7 +30,8 @@ def start():
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_output_and_the_result_of_a_background_check_are_reported(start, code):
     program = start(
-        f"start_background bash -c 'echo found; exit {code}'; part late wait_for_background; finish"
+        f"start_background bash -c 'echo found; exit {code}';"
+        " run_check late wait_for_background; finish"
     )
 
     output, _ = program.communicate(timeout=20)
@@ -40,10 +41,10 @@ def test_the_output_and_the_result_of_a_background_check_are_reported(start, cod
 
 
 def test_failed_tests_are_listed_again_at_the_end(start):
-    found = "E   assert 1 == 2\\nFAILED tests/test_it.py::test_it\\nmore\\n"
+    first_output = "E   assert 1 == 2\\nFAILED tests/test_it.py::test_it\\nmore\\n"
     program = start(
-        f"part early keep_output bash -c 'printf \"{found}\"; exit 1'; part late echo other;"
-        " list_failures; finish"
+        f"run_check early keep_output bash -c 'printf \"{first_output}\"; exit 1';"
+        " run_check late echo other; list_failures; finish"
     )
 
     output, _ = program.communicate(timeout=20)
@@ -54,7 +55,7 @@ def test_failed_tests_are_listed_again_at_the_end(start):
 
 
 def test_an_interrupt_ends_the_running_check_and_starts_no_other(start):
-    program = start(f'part first bash -c "{CHECK}"; part second echo started')
+    program = start(f'run_check first bash -c "{CHECK}"; run_check second echo started')
     lines = [program.stdout.readline(), program.stdout.readline()]
     assert lines[-1] == "running\n"
 
@@ -68,7 +69,9 @@ def test_an_interrupt_ends_the_running_check_and_starts_no_other(start):
 def test_an_interrupt_ends_the_background_check_with_its_children(start, tmp_path):
     """tools/lint runs a program for each static check."""
     record = tmp_path / "record"
-    program = start(f'start_background bash -c "({CHECK}) >{record}; true"; part wait sleep 10')
+    program = start(
+        f'start_background bash -c "({CHECK}) >{record}; true"; run_check wait sleep 10'
+    )
     program.stdout.readline()
     while not (record.exists() and record.read_text()):
         assert program.poll() is None

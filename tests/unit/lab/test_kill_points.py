@@ -46,11 +46,11 @@ def test_each_kill_point_is_in_a_different_interval_and_in_its_task(seed):
     for task in RUN:
         tasks[task.banner, task.count] = task
     intervals = []
-    for moment in chosen:
-        task = tasks[moment.banner, moment.count]
-        assert 0 <= moment.after_s <= task.length_s
+    for kill_point in chosen:
+        task = tasks[kill_point.banner, kill_point.count]
+        assert 0 <= kill_point.after_s <= task.length_s
         # The run takes 10 s, so each of five intervals takes 2 s.
-        intervals.append(int((task.start_s + moment.after_s) // 2))
+        intervals.append(int((task.start_s + kill_point.after_s) // 2))
     assert intervals == [0, 1, 2, 3, 4]
 
 
@@ -64,7 +64,7 @@ def test_a_single_kill_point_is_in_the_only_interval():
         def random(self):
             return 0.31
 
-    # The run takes 10 s. The moment at 3.1 s is 0.1 s after the start of the second task.
+    # The run takes 10 s. The kill point at 3.1 s is 0.1 s after the start of the second task.
     assert kill_points.choose(RUN, 1, FixedRandom()) == [
         KillPoint(banner=RUN[1].banner, count=1, after_s=pytest.approx(0.1))
     ]

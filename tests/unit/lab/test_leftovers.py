@@ -39,7 +39,7 @@ def nspawn_run(monkeypatch, tmp_path):
     return tmp_path
 
 
-def left(nspawn_run):
+def remaining_folders(nspawn_run):
     return sorted(str(folder.relative_to(nspawn_run)) for folder in nspawn_run.glob("*/gs*"))
 
 
@@ -49,7 +49,7 @@ def test_a_killed_host_leaves_no_folders_of_systemd_nspawn(nspawn_run, monkeypat
 
     host.cut_power(LAB, "db")
 
-    assert left(nspawn_run) == sorted(
+    assert remaining_folders(nspawn_run) == sorted(
         [
             f"locks/{LAB.machine('db')}",
             f"propagate/{LAB.machine('db2')}",
@@ -72,7 +72,7 @@ def test_down_removes_the_folders_of_systemd_nspawn_of_its_own_lab_only(nspawn_r
 
 
 @pytest.fixture
-def silent_host(monkeypatch, tmp_path):
+def console_of_silent_host(monkeypatch, tmp_path):
     """Return the console file of a host that never answers on its ssh port."""
     monkeypatch.setattr(names, "STORE", tmp_path)
     monkeypatch.setattr(lifecycle, "BOOT_TIMEOUT_S", -1)
@@ -81,9 +81,9 @@ def silent_host(monkeypatch, tmp_path):
     return LAB.host_folder("db") / "console.log"
 
 
-def test_an_error_about_a_silent_host_contains_the_last_line_of_its_console(silent_host):
+def test_an_error_about_a_silent_host_contains_the_last_line_of_its_console(console_of_silent_host):
     refusal = f"Mount point '{EXPORT}/gs12ab-db' exists already, refusing."
-    silent_host.write_text(f"an earlier line\n\x1b[0;1;31m{refusal}\x1b[0m\r\n\r\n")
+    console_of_silent_host.write_text(f"an earlier line\n\x1b[0;1;31m{refusal}\x1b[0m\r\n\r\n")
 
     with pytest.raises(LabError) as error:
         lifecycle.wait_for_ssh(LAB, {"db": "10.0.0.11"})
@@ -93,8 +93,8 @@ def test_an_error_about_a_silent_host_contains_the_last_line_of_its_console(sile
     assert message.splitlines()[1:] == [f"  db, last line of its console: {refusal}"]
 
 
-def test_an_error_about_a_silent_host_without_console_says_so(silent_host):
-    assert not silent_host.exists()
+def test_an_error_about_a_silent_host_without_console_says_so(console_of_silent_host):
+    assert not console_of_silent_host.exists()
 
     with pytest.raises(LabError, match="last line of its console: \\(empty\\)"):
         lifecycle.wait_for_ssh(LAB, {"db": "10.0.0.11"})
@@ -105,17 +105,17 @@ def stop_slice(monkeypatch):
     """Return a function that stops the slice of a lab and returns the commands that it ran."""
 
     def stop(mountinfo):
-        run = []
+        executed_commands = []
 
         def fail(argv):
-            run.append(argv)
+            executed_commands.append(argv)
             message = "systemctl exited 5: Unit gs12ab.slice not loaded."
             raise CommandFailed(message)
 
         monkeypatch.setattr(commands, "run", fail)
         monkeypatch.setattr(Path, "read_text", lambda _: mountinfo)
         cgroups.stop_slice("gs12ab")
-        return run
+        return executed_commands
 
     return stop
 

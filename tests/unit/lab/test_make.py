@@ -52,7 +52,7 @@ def test_make_without_python3_names_the_package_to_install(
 
 
 def test_make_demo_without_python3_first_runs_the_setup(machine_without_python, tmp_path):
-    """The setup installs python3. Before, the first line was an error of program env."""
+    """The setup installs python3. In an earlier version, env printed an error first."""
     for name in PREREQUISITES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

@@ -29,18 +29,19 @@ def test_the_subnet_is_in_the_first_pool_if_the_pool_is_free():
     assert subnet.subnet_of(ipaddress.ip_network("10.64.0.0/10"))
 
 
-@pytest.mark.parametrize("route", ["network", "address", "supernet"])
-def test_a_used_subnet_is_skipped(route):
-    first = ipaddress.ip_network(network.choose_subnet("gs1234", []))
-    used = {
-        "network": str(first),
-        "address": str(first[7]),
-        "supernet": str(first.supernet(new_prefix=20)),
-    }[route]
+@pytest.mark.parametrize("kind", ["network", "address", "supernet"])
+def test_a_used_subnet_is_skipped(kind):
+    first_subnet = ipaddress.ip_network(network.choose_subnet("gs1234", []))
+    used_by_kind = {
+        "network": str(first_subnet),
+        "address": str(first_subnet[7]),
+        "supernet": str(first_subnet.supernet(new_prefix=20)),
+    }
+    used = used_by_kind[kind]
 
-    second = ipaddress.ip_network(network.choose_subnet("gs1234", [used]))
+    second_subnet = ipaddress.ip_network(network.choose_subnet("gs1234", [used]))
 
-    assert not second.overlaps(ipaddress.ip_network(used))
+    assert not second_subnet.overlaps(ipaddress.ip_network(used))
 
 
 def test_the_second_pool_is_used_if_the_first_is_routed():

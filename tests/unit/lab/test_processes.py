@@ -17,9 +17,9 @@ def add_process(monkeypatch, tmp_path):
     process = tmp_path / "4242"
     read = processes._read
 
-    def read_and_end(pid, what):
-        text = read(pid, what)
-        (process / what).unlink(missing_ok=True)
+    def read_and_end(pid, file):
+        text = read(pid, file)
+        (process / file).unlink(missing_ok=True)
         return text
 
     def add(*words):

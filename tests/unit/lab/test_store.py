@@ -46,10 +46,10 @@ def test_a_client_with_the_right_key_can_list_put_get_and_delete_files(store):
     client.put_object(Bucket="bucket", Key="out/a b", Body=b"first")
     client.put_object(Bucket="bucket", Key="out/a b", Body=b"second")
 
-    assert names(client) == ["in/word", "out/a b"]
+    assert keys_in_bucket(client) == ["in/word", "out/a b"]
     assert store.get("out/a b") == b"second"
     client.delete_object(Bucket="bucket", Key="out/a b")
-    assert names(client) == ["in/word"]
+    assert keys_in_bucket(client) == ["in/word"]
 
 
 def test_the_web_server_serves_files_and_stores_uploads(store):
@@ -66,5 +66,5 @@ def test_the_web_server_serves_files_and_stores_uploads(store):
     error.value.close()
 
 
-def names(client):
-    return [entry["Key"] for entry in client.list_objects(Bucket="bucket")["Contents"]]
+def keys_in_bucket(client):
+    return [s3_object["Key"] for s3_object in client.list_objects(Bucket="bucket")["Contents"]]

@@ -13,7 +13,7 @@ HOST = {"groups": ["controller"], "memory_mb": 512, "cores": 1}
 
 
 @pytest.mark.parametrize(
-    ("raw", "words"),
+    ("raw", "message"),
     [
         ([], "not an object"),
         ({}, "has no hosts"),
@@ -38,8 +38,8 @@ HOST = {"groups": ["controller"], "memory_mb": 512, "cores": 1}
         ({"hosts": {"a": HOST}, "image": "fat"}, "image must be prepared or plain"),
     ],
 )
-def test_an_invalid_topology_is_refused(raw, words):
-    with pytest.raises(InvalidTopology, match=words):
+def test_an_invalid_topology_is_refused(raw, message):
+    with pytest.raises(InvalidTopology, match=message):
         topology.parse(json.dumps(raw))
 
 
@@ -108,11 +108,11 @@ def test_a_subset_has_all_groups_and_only_the_chosen_hosts():
     assert chosen_part.digest() != whole_topology.digest()
 
 
-@pytest.mark.parametrize(("names", "words"), [(["a", "c"], "no host c"), ([], "no hosts chosen")])
-def test_a_subset_with_unknown_hosts_or_without_hosts_is_refused(names, words):
+@pytest.mark.parametrize(("names", "message"), [(["a", "c"], "no host c"), ([], "no hosts chosen")])
+def test_a_subset_with_unknown_hosts_or_without_hosts_is_refused(names, message):
     whole_topology = topology.parse(json.dumps({"hosts": {"a": HOST}}))
 
-    with pytest.raises(InvalidTopology, match=words):
+    with pytest.raises(InvalidTopology, match=message):
         topology.subset(whole_topology, names)
 
 

@@ -14,9 +14,9 @@ CHECKOUT = Path(__file__).parents[3]
 SIZE = qemu.GuestSize(cpus=2, memory_mb=6144)
 
 
-def values(size=SIZE):
+def site_variables(size=SIZE):
     lab_names = names.Names(checkout=Path("/checkout"), lab="vm")
-    return inventory.site_values(lab_names, "10.70.1.1", size, "http://mirror.example/debian")
+    return inventory.site_variables(lab_names, "10.70.1.1", size, "http://mirror.example/debian")
 
 
 def test_the_inventory_is_that_of_single_with_the_address_of_the_guest():
@@ -35,13 +35,13 @@ def test_an_inventory_single_without_its_host_is_refused():
 
 
 def test_slurm_gets_the_memory_that_the_services_leave():
-    assert values()["slurm_node"] == {"CPUs": 2, "RealMemory": 2144}
+    assert site_variables()["slurm_node"] == {"CPUs": 2, "RealMemory": 2144}
     small = qemu.GuestSize(cpus=1, memory_mb=4096)
-    assert values(small)["slurm_node"] == {"CPUs": 1, "RealMemory": 1000}
+    assert site_variables(small)["slurm_node"] == {"CPUs": 1, "RealMemory": 1000}
 
 
 def test_ansible_checks_the_host_key_of_the_guest():
-    arguments = values()["ansible_ssh_common_args"]
+    arguments = site_variables()["ansible_ssh_common_args"]
 
     assert "StrictHostKeyChecking=yes" in arguments
     assert "UserKnownHostsFile=/checkout/.lab/vm/known_hosts" in arguments

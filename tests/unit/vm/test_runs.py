@@ -24,9 +24,11 @@ def lab_names(tmp_path):
 @pytest.fixture
 def removals(monkeypatch):
     """Return a list that gets an entry for each removal of the guest."""
-    entries = []
-    monkeypatch.setattr(lifecycle, "down", lambda lab_names, _report: entries.append(lab_names))
-    return entries
+    removed_labs = []
+    monkeypatch.setattr(
+        lifecycle, "down", lambda lab_names, _report: removed_labs.append(lab_names)
+    )
+    return removed_labs
 
 
 def fail_with(monkeypatch, error):
@@ -82,47 +84,47 @@ def test_with_keep_the_guest_stays_until_the_user_ends_it(lab_names, removals, m
 
 
 @pytest.fixture
-def virtual(lab_names, tmp_path, monkeypatch):
+def new_guest(lab_names, tmp_path, monkeypatch):
     """Return a guest whose root folder is in the folder of the test."""
     monkeypatch.setattr(names.Names, "run_folder", tmp_path / "run")
     inputs = Inputs(
         sources=(), apt_conf=(("99machine", 'Acquire::Retries "3";'),), packages=(), lock=""
     )
-    result = disk.Guest(
+    created_guest = disk.Guest(
         names=lab_names, name="grid1", address="10.70.1.11", inputs=inputs,
         environment={"https_proxy": "http://127.0.0.1:3128"},
     )  # fmt: skip
     for folder in ("ssh", "apt/apt.conf.d"):
-        (result.root / "etc" / folder).mkdir(parents=True)
-    (result.root / "root").mkdir()
-    (result.root / "etc/ssh/ssh_host_ed25519_key.pub").write_text("ssh-ed25519 KEY root@x\n")
-    return result
+        (created_guest.root / "etc" / folder).mkdir(parents=True)
+    (created_guest.root / "root").mkdir()
+    (created_guest.root / "etc/ssh/ssh_host_ed25519_key.pub").write_text("ssh-ed25519 KEY root@x\n")
+    return created_guest
 
 
-def test_the_guest_reaches_the_proxies_of_this_machine_in_all_its_settings(virtual):
-    etc = virtual.root / "etc"
+def test_the_guest_reaches_the_proxies_of_this_machine_in_all_its_settings(new_guest):
+    etc = new_guest.root / "etc"
     (etc / "apt/apt.conf.d/99machine").write_text('Acquire::http::Proxy "http://localhost:3142";')
     (etc / "pip.conf").write_text("[global]\nproxy = http://127.0.0.1:3128\n")
-    (virtual.root / "root/.npmrc").write_text("proxy=http://127.0.0.1:3128\n")
+    (new_guest.root / "root/.npmrc").write_text("proxy=http://127.0.0.1:3128\n")
 
-    host_key = disk.add_identity(virtual, "ssh-ed25519 USER\n")
+    host_key = disk.add_identity(new_guest, "ssh-ed25519 USER\n")
 
     assert host_key == "ssh-ed25519 KEY root@x"
     assert (etc / "environment").read_text() == "https_proxy=http://10.0.2.2:3128\n"
     for path in ("etc/apt/apt.conf.d/99machine", "etc/pip.conf", "root/.npmrc"):
-        text = (virtual.root / path).read_text()
+        text = (new_guest.root / path).read_text()
         assert "//10.0.2.2:" in text
         assert "127.0.0.1" not in text
 
 
-def test_the_demo_finds_the_guest_like_a_lab_with_one_host(virtual):
-    virtual.names.state_folder.mkdir(parents=True)
+def test_the_demo_finds_the_guest_like_a_lab_with_one_host(new_guest):
+    new_guest.names.state_folder.mkdir(parents=True)
 
-    guest.save_state(virtual, "10.70.1.0/24", SIZE, "ssh-ed25519 KEY")
+    guest.save_state(new_guest, "10.70.1.0/24", SIZE, "ssh-ed25519 KEY")
 
-    lab = state.load(virtual.names)
+    lab = state.load(new_guest.names)
     assert lab.members["devnet"] == ["grid1"]
     assert lab.hosts["grid1"]["address"] == "10.70.1.11"
     assert lab.gateway == "10.70.1.1"
-    known_hosts = Path(virtual.names.state_folder / "known_hosts").read_text()
+    known_hosts = Path(new_guest.names.state_folder / "known_hosts").read_text()
     assert known_hosts == "grid1,10.70.1.11 ssh-ed25519 KEY\n"

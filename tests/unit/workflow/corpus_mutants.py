@@ -67,9 +67,9 @@ def check_mutant(seed: int, folder: Path, faults: Faults, *, run: bool) -> None:
     """
     random = Random(seed)
     file = random.choice(FILES)
-    place = CorpusFile(file, seed, folder)
-    source = _mutant_of(random, place)
-    fetch_module = _Modules(random, place).text
+    corpus_file = CorpusFile(file, seed, folder)
+    source = _mutant_of(random, corpus_file)
+    fetch_module = _Modules(random, corpus_file).text
     messages: list[str] = []
     workflow = None
     started_s = time.process_time()
@@ -87,7 +87,7 @@ def check_mutant(seed: int, folder: Path, faults: Faults, *, run: bool) -> None:
     if workflow is not None:
         faults.accepted += 1
         faults.started += run
-        messages += _check_script(workflow, script, place, run=run)
+        messages += _check_script(workflow, script, corpus_file, run=run)
     faults.slowest = max(faults.slowest, (duration_s, seed))
     faults.messages += [f"seed {seed} ({file.name}): {message}" for message in messages]
 
@@ -114,18 +114,20 @@ class CorpusFile:
         return self.folder / "owned"
 
 
-def _check_script(workflow: Workflow, script: str, place: CorpusFile, *, run: bool) -> list[str]:
+def _check_script(
+    workflow: Workflow, script: str, corpus_file: CorpusFile, *, run: bool
+) -> list[str]:
     """Check the syntax of a script, and run it. Return what it must not do."""
-    path = place.folder / "script"
+    path = corpus_file.folder / "script"
     path.write_text(script)
     if error := bash_errors([path]):
         return [f"bash: {error}"]
-    return _run(workflow, place) if run else []
+    return _run(workflow, corpus_file) if run else []
 
 
-def _mutant_of(random: Random, place: CorpusFile):
+def _mutant_of(random: Random, corpus_file: CorpusFile):
     """Return the text of a file, or the mapping of a request."""
-    text = place.file.read_text()
+    text = corpus_file.file.read_text()
     kind = random.randrange(4)
     if kind == 0:
         for _ in range(random.randint(1, 4)):
@@ -136,17 +138,17 @@ def _mutant_of(random: Random, place: CorpusFile):
     if kind == 1:
         mapping = mutant(random, mapping)
     else:
-        _insert_hostile_texts(random, mapping, place)
+        _insert_hostile_texts(random, mapping, corpus_file)
     if random.random() < 0.5:
         return to_yaml(writable(mapping))
     return mapping
 
 
-def _insert_hostile_texts(random: Random, mapping, place: CorpusFile) -> None:
+def _insert_hostile_texts(random: Random, mapping, corpus_file: CorpusFile) -> None:
     """Replace up to three texts of a workflow, or insert a hostile text before or after them."""
     paths = [path for path in paths_in(mapping) if isinstance(value_at(mapping, path), str)]
     for path in random.sample(paths, min(len(paths), random.randint(1, 3))):
-        text = random.choice(hostile_texts(place.owned))
+        text = random.choice(hostile_texts(corpus_file.owned))
         original = value_at(mapping, path)
         texts = (text, text + original, original + text)
         value_at(mapping, path[:-1])[path[-1]] = random.choice(texts)
@@ -155,9 +157,9 @@ def _insert_hostile_texts(random: Random, mapping, place: CorpusFile) -> None:
 class _Modules:
     """The modules of the corpus. Two thirds of them are mutants too."""
 
-    def __init__(self, random: Random, place: CorpusFile) -> None:
+    def __init__(self, random: Random, corpus_file: CorpusFile) -> None:
         self.random = random
-        self.fragments = [*TEMPLATE_FRAGMENTS, *hostile_texts(place.owned)]
+        self.fragments = [*TEMPLATE_FRAGMENTS, *hostile_texts(corpus_file.owned)]
 
     def text(self, source) -> str:
         file = MODULE_FOLDER / f"{str(source).partition('@')[0].rpartition('/')[2]}.yaml"
@@ -174,18 +176,18 @@ class _Modules:
         return text
 
 
-def _run(workflow: Workflow, place: CorpusFile) -> list[str]:
+def _run(workflow: Workflow, corpus_file: CorpusFile) -> list[str]:
     """Run the script of a mutant. Return what it must not do."""
-    if any(str(place.owned) in condition for condition in _conditions(workflow.steps)):
+    if any(str(corpus_file.owned) in condition for condition in _conditions(workflow.steps)):
         return []  # a condition is code
-    root = place.folder / "node"
+    root = corpus_file.folder / "node"
     root.mkdir()
-    node = CorpusNode(root, expectation(place.file))
+    node = CorpusNode(root, expectation(corpus_file.file))
     # Half of the steps fail. Code 1 would mean that Slurm did not create the step.
-    node.add_program("srun", f"#!/bin/sh\nexit {place.seed % 2 * 2}\n")
+    node.add_program("srun", f"#!/bin/sh\nexit {corpus_file.seed % 2 * 2}\n")
     with suppress(subprocess.TimeoutExpired):  # for example a loop with very many rounds
         node.run(workflow, timeout_s=RUN_TIMEOUT_S)
-    return ["a hostile text was executed"] if place.owned.exists() else []
+    return ["a hostile text was executed"] if corpus_file.owned.exists() else []
 
 
 def _conditions(steps: tuple[Step, ...]):

@@ -20,6 +20,6 @@ def skipped(**step):
     return {"if": "1 -eq 2", **step}
 
 
-def between(node):
+def step_markers(node):
     """Return the markers of the steps: all except the first and the last, without the prefix."""
     return [marker.removeprefix("[gridstead] ") for marker in node.markers[1:-1]]

@@ -25,8 +25,8 @@ prefix = "APPTAINERENV_"
 inside = {k[len(prefix):]: v for k, v in os.environ.items() if k.startswith(prefix)}
 record["inside"] = inside
 if "--overlay" in words:
-    place = os.path.dirname(words[words.index("--overlay") + 1])
-    record["mode"] = os.stat(place).st_mode & 0o777
+    overlay_parent = os.path.dirname(words[words.index("--overlay") + 1])
+    record["mode"] = os.stat(overlay_parent).st_mode & 0o777
 with open(home + "/apptainer", "a") as file:
     file.write(ascii(record) + "\n")
 assert words.pop(0) == "--quiet"

@@ -8,7 +8,7 @@ import re
 import signal
 
 import pytest
-from tests.unit.workflow.marker_jobs import between, loop, skipped, workflow
+from tests.unit.workflow.marker_jobs import loop, skipped, step_markers, workflow
 from tests.unit.workflow.node import steps, wait_for
 
 from gridstead.workflow.render import render
@@ -62,7 +62,7 @@ class TestSteps:
         )
 
         assert node.run(job)[0] == 0
-        assert between(node) == ["skip step=1 name=never", "skip step=2"]
+        assert step_markers(node) == ["skip step=1 name=never", "skip step=2"]
 
     def test_handlers_have_markers(self, node):
         step = {
@@ -72,7 +72,7 @@ class TestSteps:
         }
 
         assert node.run(workflow(step))[0] == 0
-        assert between(node) == [
+        assert step_markers(node) == [
             "begin step=1", "end step=1 exit=4",
             "begin step=1.catch.1", "end step=1.catch.1 exit=0",
             "begin step=1.finally.1 name=clean up", "end step=1.finally.1 exit=0 name=clean up",
@@ -84,7 +84,7 @@ class TestSteps:
 
         node.run(job)
 
-        assert between(node) == [
+        assert step_markers(node) == [
             "begin step=1.1", "end step=1.1 exit=0",
             "begin step=2 name=all", "begin step=2.1", "end step=2.1 exit=0",
             "end step=2 exit=0 name=all",
@@ -94,7 +94,7 @@ class TestSteps:
         launch = {"launch": {"handleName": "a", "steps": steps("exit 6")}}
 
         assert node.run(workflow(launch, {"dependsOn": ["a"], **steps("true")[0]}))[0] == 6
-        assert between(node) == [
+        assert step_markers(node) == [
             "begin step=1", "begin step=1.1", "end step=1.1 exit=6", "end step=1 exit=6",
         ]  # fmt: skip
 
@@ -106,7 +106,7 @@ class TestSteps:
         running_job.communicate(timeout=20)
 
         assert running_job.returncode == 143
-        assert between(node) == ["begin step=1", "end step=1 exit=143"]
+        assert step_markers(node) == ["begin step=1", "end step=1 exit=143"]
         assert node.markers[-1].startswith("[gridstead] job-end exit=143")
 
     def test_a_step_that_slurm_did_not_create_has_a_marker_for_the_retry(self, node):
@@ -116,7 +116,7 @@ class TestSteps:
         node.add_program("sleep", "#!/bin/sh\n")  # the pause before the retry
 
         assert node.run(workflow("true"))[0] == 0
-        assert between(node) == ["begin step=1", "retry step=1", "end step=1 exit=0"]
+        assert step_markers(node) == ["begin step=1", "retry step=1", "end step=1 exit=0"]
 
 
 class TestEnd:
@@ -180,7 +180,7 @@ class TestLoops:
 
         node.run(workflow(loop(inner, range={"begin": 5, "end": 6})))
 
-        begins = [marker for marker in between(node) if marker.startswith("begin")]
+        begins = [marker for marker in step_markers(node) if marker.startswith("begin")]
         assert begins == [
             "begin step=1 rounds=2",
             "begin step=1.1 round=1 rounds=2",
@@ -192,7 +192,7 @@ class TestLoops:
     def test_the_rounds_of_a_parallel_loop_have_their_numbers(self, node):
         node.run(workflow(loop("exit $item", items=["0", "3"], parallel=True)))
 
-        assert sorted(between(node)) == [
+        assert sorted(step_markers(node)) == [
             "begin step=1 rounds=2",
             "begin step=1.1 round=1", "begin step=1.1 round=2",
             "end step=1 exit=3",
@@ -203,13 +203,13 @@ class TestLoops:
         """The step runs in the shell of the script, because 5,000 processes need minutes."""
         job = workflow(loop("true", range={"begin": 1, "end": 5000}))
         text = render(job, paths=node.script_paths)
-        fast = re.sub(
+        fast_text = re.sub(
             r"step_1_1_work\(\) \(.*?\n\)\n", "step_1_1_work() { :; }\n", text, flags=re.DOTALL
         )
 
-        assert node.run(job, text=fast)[0] == 0
+        assert node.run(job, text=fast_text)[0] == 0
 
-        markers = between(node)
+        markers = step_markers(node)
         assert "begin step=1.1 round=99" in markers
         assert "begin step=1.1 round=101" not in markers
         assert markers[-2] == "end step=1.1 round=5000 exit=0"
@@ -222,18 +222,18 @@ class TestLoops:
         job = workflow(loop(inner, range={"begin": 1, "end": 40}, parallel=parallel))
         text = render(job, paths=node.script_paths)
         function = r"step_1_1_1_work\(\) \(.*?\n\)\n"
-        fast = re.sub(function, "step_1_1_1_work() { :; }\n", text, flags=re.DOTALL)
+        fast_text = re.sub(function, "step_1_1_1_work() { :; }\n", text, flags=re.DOTALL)
 
-        assert node.run(job, text=fast)[0] == 0
+        assert node.run(job, text=fast_text)[0] == 0
 
-        inner_markers = [marker for marker in between(node) if "step=1.1.1 " in marker]
+        inner_markers = [marker for marker in step_markers(node) if "step=1.1.1 " in marker]
         assert len(inner_markers) == 2 * (99 + 90 + 7)
 
     def test_a_failed_round_is_shown_even_if_its_number_is_not(self, node):
         job = workflow(loop('[ "$index" != 111 ]', range={"begin": 1, "end": 200}))
         text = render(job, paths=node.script_paths)
         body = "step_1_1_work() { ((value_1 != 111)); }\n"
-        fast = re.sub(r"step_1_1_work\(\) \(.*?\n\)\n", body, text, flags=re.DOTALL)
+        fast_text = re.sub(r"step_1_1_work\(\) \(.*?\n\)\n", body, text, flags=re.DOTALL)
 
-        assert node.run(job, text=fast)[0] == 1
-        assert between(node)[-2:] == ["end step=1.1 round=111 exit=1", "end step=1 exit=1"]
+        assert node.run(job, text=fast_text)[0] == 1
+        assert step_markers(node)[-2:] == ["end step=1.1 round=111 exit=1", "end step=1 exit=1"]

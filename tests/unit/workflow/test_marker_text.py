@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.unit.workflow.marker_jobs import between, loop, skipped, workflow
+from tests.unit.workflow.marker_jobs import loop, skipped, step_markers, workflow
 from tests.unit.workflow.node import STORE, Node, steps
 from tests.unit.workflow.node import workflow as without_log
 
@@ -30,7 +30,7 @@ class TestNames:
     def test_a_name_is_printable_ascii_of_limited_length(self, node, name, shown):
         node.run(workflow({"name": name, **steps("true")[0]}, skipped(name=name)))
 
-        assert between(node) == [
+        assert step_markers(node) == [
             f"begin step=1 name={shown}", f"end step=1 exit=0 name={shown}",
             f"skip step=2 name={shown}",
         ]  # fmt: skip
@@ -127,8 +127,8 @@ class TestStreams:
         # Failures are shown in every round: more text than a pipe can contain.
         function = r"step_1_1_work\(\) \(.*?\n\)\n"
         text = re.sub(function, "step_1_1_work() { return 1; }\n", text, flags=re.DOTALL)
-        go_on = "in_order step_1_1 || true ||"  # every round fails on purpose: for its markers
-        text = text.replace("in_order step_1_1 ||", go_on)
+        # The loop ignores the failures, so that all its rounds run.
+        text = text.replace("in_order step_1_1 ||", "in_order step_1_1 || true ||")
 
         code, output = node.run(job, text=text, timeout_s=20)
 
@@ -151,9 +151,11 @@ def test_bash_writes_markers_of_branches_whole(tmp_path):
     rounds = {"items": [str(number) for number in range(60)], "parallel": True}
     job = workflow(loop(*[{"name": name, **steps("true")[0]}] * 20, **rounds), tasks=60)
     function = r"(step_1_1_\d+_work\(\)|step_1_\d+_work\(\)) \(.*?\n\)\n"
-    fast = re.sub(function, r"\1 { :; }\n", render(job, paths=node.script_paths), flags=re.DOTALL)
+    fast_text = re.sub(
+        function, r"\1 { :; }\n", render(job, paths=node.script_paths), flags=re.DOTALL
+    )
 
-    assert node.run(job, text=fast)[0] == 0
+    assert node.run(job, text=fast_text)[0] == 0
 
     lines = (node.home / "log.grid").read_text("ascii").splitlines()
     assert len(lines) == 4 + 60 * 20 * 2

@@ -17,7 +17,7 @@ def workflow(command, **fields):
     return without_log(command, enableLogging=True, **fields)
 
 
-def uploaded(url, command="echo x >output/x"):
+def uploading_workflow(url, command="echo x >output/x"):
     """Return a workflow that sends its output to a URL."""
     return workflow(command, output={"http": {"url": url}})
 
@@ -43,7 +43,7 @@ class TestListing:
         server("")
         command = "cd output; mkdir b; printf 12345 >'b/ c d'; printf 1 >a; ln -s a link"
 
-        assert node.run(uploaded("https://a.example/", command))[0] == 0
+        assert node.run(uploading_workflow("https://a.example/", command))[0] == 0
         assert node.markers[3:-1] == [
             "[gridstead] output files=2 bytes=6",
             "[gridstead] file bytes=1 name=a",
@@ -72,7 +72,7 @@ class TestListing:
         server("")
         command = "cd output; for each in $(seq 100 300); do touch $each; done; : >$(printf %0250d)"
 
-        node.run(uploaded("https://a.example/", command))
+        node.run(uploading_workflow("https://a.example/", command))
 
         files = [marker for marker in node.markers if marker.startswith("[gridstead] file ")]
         assert node.markers[3] == "[gridstead] output files=202 bytes=0"
@@ -83,13 +83,13 @@ class TestListing:
     def test_an_empty_output_has_no_link(self, node, server):
         server("https://a.example/x")
 
-        node.run(uploaded("https://a.example/", "true"))
+        node.run(uploading_workflow("https://a.example/", "true"))
 
         assert node.markers[3:-1] == ["[gridstead] output files=0 bytes=0"]
 
     def test_an_answer_that_cannot_be_stored_does_not_fail_the_job(self, node, server):
         server("https://t.example/abc")
-        job = uploaded("https://a.example/up/x", "echo x >output/x; mkdir .answer")
+        job = uploading_workflow("https://a.example/up/x", "echo x >output/x; mkdir .answer")
 
         code, output = node.run(job)
 
@@ -119,7 +119,7 @@ class TestLink:
     def test_the_link_is_the_answer_of_the_server_or_the_target(self, node, server, answer, link):
         server(answer)
 
-        assert node.run(uploaded("https://a.example/up/x"))[0] == 0
+        assert node.run(uploading_workflow("https://a.example/up/x"))[0] == 0
         assert links(node) == [f"[gridstead] link url={link}"]
 
     @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ class TestLink:
     )
     def test_the_link_of_a_target_with_credentials_does_not_contain_them(self, node, server, url):
         server("")
-        job = uploaded(url)
+        job = uploading_workflow(url)
 
         node.run(job)
 
@@ -141,14 +141,14 @@ class TestLink:
     def test_the_answer_of_the_server_remains_in_the_output(self, node, server):
         server("https://t.example/abc?token=mine")
 
-        _, output = node.run(uploaded("https://a.example/"))
+        _, output = node.run(uploading_workflow("https://a.example/"))
 
         assert "\n-----\nhttps://t.example/abc?token=mine\n-----\n" in output
 
     def test_a_failed_upload_has_no_link_and_fails_the_job(self, node, server):
         server("https://t.example/abc", code=22)
 
-        assert node.run(uploaded("https://a.example/"))[0] == 22
+        assert node.run(uploading_workflow("https://a.example/"))[0] == 22
         assert links(node) == []
         assert node.markers[-1] == "[gridstead] job-end exit=22"
 

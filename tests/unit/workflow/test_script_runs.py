@@ -268,7 +268,8 @@ class TestLogging:
         # A file cannot be written if there is a folder of the same name.
         node.add_program(
             "mktemp",
-            '#!/bin/bash\nplace=$(/usr/bin/mktemp "$@") && mkdir "$place/logger"\necho "$place"\n',
+            '#!/bin/bash\nfolder=$(/usr/bin/mktemp "$@") && mkdir "$folder/logger"\n'
+            'echo "$folder"\n',
         )
 
         assert node.run(job("echo never", logging=True))[0] == 1

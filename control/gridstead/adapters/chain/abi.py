@@ -70,7 +70,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """An event of a contract. The names are those of the indexed fields, then of the others."""
+    """An event of a contract. ``names`` has the indexed fields first, then the other fields."""
 
     name: str
     topic: str
@@ -82,14 +82,14 @@ class EventType:
     def of(cls, entry: Any) -> Self:  # noqa: ANN401
         """Return the event of an entry of an ABI."""
         fields = list(zip(entry["inputs"], utils.get_abi_input_types(entry), strict=True))
-        indexed = [field for field in fields if field[0]["indexed"]]
-        others = [field for field in fields if not field[0]["indexed"]]
+        indexed_fields = [(field, abi_type) for field, abi_type in fields if field["indexed"]]
+        data_fields = [(field, abi_type) for field, abi_type in fields if not field["indexed"]]
         return cls(
             name=entry["name"],
             topic="0x" + utils.event_abi_to_log_topic(entry).hex(),
-            names=tuple(parameter["name"] for parameter, _ in indexed + others),
-            indexed_types=tuple(abi_type for _, abi_type in indexed),
-            data_types=tuple(_as_bytes(abi_type) for _, abi_type in others),
+            names=tuple(field["name"] for field, _ in indexed_fields + data_fields),
+            indexed_types=tuple(abi_type for _, abi_type in indexed_fields),
+            data_types=tuple(_as_bytes(abi_type) for _, abi_type in data_fields),
         )
 
     def decode(self, log: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,12 +144,14 @@ def artifact(name: str, release: str = "") -> Artifact:
     functions = map(Function.of, utils.filter_abi_by_type("function", abi))
     events = map(EventType.of, utils.filter_abi_by_type("event", abi))
     errors = map(Function.of, utils.filter_abi_by_type("error", abi))
-    constructors = utils.filter_abi_by_type("constructor", abi)
+    constructor_types: tuple[str, ...] = ()
+    for constructor in utils.filter_abi_by_type("constructor", abi):
+        constructor_types = tuple(utils.get_abi_input_types(constructor))
     return Artifact(
         functions={function.name: function for function in functions},
         events={event.name: event for event in events},
         errors={error.selector: error for error in errors},
-        constructor=tuple(utils.get_abi_input_types(constructors[0])) if constructors else (),
+        constructor=constructor_types,
         bytecode=document["bytecode"],
     )
 
@@ -167,13 +169,15 @@ def reason(data: bytes) -> tuple[str, tuple[str, ...]]:
     The name is ``unknown`` if the error is neither one of the contracts' errors nor one of
     Solidity's own errors.
     """
+    unknown_error = "unknown", ("0x" + data.hex(),)
     error = _errors().get(data[:4])
-    try:
-        values = decode(tuple(map(_as_bytes, error.inputs)), data[4:]) if error else ()
-    except DecodingError:
-        error = None
     if error is None:
-        return "unknown", ("0x" + data.hex(),)
+        return unknown_error
+    types = tuple(map(_as_bytes, error.inputs))
+    try:
+        values = decode(types, data[4:])
+    except DecodingError:
+        return unknown_error
     if error.name == "Error":
         return error.name, (text(values[0]),)
     if error.name == "Panic":

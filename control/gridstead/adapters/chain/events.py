@@ -80,7 +80,8 @@ class EventReader:
             fields = _OWN_CLAIMS
             # The indexed fields of the event: any job id, and the provider's address, which is
             # padded to 32 bytes.
-            self._indexed_topics = [None, f"0x{claims_of.removeprefix('0x'):0>64}"]
+            address_digits = claims_of.removeprefix("0x").rjust(64, "0")
+            self._indexed_topics = [None, f"0x{address_digits}"]
         self._event_types: dict[
             tuple[str, str], tuple[EventType, ChainEventKind, dict[str, str]]
         ] = {}
@@ -102,13 +103,16 @@ class EventReader:
             return None
         event, kind, field_names = event_type
         arguments = event.decode(log)
-        values = {field: arguments[name] for name, field in field_names.items()}
-        number = values.get("job")
+        values_by_field = {field: arguments[name] for name, field in field_names.items()}
+        job_number = values_by_field.get("job")
+        job_id = None
+        if job_number is not None:
+            job_id = self._job_id(int.from_bytes(job_number))
         return ChainEvent(
             kind=kind,
             block=int(log["blockNumber"], 16),
             index=int(log["logIndex"], 16),
-            job_id=None if number is None else self._job_id(int.from_bytes(number)),
-            customer=to_address(values.get("customer", "")),
-            provider=to_address(values.get("provider", "")),
+            job_id=job_id,
+            customer=to_address(values_by_field.get("customer", "")),
+            provider=to_address(values_by_field.get("provider", "")),
         )

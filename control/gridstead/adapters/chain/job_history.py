@@ -65,44 +65,49 @@ class HistoryEvent:
 
 
 def read_job_history(
-    node: Node, contracts: Contracts, number: int, *, first_block: int
+    node: Node, contracts: Contracts, job_number: int, *, first_block: int
 ) -> tuple[HistoryEvent, ...]:
     """Return the events of a job from block ``first_block`` on, oldest first."""
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
     if contracts.has_batches:
-        return tuple(_read_own_history(node, contracts, number, first_block=first_block, head=head))
-    return tuple(_read_plain_history(node, contracts, number, first_block=first_block, head=head))
+        return tuple(
+            _read_own_history(node, contracts, job_number, first_block=first_block, head=head)
+        )
+    return tuple(
+        _read_plain_history(node, contracts, job_number, first_block=first_block, head=head)
+    )
 
 
 def _read_own_history(
-    node: Node, contracts: Contracts, number: int, *, first_block: int, head: Block
+    node: Node, contracts: Contracts, job_number: int, *, first_block: int, head: Block
 ) -> Iterator[HistoryEvent]:
     """Yield the events of a job from our contracts."""
-    types = artifact("MetaScheduler").events
-    types_by_topic = {types[name].topic: types[name] for name in _HISTORY_EVENTS}
+    event_types = artifact("MetaScheduler").events
+    types_by_topic = {event_types[name].topic: event_types[name] for name in _HISTORY_EVENTS}
     address = contracts.meta_scheduler.address
-    log_filter = {"address": address, "topics": [sorted(types_by_topic), f"0x{number:064x}"]}
+    log_filter = {"address": address, "topics": [sorted(types_by_topic), f"0x{job_number:064x}"]}
     logs = read_logs(node, log_filter, first=first_block, end=head)
     times = _block_times(node, logs)
     for log in logs:
-        yield _decode(types_by_topic[log["topics"][0]], log, times)
+        event_type = types_by_topic[log["topics"][0]]
+        yield _decode(event_type, log, times)
 
 
 def _read_plain_history(
-    node: Node, contracts: Contracts, number: int, *, first_block: int, head: Block
+    node: Node, contracts: Contracts, job_number: int, *, first_block: int, head: Block
 ) -> Iterator[HistoryEvent]:
     """Yield the events of a job from the contracts of plain DeepSquare."""
     request_event = artifact("MetaScheduler").events["NewJobRequestEvent"]
     transition_event = artifact("JobRepository").events["JobTransitionEvent"]
     addresses = [contracts.meta_scheduler.address, contracts.jobs.address]
     log_filter = {"address": addresses, "topics": [[request_event.topic, transition_event.topic]]}
-    id_digits = to_bytes32(number).hex()
+    job_id_digits = to_bytes32(job_number).hex()
     all_logs = read_logs(node, log_filter, first=first_block, end=head)
     # In both events the first 32 bytes of the data are the job id.
-    logs = [log for log in all_logs if log["data"][2:66] == id_digits]
-    (record,) = ask(node, [contracts.jobs.get(number)], at_block=head)
+    logs = [log for log in all_logs if log["data"][2:66] == job_id_digits]
+    (record,) = ask(node, [contracts.jobs.get(job_number)], at_block=head)
     times = _block_times(node, logs)
-    yield from _translate(
+    yield from _translate_plain_logs(
         transition_event, logs, times, escrow=record.escrow, cost=record.final_cost
     )
 
@@ -114,7 +119,7 @@ def _decode(event: EventType, log: Log, times: Mapping[str, int]) -> HistoryEven
     return _history_event(event.name, log, times, numbers, evidence=evidence)
 
 
-def _translate(
+def _translate_plain_logs(
     transition_event: EventType,
     logs: Iterable[Log],
     times: Mapping[str, int],
@@ -131,17 +136,17 @@ def _translate(
             yield _history_event("JobRequested", log, times, {})
             continue
         fields = transition_event.decode(log)
-        before, after = JobState(fields["_from"]), JobState(fields["_to"])
-        if after not in COLD:
+        old_state, new_state = JobState(fields["_from"]), JobState(fields["_to"])
+        if new_state not in COLD:
             numbers = {}
-            if after is JobState.RUNNING:
+            if new_state is JobState.RUNNING:
                 numbers["startTime"] = times[log["blockNumber"]]
-            yield _history_event(_EVENTS_BY_STATE[after], log, times, numbers)
-        elif before is JobState.RUNNING and cost:
-            yield _history_event("JobSettled", log, times, {"status": after, "cost": cost})
+            yield _history_event(_EVENTS_BY_STATE[new_state], log, times, numbers)
+        elif old_state is JobState.RUNNING and cost:
+            yield _history_event("JobSettled", log, times, {"status": new_state, "cost": cost})
         else:
             # The job has no cost, so the customer gets the whole escrow back.
-            yield _history_event("JobRefunded", log, times, {"status": after, "amount": escrow})
+            yield _history_event("JobRefunded", log, times, {"status": new_state, "amount": escrow})
 
 
 def _history_event(

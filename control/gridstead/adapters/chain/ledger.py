@@ -41,7 +41,8 @@ class ChainLedger:
         self._node = node
         self._contracts = contracts
         self._events = EventReader(contracts, claims_of=claims_of)
-        self._cache: tuple[str, dict[JobId, Job]] = "", {}  # the block's hash, and its jobs
+        # The hash of a block, and the jobs at this block.
+        self._cache: tuple[str, dict[JobId, Job]] = ("", {})
 
     def head(self) -> Block:
         """Return the newest block."""
@@ -57,7 +58,8 @@ class ChainLedger:
 
         The jobs at a block never change, so the jobs of the last block are cached.
         """
-        requested_ids = sorted(set(filter(self._is_possible, job_ids)))
+        possible_ids = filter(self._is_possible, job_ids)
+        requested_ids = sorted(set(possible_ids))
         cached_hash, cached_jobs = self._cache
         jobs = dict(cached_jobs) if cached_hash == at_block.hash else {}
         missing_numbers = [job_id.number for job_id in requested_ids if job_id not in jobs]
@@ -66,7 +68,7 @@ class ChainLedger:
             read_jobs = self._jobs_by_page if has_terms else self._jobs_one_by_one
             for job in read_jobs(missing_numbers, at_block):
                 jobs[job.id] = job
-            self._cache = at_block.hash, jobs
+            self._cache = (at_block.hash, jobs)
         return {job_id: jobs[job_id] for job_id in requested_ids if job_id in jobs}
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
@@ -135,10 +137,11 @@ class ChainLedger:
         """
         constants = self._contracts.constants
         views = [constants.claim_timeout_blocks()]
-        if self._contracts.has_batches:
-            views += [constants.start_timeout_s(), constants.settle_grace_s()]
-        claim_blocks, *only_ours = ask(self._node, views, at_block=at_block)
-        start_s, settle_grace_s = only_ours or (None, None)
+        if not self._contracts.has_batches:
+            (claim_blocks,) = ask(self._node, views, at_block=at_block)
+            return Timeouts(claim_blocks=claim_blocks, start_s=None, settle_grace_s=None)
+        views += [constants.start_timeout_s(), constants.settle_grace_s()]
+        claim_blocks, start_s, settle_grace_s = ask(self._node, views, at_block=at_block)
         return Timeouts(claim_blocks=claim_blocks, start_s=start_s, settle_grace_s=settle_grace_s)
 
     def _is_possible(self, job_id: JobId) -> bool:
@@ -149,7 +152,8 @@ class ChainLedger:
         self, addresses: Sequence[str], at_block: Block
     ) -> list[tuple[Provider | None, Provider | None]]:
         """Return the approved and the waiting record of each address. A missing record is None."""
-        manager, count = self._contracts.providers, len(addresses)
+        manager = self._contracts.providers
+        count = len(addresses)
         record_views = [*map(manager.active, addresses), *map(manager.waiting, addresses)]
         records = ask(self._node, record_views, at_block=at_block)
         flag_views = [
@@ -159,8 +163,8 @@ class ChainLedger:
         ]
         flags = ask(self._node, flag_views, at_block=at_block)
         providers = []
-        # Each list has the results of one view for all addresses, then those of the next view. So
-        # every ``count``-th result belongs to the same address.
+        # Each list has the results of one view for all addresses, then those of the next view.
+        # Therefore, every ``count``-th result belongs to the same address.
         for index in range(count):
             is_joined, is_waiting, is_banned = flags[index::count]
             active_record, waiting_record = records[index::count]
@@ -193,14 +197,14 @@ class ChainLedger:
                 continue
             records = record_views[index].value(record_data)
             terms = terms_views[index].value(terms_data)
-            jobs += map(self._job, records, terms)
+            jobs += map(self._to_job, records, terms)
         return jobs
 
     def _jobs_one_by_one(self, numbers: Sequence[int], at_block: Block) -> list[Job]:
         views = list(map(self._contracts.jobs.get, numbers))
         answers = self._node.read([view.read for view in views], at_block=at_block)
         records = self._existing_records(views, answers)
-        return list(map(self._job, records, self._terms(records, at_block)))
+        return list(map(self._to_job, records, self._terms(records, at_block)))
 
     def _existing_records(
         self, views: Sequence[ViewCall[ChainJobRecord]], answers: Sequence[bytes | RpcError]
@@ -219,8 +223,8 @@ class ChainLedger:
     def _terms(self, records: Sequence[ChainJobRecord], at_block: Block) -> list[ChainJobTerms]:
         """Return the terms of jobs.
 
-        Plain DeepSquare has no terms. It does not fix a price at the match, so the provider's
-        current price is used.
+        Plain DeepSquare has no terms, because the match does not fix a price. The terms that are
+        returned have the provider's current price.
         """
         if self._contracts.has_terms:
             terms_of = self._contracts.jobs.terms
@@ -230,7 +234,7 @@ class ChainLedger:
         providers = self.approved_providers(addresses, at_block=at_block)
         return [_plain_terms(record, providers.get(record.provider)) for record in records]
 
-    def _job(self, record: ChainJobRecord, terms: ChainJobTerms) -> Job:
+    def _to_job(self, record: ChainJobRecord, terms: ChainJobTerms) -> Job:
         return record.to_job(self._contracts.job_id(record.number), terms)
 
 
@@ -239,15 +243,15 @@ def _plain_terms(record: ChainJobRecord, provider: Provider | None) -> ChainJobT
     return ChainJobTerms(price_per_min=price, started_at=record.apparent_start)
 
 
-def _current_price(job: ChainJobRecord, provider: Provider | None) -> int:
+def _current_price(record: ChainJobRecord, provider: Provider | None) -> int:
     """Return the price per minute of a job at its provider's current prices, wei.
 
     The prices of a removed provider are unknown. For an unsettled job of this provider, the
     returned price is higher than the escrow, so that the escrow pays for no time. The price is not
     0, because the escrow would then pay for an unlimited time.
     """
-    if not job.provider:
+    if not record.provider:
         return 0
     if provider is not None:
-        return price_per_minute(job.resources, provider.prices)
-    return 0 if job.state in COLD else job.escrow + 1
+        return price_per_minute(record.resources, provider.prices)
+    return 0 if record.state in COLD else record.escrow + 1

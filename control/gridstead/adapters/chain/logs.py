@@ -44,8 +44,8 @@ def read_logs(node: Node, log_filter: Mapping[str, Any], *, first: int, end: Blo
     logs = _read_ranges(node, log_filter, first, blocks[0]) if first < first_pinned else []
     filters = [{**log_filter, "blockHash": block["hash"]} for block in blocks]
     requests_by_hash: list[Request] = [("eth_getLogs", [block_filter]) for block_filter in filters]
-    for page in _checked_answers(node, requests_by_hash):
-        logs += page
+    for logs_of_block in _checked_answers(node, requests_by_hash):
+        logs += logs_of_block
     return sorted(logs, key=_position)
 
 
@@ -74,15 +74,15 @@ def _read_ranges(
     last = int(next_block["number"], 16) - 1
     for start in range(first, last + 1, BLOCKS_PER_READ):
         end = min(start + BLOCKS_PER_READ - 1, last)
-        limits = {"fromBlock": hex(start), "toBlock": hex(end)}
+        block_range = {"fromBlock": hex(start), "toBlock": hex(end)}
         requests.append(("eth_getBlockByNumber", [hex(end), False]))
-        requests.append(("eth_getLogs", [{**log_filter, **limits}]))
+        requests.append(("eth_getLogs", [{**log_filter, **block_range}]))
     # The answers alternate: the last block of a range, and the log entries of the range.
     answers = list(_checked_answers(node, requests))
-    last_block = answers[-2]
+    last_block, logs_of_ranges = answers[-2], answers[1::2]
     if last_block["hash"] != next_block["parentHash"]:
         raise _reorg_error()
-    return list(itertools.chain.from_iterable(answers[1::2]))
+    return list(itertools.chain.from_iterable(logs_of_ranges))
 
 
 def _checked_answers(node: Node, requests: list[Request]) -> Iterator[Any]:

@@ -13,16 +13,16 @@ from typing import Any
 
 from gridstead.adapters.chain.contract import Contract, Payload, ViewCall
 
-NAME = "Credit"
+CREDIT_NAME = "Credit"
 
-_PERMIT = (
+_PERMIT_FIELDS = (
     ("owner", "address"),
     ("spender", "address"),
     ("value", "uint256"),
     ("nonce", "uint256"),
     ("deadline", "uint256"),
 )
-_DOMAIN = (
+_DOMAIN_FIELDS = (
     ("name", "string"),
     ("version", "string"),
     ("chainId", "uint256"),
@@ -69,12 +69,12 @@ class Credit(Contract):
         """Return the EIP-712 document that an owner signs for a permit."""
         return {
             "types": {
-                "EIP712Domain": _to_eip712_fields(_DOMAIN),
-                "Permit": _to_eip712_fields(_PERMIT),
+                "EIP712Domain": _to_eip712_fields(_DOMAIN_FIELDS),
+                "Permit": _to_eip712_fields(_PERMIT_FIELDS),
             },
             "primaryType": "Permit",
             "domain": {
-                "name": NAME,
+                "name": CREDIT_NAME,
                 "version": "1",
                 "chainId": chain_id,
                 "verifyingContract": self.address,
@@ -135,7 +135,7 @@ class Constants(Contract):
     def settle_grace_s(self) -> ViewCall[int]:
         """Return a call for the seconds within which a provider must settle a job.
 
-        They begin at the end of the paid time or at the cancellation of the job. Ours only.
+        The seconds begin at the end of the paid time or at the cancellation of the job. Ours only.
         """
         return self.view(int, "settleGrace")
 

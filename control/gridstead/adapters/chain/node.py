@@ -2,8 +2,8 @@
 """Sends requests to a node of the chain with the HTTP provider of web3.py.
 
 Requests are sent in batches. Each read names its block by the block's hash, so a node on another
-fork refuses the read. The provider only sends: it repeats no request, caches no answer, and has no
-middleware. A service repeats a failed request in its next tick, and the outbox a transaction.
+fork refuses the read. The provider does not repeat requests or cache answers, and has no
+middleware. A service repeats a failed request in its next tick. The outbox repeats a transaction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gridstead.errors import ChainUnavailable
 
 REQUESTS_PER_BATCH = 100
 TIMEOUT_S = 20.0
-POOL_SIZE = 64  # connections that are kept; a server has fewer threads
+POOL_SIZE = 64  # connections that stay open; each server of the grid has fewer threads
 # A message of a node reports a revert if it contains one of these texts. The message is first
 # converted to lower case, and its spaces are removed.
 _REVERT_FRAGMENTS = ("revert", "outofgas", "gasrequiredexceeds")
@@ -39,7 +39,7 @@ EthCall = dict[str, str]  # the contract's address ``to``, and ``data``: selecto
 class RpcError:
     """The error that a node returned for one request.
 
-    ``data`` is the revert data, 0x and hexadecimal digits. It is empty if there is none.
+    ``data`` is the revert data, 0x and hexadecimal digits. Without revert data, ``data`` is empty.
     """
 
     code: int
@@ -54,7 +54,7 @@ class RpcError:
 
 
 class _Provider(HTTPProvider):
-    """The provider of web3.py. It numbers the requests of each batch from 1."""
+    """The provider of web3.py, which numbers the requests of each batch from 1."""
 
     def encode_batch_rpc_request(self, requests: list[tuple[Any, Any]]) -> bytes:
         """Return a batch as JSON."""
@@ -74,7 +74,7 @@ class _Provider(HTTPProvider):
 
 
 class Node:
-    """A connection to a node. It is thread-safe.
+    """A connection to a node. All methods are thread-safe.
 
     Args:
         url: The URL of the JSON-RPC endpoint.
@@ -117,15 +117,16 @@ class Node:
             answers += self._send(list(requests[start : start + REQUESTS_PER_BATCH]))
         return answers
 
-    def read(self, reads: Sequence[EthCall], *, at_block: Block) -> list[bytes | RpcError]:
+    def read(self, calls: Sequence[EthCall], *, at_block: Block) -> list[bytes | RpcError]:
         """Return the results of view calls at a block; ``RpcError`` for a call that reverted.
 
         Raises:
             ChainUnavailable: If the node does not answer, or the block is no longer in the chain.
         """
-        pin = {"blockHash": at_block.hash, "requireCanonical": True}
+        block_parameter = {"blockHash": at_block.hash, "requireCanonical": True}
         results: list[bytes | RpcError] = []
-        for answer in self.batch([("eth_call", [read, pin]) for read in reads]):
+        requests: list[Request] = [("eth_call", [call, block_parameter]) for call in calls]
+        for answer in self.batch(requests):
             if isinstance(answer, RpcError) and not answer.is_revert:
                 raise unavailable(answer, f"eth_call at block {at_block.number}")
             results.append(answer if isinstance(answer, RpcError) else to_bytes(answer))
@@ -135,13 +136,16 @@ class Node:
         try:
             answers: Any = self._post(requests)
         except RequestException as err:
-            # The text of the exception and of its causes has the URL, which may have an API key.
+            # The texts of the exception and of its causes contain the URL, which may contain an API
+            # key.
             raise _unreachable(_reason(err)) from None
         except (ValueError, RecursionError) as err:
             raise _unreachable(f"{type(err).__name__}: {err}") from err
-        if [answer["id"] for answer in answers] != list(range(1, len(requests) + 1)):
+        answer_ids = [answer["id"] for answer in answers]
+        request_ids = list(range(1, len(requests) + 1))
+        if answer_ids != request_ids:
             raise _unreachable("an answer is missing from the batch")
-        return list(map(_result, answers))
+        return list(map(_to_result, answers))
 
     def _post(self, requests: list[Any]) -> Any:  # noqa: ANN401
         """Return the answers. Send again if the server has just closed the idle connection.
@@ -151,7 +155,8 @@ class Node:
         try:
             return self._provider.make_batch_request(requests)
         except BrokenConnection as err:
-            if not any(isinstance(cause, ProtocolError) for cause in err.args):
+            is_closed_by_server = any(isinstance(cause, ProtocolError) for cause in err.args)
+            if not is_closed_by_server:
                 raise
             return self._provider.make_batch_request(requests)
 
@@ -175,8 +180,11 @@ def to_block(answer: Any) -> Block:  # noqa: ANN401
         ChainUnavailable: If the answer is not a block.
     """
     try:
-        number, timestamp = int(answer["number"], 16), int(answer["timestamp"], 16)
-        return Block(number=number, hash=str(answer["hash"]), timestamp=timestamp)
+        return Block(
+            number=int(answer["number"], 16),
+            hash=str(answer["hash"]),
+            timestamp=int(answer["timestamp"], 16),
+        )
     except (KeyError, TypeError, ValueError) as err:
         raise _unreachable(f"not a block: {str(answer)[:200]}") from err
 
@@ -196,15 +204,16 @@ def _reason(error: RequestException) -> str:
         return f"the node answers {error.response.status_code} {error.response.reason}"
     cause = error.args[0] if error.args else None
     cause = getattr(cause, "reason", cause)
-    # A text instead of an exception is about the URL itself.
-    return f"{type(error).__name__}: {cause}" if isinstance(cause, Exception) else "invalid URL"
+    if not isinstance(cause, Exception):  # requests gives a text only for an invalid URL
+        return "invalid URL"
+    return f"{type(error).__name__}: {cause}"
 
 
 def _is_answer(answer: object) -> bool:
     return isinstance(answer, dict) and isinstance(answer.get("id"), int)
 
 
-def _result(answer: dict[str, Any]) -> Any:  # noqa: ANN401
+def _to_result(answer: dict[str, Any]) -> Any:  # noqa: ANN401
     error = answer.get("error")
     if error is None:
         return answer.get("result")
@@ -213,9 +222,9 @@ def _result(answer: dict[str, Any]) -> Any:  # noqa: ANN401
     code, data = error.get("code"), error.get("data")
     if isinstance(data, dict):  # some nodes put the revert data one level deeper
         data = data.get("data")
-    revert = _REVERT_DATA.fullmatch(data) if isinstance(data, str) else None
+    revert_data = _REVERT_DATA.fullmatch(data) if isinstance(data, str) else None
     return RpcError(
         code=code if isinstance(code, int) else 0,
         message=str(error.get("message", "")),
-        data=revert[1] if revert else "",
+        data=revert_data[1] if revert_data else "",
     )

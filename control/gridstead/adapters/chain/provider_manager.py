@@ -41,18 +41,21 @@ class ProviderManager(Contract):
 
     def register(self, hardware: Hardware, prices: Prices, labels: tuple[Label, ...]) -> Payload:
         """Register the sender as a provider; the record waits for approval."""
-        nodes = (
+        node_resources = (
             hardware.node_count,
             hardware.gpus_per_node,
             hardware.cpus_per_node,
             hardware.memory_per_node_mb,
         )
-        per_minute = (prices.gpu_per_min, prices.cpu_per_min, prices.memory_mb_per_min)
-        pairs = [(label.key, label.value) for label in labels]
-        return self.call("register", nodes, per_minute, pairs)
+        prices_per_min = (prices.gpu_per_min, prices.cpu_per_min, prices.memory_mb_per_min)
+        label_pairs = [(label.key, label.value) for label in labels]
+        return self.call("register", node_resources, prices_per_min, label_pairs)
 
     def approve(self, provider: str) -> Payload:
-        """Approve whatever record waits. Only administrators of the grid may send this."""
+        """Approve the waiting record without a check of its content.
+
+        Only administrators of the grid may send this.
+        """
         return self.call("approve", provider)
 
     def approve_record(self, provider: str, record: bytes) -> Payload:

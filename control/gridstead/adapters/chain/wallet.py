@@ -75,7 +75,8 @@ class Wallet:
     def sign_text(self, text: str | bytes) -> bytes:
         """Return an EIP-191 signature of a text: r, s and v (27 or 28), 65 bytes."""
         data = text.encode() if isinstance(text, str) else text
-        return bytes(self._open_account().sign_message(encode_defunct(primitive=data)).signature)
+        signed_message = self._open_account().sign_message(encode_defunct(primitive=data))
+        return bytes(signed_message.signature)
 
     def sign_typed(self, document: dict[str, Any]) -> tuple[int, bytes, bytes]:
         """Return the EIP-712 signature of a document: v, r and s.
@@ -83,7 +84,8 @@ class Wallet:
         Args:
             document: A mapping with ``types``, ``domain`` and ``message``.
         """
-        signed_message = self._open_account().sign_message(encode_typed_data(full_message=document))
+        message = encode_typed_data(full_message=document)
+        signed_message = self._open_account().sign_message(message)
         return signed_message.v, signed_message.r.to_bytes(32), signed_message.s.to_bytes(32)
 
 
@@ -106,7 +108,7 @@ def lazy_wallet(keystore: Path, password_file: Path) -> Wallet:
     address = keystore_address(keystore)
 
     def open_account() -> LocalAccount:
-        account: LocalAccount = Keys.from_key(_key(keystore, password_file))
+        account: LocalAccount = Keys.from_key(_decrypt_key(keystore, password_file))
         if account.address.lower() != address:
             detail = f"it names {address}, but its key is that of {account.address.lower()}"
             raise ConfigError(f"cannot open wallet {keystore}", detail=detail)
@@ -122,10 +124,10 @@ def load_wallet(keystore: Path, password_file: Path) -> Wallet:
         ConfigError: If one of the files cannot be read, if ``keystore`` is not a key file, or if
             the password is wrong.
     """
-    return wallet_of(_key(keystore, password_file))
+    return wallet_of(_decrypt_key(keystore, password_file))
 
 
-def _key(keystore: Path, password_file: Path) -> bytes:
+def _decrypt_key(keystore: Path, password_file: Path) -> bytes:
     try:
         document = json.loads(keystore.read_text())
         password = password_file.read_text().rstrip("\r\n")
@@ -152,7 +154,8 @@ def _check_supported(document: object) -> None:
     version = _lowercase_keys(document).get("version")
     if version not in VERSIONS:
         raise ValueError(f"its version is {version!r}, not one of {', '.join(map(str, VERSIONS))}")
-    cipher = _lowercase_keys(_lowercase_keys(document).get("crypto")).get("cipher")
+    crypto = _lowercase_keys(_lowercase_keys(document).get("crypto"))
+    cipher = crypto.get("cipher")
     if isinstance(cipher, dict):  # version 4
         cipher = _lowercase_keys(cipher).get("function")
     if str(cipher).lower() != CIPHER:
@@ -231,9 +234,9 @@ def recover(text: str | bytes, signature: bytes) -> str:
         v += _RECOVERY_BASE
     normalized_signature = signature[:-1] + bytes([v])
     data = text.encode() if isinstance(text, str) else text
+    message = encode_defunct(primitive=data)
     try:
-        return str(
-            Keys.recover_message(encode_defunct(primitive=data), signature=normalized_signature)
-        ).lower()
+        signer = Keys.recover_message(message, signature=normalized_signature)
     except (ValueError, ValidationError, BadSignature) as err:
         raise InvalidInput("invalid signature", detail=str(err)) from err
+    return str(signer).lower()

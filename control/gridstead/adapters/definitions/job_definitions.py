@@ -32,7 +32,7 @@ from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
 
 TIMEOUT_S = 10.0
 SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"
-UNKNOWN_CUSTOMER = 'Unknown argument "customer"'
+UNKNOWN_ARGUMENT_ERROR = 'Unknown argument "customer"'
 SUBMIT_FOR_CUSTOMER = (
     "mutation Submit($job: Job!, $customer: String) { submit(job: $job, customer: $customer) }"
 )
@@ -84,15 +84,15 @@ class JobDefinitionClient:
         except grpc.RpcError as err:
             raise self._translate(err, job) from err
         environment = {}
-        for name, value in response.secrets.items():
-            environment[name] = self._decode_secret(name, value)
+        for name, secret in response.secrets.items():
+            environment[name] = self._decode_secret(name, secret)
         if environment and self._logger_ca_file:
             environment["GRIDSTEAD_LOGGER_CA"] = self._logger_ca_file
         return Script(text=response.sbatch, environment=environment)
 
-    def _decode_secret(self, name: str, value: bytes) -> str:
+    def _decode_secret(self, name: str, secret: bytes) -> str:
         try:
-            return value.decode()
+            return secret.decode()
         except UnicodeDecodeError as err:
             raise UnexpectedOutput(
                 self._peer.address, f"secret {name}: {err.reason} at byte {err.start}"
@@ -108,15 +108,15 @@ class JobDefinitionClient:
         return self._sign_and_fetch(job)
 
     def _sign_and_fetch(self, job: Job) -> GetSBatchResponse:
-        provider = bytes.fromhex(self._wallet.address[2:])
+        provider_bytes = bytes.fromhex(self._wallet.address[2:])
         challenge = self._auth.Challenge(
-            ChallengeRequest(provider_address=provider), timeout=TIMEOUT_S
+            ChallengeRequest(provider_address=provider_bytes), timeout=TIMEOUT_S
         ).challenge
         request = GetSBatchRequest(
             batch_location_hash=job.batch_location_hash,
             signed_challenge=self._wallet.sign(challenge),
             challenge=challenge,
-            provider_address=provider,
+            provider_address=provider_bytes,
             customer_address=bytes.fromhex(job.customer[2:]),
             job_id=job.id.slurm_job_name,
             secrets_beside=True,
@@ -169,7 +169,7 @@ def submit_workflow(
     try:
         errors = answer.get("errors")
         if errors and customer and _rejects_customer(errors):
-            return submit_workflow(url, job, ca=ca)
+            return submit_workflow(url, job, ca=ca)  # once more, without the argument
         if errors:
             raise _to_error(errors)
         return str(answer["data"]["submit"])
@@ -179,7 +179,7 @@ def submit_workflow(
 
 def _rejects_customer(errors: list[dict[str, Any]]) -> bool:
     """Return whether the service rejects the argument ``customer``. DeepSquare's service does."""
-    return any(UNKNOWN_CUSTOMER in str(error["message"]) for error in errors)
+    return any(UNKNOWN_ARGUMENT_ERROR in str(error["message"]) for error in errors)
 
 
 def _to_error(errors: list[dict[str, Any]]) -> InvalidWorkflow | JobDefinitionUnavailable:

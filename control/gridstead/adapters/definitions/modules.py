@@ -179,8 +179,9 @@ class _Repository:
             "GIT_DIR": str(folder / "git"),
             "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0",
             "GIT_ASKPASS": "/bin/false", "GIT_ATTR_NOSYSTEM": "1", "GIT_ALLOW_PROTOCOL": "https",
-            **({"GIT_SSL_CAINFO": str(ca_file)} if ca_file else {}),
         }  # fmt: skip
+        if ca_file:
+            self._environment["GIT_SSL_CAINFO"] = str(ca_file)
 
     def module(self) -> str:
         """Return the module's text."""
@@ -193,23 +194,24 @@ class _Repository:
         if self._source.directory:
             path = f"{self._source.directory}/{MODULE_FILE}"
         listing = self._git("ls-tree", "--full-tree", commit, "--", path)
-        entry = listing.decode("utf-8", "replace").split()
-        if not entry:
+        tree_entry = listing.decode("utf-8", "replace").split()  # mode, type, object id, path
+        if not tree_entry:
             raise self._module_error(f"there is no file {path} in it")
-        if len(entry) != 4 or entry[0] not in ("100644", "100755"):  # mode, type, object, path
+        if len(tree_entry) != 4 or tree_entry[0] not in ("100644", "100755"):
             raise self._module_error(f"{path} is not a plain file")
-        text = self._git("cat-file", "blob", entry[2], offline=True, limit=MAX_TEXT_BYTES)
+        object_id = tree_entry[2]
+        content = self._git("cat-file", "blob", object_id, offline=True, max_bytes=MAX_TEXT_BYTES)
         try:
-            return text.decode()
+            return content.decode()
         except UnicodeDecodeError as err:
             raise self._module_error(f"{path} is not text") from err
 
     def _fetch_commit(self) -> str:
         """Fetch the commit of the source and return its id."""
         commit = self._source.commit
-        without_large_files = f"--filter=blob:limit={MAX_TEXT_BYTES + 1}"
+        blob_filter = f"--filter=blob:limit={MAX_TEXT_BYTES + 1}"
         fetch_command = (
-            "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", without_large_files,
+            "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", blob_filter,
         )  # fmt: skip
         if commit and len(commit) < FULL_COMMIT_DIGITS:
             self._git(
@@ -239,7 +241,7 @@ class _Repository:
             )
         return commit
 
-    def _git(self, *arguments: str, offline: bool = False, limit: int | None = None) -> bytes:
+    def _git(self, *arguments: str, offline: bool = False, max_bytes: int | None = None) -> bytes:
         """Run a git command and return its output.
 
         Raises:
@@ -261,18 +263,18 @@ class _Repository:
                 env=environment,
             )
             try:
-                code = process.wait(timeout=max(self._deadline - monotonic(), 0.01))
+                exit_code = process.wait(timeout=max(self._deadline - monotonic(), 0.01))
             except subprocess.TimeoutExpired as err:
                 raise ModuleUnavailable(
                     f"could not fetch {self._source}", detail="it took too long"
                 ) from err
             finally:
                 _kill_group(process)
-        if code:
+        if exit_code:
             message = stderr.read_bytes()[:MAX_TEXT_BYTES].decode("utf-8", "replace")
-            raise self._git_error(arguments[0], code, message)
-        if limit is not None and stdout.stat().st_size > limit:
-            raise self._module_error(f"{MODULE_FILE} is larger than {limit // 1024} KiB")
+            raise self._git_error(arguments[0], exit_code, message)
+        if max_bytes is not None and stdout.stat().st_size > max_bytes:
+            raise self._module_error(f"{MODULE_FILE} is larger than {max_bytes // 1024} KiB")
         return stdout.read_bytes()
 
     def _git_command(self) -> list[str]:
@@ -286,14 +288,16 @@ class _Repository:
             command_line += ["-c", f"{name}={value}"]
         return command_line
 
-    def _git_error(self, command: str, code: int, message: str) -> InvalidInput | ModuleUnavailable:
-        if _TOO_LARGE.search(message) or code == -signal.SIGXFSZ:
+    def _git_error(
+        self, command: str, exit_code: int, message: str
+    ) -> InvalidInput | ModuleUnavailable:
+        if _TOO_LARGE.search(message) or exit_code == -signal.SIGXFSZ:
             max_kib = self._bounds.max_pack_bytes // 1024
             return self._module_error(f"the repository is larger than {max_kib} KiB, or damaged")
         # git did not fetch files over the limit, so cat-file fails for such a file.
         if command == "cat-file":
             return self._module_error(f"{MODULE_FILE} is larger than {MAX_TEXT_BYTES // 1024} KiB")
-        if command == "rev-parse" or (command == "ls-remote" and code == _NO_MATCHING_REFS):
+        if command == "rev-parse" or (command == "ls-remote" and exit_code == _NO_MATCHING_REFS):
             return self._module_error("there is no such tag or commit")
         if _NOT_FOUND.search(message):
             return self._module_error("there is no such public repository, or commit in it")

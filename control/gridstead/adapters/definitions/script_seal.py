@@ -44,8 +44,8 @@ class ScriptSeal:
     """
 
     def __init__(self, keys: tuple[bytes, ...]) -> None:
-        if not keys or min(map(len, keys)) < MIN_KEY_BYTES:
-            shortest = min(map(len, keys), default=0)
+        shortest = min(map(len, keys), default=0)
+        if shortest < MIN_KEY_BYTES:
             raise ConfigError(
                 "invalid keys in storage_key_file",
                 detail=f"{len(keys)} keys, the shortest has {shortest} bytes",
@@ -81,7 +81,8 @@ class ScriptSeal:
             raise unknown_keys_error([sealed.key_name])
         nonce, data = sealed.data[:_NONCE_BYTES], sealed.data[_NONCE_BYTES:]
         try:
-            return _cipher(key, script_id).decrypt(nonce, data, script_id.encode()).decode()
+            record = _cipher(key, script_id).decrypt(nonce, data, script_id.encode())
+            return record.decode()
         except (InvalidTag, ValueError) as err:
             raise ScriptDamaged(
                 f"cannot open script {script_id}", detail="the stored record was altered"

@@ -87,9 +87,11 @@ class Scripts:
             "id": script_id,
             "key_name": sealed_record.key_name,
             "sealed": sealed_record.data,
+            "owner": owner,
+            "expires_at": expires_at,
         }
         with self._database.begin() as connection:
-            connection.execute(statement, row | {"owner": owner, "expires_at": expires_at})
+            connection.execute(statement, row)
 
     def get(self, script_id: str) -> StoredScript | None:
         """Return the script with this id. Returns None if no script has the id."""
@@ -121,10 +123,10 @@ class Scripts:
         """Delete expired scripts and nonces, and return the number of deleted scripts."""
         with self._database.begin() as connection:
             connection.execute(text("DELETE FROM taken_nonces WHERE ends_at < :now"), {"now": now})
-            removed = connection.execute(
+            deletion = connection.execute(
                 text("DELETE FROM definitions WHERE ends_at < :now"), {"now": now}
             )
-        return removed.rowcount
+        return deletion.rowcount
 
     def reseal(self, *, after_id: str) -> ResealResult:
         """Seal records that are sealed with an older key again, with the newest key.
@@ -152,9 +154,9 @@ class Scripts:
                     unreadable.append(row.id)
                 else:
                     self._reseal(connection, row.id, record)
-        last = rows[-1].id if rows else None
+        last_id = rows[-1].id if rows else None
         return ResealResult(
-            count=len(rows) - len(unreadable), unreadable=tuple(unreadable), last=last
+            count=len(rows) - len(unreadable), unreadable=tuple(unreadable), last=last_id
         )
 
     def totals(self) -> ScriptTotals:

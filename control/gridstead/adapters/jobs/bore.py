@@ -4,12 +4,12 @@
 The protocol is that of DeepSquare's bore server over SSH:
 
 1. The client does not authenticate.
-2. It sends the global request ``set-id`` with its token.
-3. It opens a session, in which the server prints the public address.
-4. It requests SSH's remote port forwarding with a port that the server chooses.
+2. The client sends the global request ``set-id`` with its token.
+3. The client opens a session. In the session, the server prints the public address.
+4. The client requests SSH's remote port forwarding. The server chooses the port.
 
-The client does not check the host key of the server, because it has no trusted copy of the key. So
-a man in the middle can read the traffic.
+The client does not check the host key of the server, because the client has no trusted copy of the
+key. Therefore, a man in the middle can read the traffic.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def forward(tunnel: BoreTunnel, output: Output) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TCP_USER_TIMEOUT_MS)
             transport = paramiko.Transport(connection)
             try:
-                _forward(transport, tunnel, output)
+                _forward_through(transport, tunnel, output)
             finally:
                 transport.close()
     except (OSError, EOFError, paramiko.SSHException) as err:
@@ -72,7 +72,7 @@ def forward(tunnel: BoreTunnel, output: Output) -> None:
         ) from err
 
 
-def _forward(transport: paramiko.Transport, tunnel: BoreTunnel, output: Output) -> None:
+def _forward_through(transport: paramiko.Transport, tunnel: BoreTunnel, output: Output) -> None:
     transport.start_client(timeout=CONNECT_TIMEOUT_S)
     transport.auth_none("")
     transport.set_keepalive(KEEPALIVE_INTERVAL_S)
@@ -80,29 +80,35 @@ def _forward(transport: paramiko.Transport, tunnel: BoreTunnel, output: Output) 
         raise NotAllowed(f"bore server {tunnel.host}:{tunnel.port} refused the token")
     session = transport.open_session(timeout=CONNECT_TIMEOUT_S)
 
-    def serve(channel: paramiko.Channel, _origin: object, _server: object) -> None:
+    def start_forwarding(channel: paramiko.Channel, _origin: object, _server: object) -> None:
         threading.Thread(
             target=_forward_connection, args=(channel, tunnel.target_port), daemon=True
         ).start()
 
-    transport.request_port_forward("0.0.0.0", 0, serve)  # noqa: S104 # the server's port is public
-    while text := session.recv(CHUNK_BYTES):
-        output(text)
+    any_address = "0.0.0.0"  # noqa: S104 # the port is public
+    transport.request_port_forward(any_address, 0, start_forwarding)
+    while printed := session.recv(CHUNK_BYTES):
+        output(printed)
     transport.join()
 
 
 def _forward_connection(channel: paramiko.Channel, port: int) -> None:
-    """Forward a connection in both directions, each until its end."""
+    """Copy data in both directions, until both ends have closed the connection."""
     with channel:
         try:
             with socket.create_connection(("localhost", port), timeout=CONNECT_TIMEOUT_S) as target:
                 target.settimeout(None)
-                answers = threading.Thread(
-                    target=_copy_stream, args=(target.recv, channel.sendall, channel.shutdown_write)
+                target_to_channel = threading.Thread(
+                    target=_copy_stream,
+                    args=(target.recv, channel.sendall, channel.shutdown_write),
                 )
-                answers.start()
-                _copy_stream(channel.recv, target.sendall, lambda: target.shutdown(socket.SHUT_WR))
-                answers.join()
+                target_to_channel.start()
+                _copy_stream(
+                    channel.recv,
+                    target.sendall,
+                    lambda: target.shutdown(socket.SHUT_WR),
+                )
+                target_to_channel.join()
         except OSError:
             return  # Nothing listens on the target port. The connection is closed.
 

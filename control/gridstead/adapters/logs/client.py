@@ -147,7 +147,7 @@ class LoggerClient:
             until_now=query.until_now,
         )
         stream = self._stub.Read(request)
-        count = 0
+        received_lines = 0
         try:
             for response in stream:
                 lines = tuple(to_lines(response.data))
@@ -155,10 +155,11 @@ class LoggerClient:
                     lines=lines,
                     timestamp_ns=response.timestamp,
                     stream=Stream(response.stream),
-                    first=response.line or count + 1,  # DeepSquare's logger sends no numbers
+                    # DeepSquare's logger sends no line numbers.
+                    first=response.line or received_lines + 1,
                     resume=response.resume,
                 )
-                count += len(lines)
+                received_lines += len(lines)
         except grpc.RpcError as err:
             raise self._translate(err, "read") from err
         finally:
@@ -176,8 +177,8 @@ class LoggerClient:
         )
         stream = self._stub.WatchList(request, timeout=CALL_TIMEOUT_S)
         try:
-            for response in stream:  # The first answer has all names.
-                return tuple(response.log_names)
+            for response in stream:
+                return tuple(response.log_names)  # the first response has all names
         except grpc.RpcError as err:
             raise self._translate(err, "read") from err
         finally:

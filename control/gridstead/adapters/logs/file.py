@@ -139,7 +139,8 @@ def parse_chunk_header(data: bytes | memoryview) -> ChunkHeader | None:
     if len(data) < CHUNK_HEADER_BYTES:
         return None
     sealed_bytes, lines, first_line, _, writer, sequence, _, _ = _CHUNK_HEADER.unpack_from(data)
-    if not TAG_BYTES <= sealed_bytes <= MAX_SEALED_BYTES or not lines or not first_line:
+    is_valid_length = TAG_BYTES <= sealed_bytes <= MAX_SEALED_BYTES
+    if not is_valid_length or lines == 0 or first_line == 0:
         return None
     return ChunkHeader(
         sealed_bytes=sealed_bytes,

@@ -94,7 +94,7 @@ class FileLogs:
     def append(self, log: LogId, chunk: Chunk) -> None:
         """Store a chunk. A chunk that is already stored is ignored."""
         with self._lock, _translated_errors(log, "write"), _open_for_append(self._path(log)) as fd:
-            tail = self._tail(log, fd)
+            tail = self._load_tail(log, fd)
             if tail.is_full:
                 raise self._full_error(log)
             if chunk.writer and chunk.sequence <= tail.writers.get(chunk.writer, 0):
@@ -152,19 +152,22 @@ class FileLogs:
     def names(self, owner: str) -> tuple[str, ...]:
         """Return the names of this owner's logs."""
         folder = self._root / _safe_name(owner, is_address)
-        return tuple(sorted({path.parent.name for path in folder.glob(f"*/*{_LOG_SUFFIX}")}))
+        names = {path.parent.name for path in folder.glob(f"*/*{_LOG_SUFFIX}")}
+        return tuple(sorted(names))
 
     def sweep(self, now: int) -> int:
         """Delete logs that are too old or exceed the limits. Return the number of deleted logs."""
         with self._lock:
             folders = [folder for folder in self._root.iterdir() if is_address(folder.name)]
-            return sum(self._sweep(folder, now) for folder in folders)
+            return sum(self._sweep_owner(folder, now) for folder in folders)
 
-    def _sweep(self, folder: Path, now: int) -> int:
-        files = [(path.stat(), path) for path in folder.glob(f"*/*{_LOG_SUFFIX}")]
+    def _sweep_owner(self, folder: Path, now: int) -> int:
+        files = [(path, path.stat()) for path in folder.glob(f"*/*{_LOG_SUFFIX}")]
+        files.sort(key=_modified_at, reverse=True)
         # From the newest log to the oldest. A log that is deleted does not count towards the size.
-        total_bytes = removed_count = 0
-        for stat, path in sorted(files, key=lambda file: file[0].st_mtime, reverse=True):
+        total_bytes = 0
+        removed_count = 0
+        for path, stat in files:
             total_bytes += stat.st_size
             is_too_old = now - stat.st_mtime > self._limits.age_s
             if not is_too_old and total_bytes <= self._limits.owner_bytes:
@@ -178,7 +181,7 @@ class FileLogs:
                 path.parent.rmdir()
         return removed_count
 
-    def _tail(self, log: LogId, fd: int) -> Tail:
+    def _load_tail(self, log: LogId, fd: int) -> Tail:
         """Return the tail of a log. Write the header of a new file, and repair a damaged file."""
         tail = self._tails.get(log)
         if tail is None or os.fstat(fd).st_size < tail.end:  # the file was removed
@@ -239,6 +242,11 @@ class FileLogs:
     def _path(self, log: LogId) -> Path:
         folder = self._root / _safe_name(log.owner, is_address) / _safe_name(log.name, is_log_name)
         return folder / f"{_safe_name(log.log_identity, is_log_identity)}{_LOG_SUFFIX}"
+
+
+def _modified_at(file: tuple[Path, os.stat_result]) -> float:
+    _, stat = file
+    return stat.st_mtime
 
 
 def _lock_directory(path: Path) -> int:

@@ -34,7 +34,7 @@ class Spool:
     """Chunks that wait to be sent. One thread puts chunks, and another takes them.
 
     Args:
-        folder: Folder of the segments. It is created if it does not exist. The chunks of an earlier
+        folder: Folder of the segments. A missing folder is created. The chunks of an earlier
             process are sent again.
         max_bytes: Maximum size of the waiting chunks.
 
@@ -121,12 +121,12 @@ class Spool:
         if self._size_bytes + len(record) > self._max_bytes:
             return False
         try:
-            size = os.lseek(self._fd, 0, os.SEEK_END)
-            if size >= SEGMENT_BYTES:
+            segment_bytes = os.lseek(self._fd, 0, os.SEEK_END)
+            if segment_bytes >= SEGMENT_BYTES:
                 os.close(self._fd)
-                self._fd, size = self._open_segment(), 0
+                self._fd, segment_bytes = self._open_segment(), 0
             if os.write(self._fd, record) != len(record):
-                os.ftruncate(self._fd, size)
+                os.ftruncate(self._fd, segment_bytes)
                 return False
         except OSError:
             return False
@@ -152,18 +152,21 @@ class Spool:
         self._delete_segments()
         with self._segments[0].open("rb") as file:
             file.seek(self._read_offset)
-            size = 0
-            while size < MAX_BATCH_BYTES and (header := file.read(_CHUNK_HEADER.size)):
-                length, number, timestamp_ns, stream = _CHUNK_HEADER.unpack(header)
+            batch_bytes = 0
+            while batch_bytes < MAX_BATCH_BYTES:
+                header = file.read(_CHUNK_HEADER.size)
+                if not header:
+                    break
+                length, sequence, timestamp_ns, stream = _CHUNK_HEADER.unpack(header)
                 data = file.read(length)
                 self._taken_chunks.append(
                     Chunk(
                         data=data, timestamp_ns=timestamp_ns, stream=Stream(stream),
-                        writer=self._writer, sequence=number,
+                        writer=self._writer, sequence=sequence,
                     )
                 )  # fmt: skip
-                size += _CHUNK_HEADER.size + length
-            self._read_offset += size
+                batch_bytes += _CHUNK_HEADER.size + length
+            self._read_offset += batch_bytes
 
     def _delete_segments(self) -> None:
         """Delete segments whose chunks are all sent, except the current segment."""
@@ -181,12 +184,12 @@ class Spool:
         offset = 0
         self._next_sequence = max(self._next_sequence, int(path.stem))
         while offset + _CHUNK_HEADER.size <= len(data):
-            length, number, _, _ = _CHUNK_HEADER.unpack_from(data, offset)
+            length, sequence, _, _ = _CHUNK_HEADER.unpack_from(data, offset)
             end = offset + _CHUNK_HEADER.size + length
             if end > len(data):
                 break
             self._unsent_lines += data.count(b"\n", offset + _CHUNK_HEADER.size, end) + 1
-            self._next_sequence = number + 1
+            self._next_sequence = sequence + 1
             offset = end
         os.truncate(path, offset)
         self._size_bytes += offset
@@ -194,13 +197,13 @@ class Spool:
 
 
 def _read_or_create_writer_id(path: Path) -> int:
-    """Return the random number of this job's writer. A restarted writer has the same number."""
+    """Return the id of this job's writer, a random number. A restarted writer has the same id."""
     try:
         return int(path.read_text(), 16)
     except (FileNotFoundError, ValueError):
-        number = os.urandom(WRITER_ID_BYTES).hex()
-        path.write_text(number)
-        return int(number, 16)
+        hex_digits = os.urandom(WRITER_ID_BYTES).hex()
+        path.write_text(hex_digits)
+        return int(hex_digits, 16)
 
 
 def _gap_message(lines: int) -> bytes:

@@ -59,10 +59,10 @@ class LogSender:
         The wait ends after a short time if the logger is unreachable.
         """
         self._finish_requested.set()
-        ended_at = time.monotonic()
+        wait_started_at = time.monotonic()
         while self._thread.is_alive():
             limit_s = UNREACHABLE_WAIT_S if self._is_unreachable() else REACHABLE_WAIT_S
-            if time.monotonic() - ended_at > limit_s:
+            if time.monotonic() - wait_started_at > limit_s:
                 break
             self._thread.join(_POLL_INTERVAL_S)
         return self._spool.unsent_lines()
@@ -99,9 +99,8 @@ class LogSender:
                 return True
             finally:
                 self._attempt_started_at = None
-            if self._finish_requested.wait(
-                pause_s
-            ):  # finish() was called, so the pauses must be short
+            is_finishing = self._finish_requested.wait(pause_s)
+            if is_finishing:  # wait() has returned at once, so a short pause follows
                 time.sleep(_MIN_BACKOFF_S)
             pause_s = min(2 * pause_s, _MAX_BACKOFF_S)
 
@@ -109,8 +108,9 @@ class LogSender:
 def pump(sources: Mapping[int, Stream], copy_fd: int, spool: Spool) -> None:
     """Read the job's output to its end, and write its lines to the spool and to ``copy_fd``.
 
-    No line contains text of two descriptors. Messages of the grid end with the output: what the
-    descriptor of ``Stream.GRID`` contains then is read, without waiting for its end.
+    Each line contains text of only one descriptor. When all descriptors except that of
+    ``Stream.GRID`` have ended, the messages that are already in the descriptor of ``Stream.GRID``
+    are read. The function does not wait for later messages.
     """
     partial_lines = dict.fromkeys(sources, b"")
     poll = select.poll()
@@ -118,15 +118,15 @@ def pump(sources: Mapping[int, Stream], copy_fd: int, spool: Spool) -> None:
         poll.register(source, select.POLLIN)
     is_copying = True
     while partial_lines:
-        has_output = any(sources[source] is not Stream.GRID for source in partial_lines)
-        timeout_ms = None if has_output else 0
+        is_output_open = any(sources[source] is not Stream.GRID for source in partial_lines)
+        timeout_ms = None if is_output_open else 0
         ready_sources = [source for source, _ in poll.poll(timeout_ms)]
         if not ready_sources:
             break
         for source in ready_sources:
-            chunk = os.read(source, READ_BYTES)
-            is_end = not chunk
-            data = partial_lines[source] + chunk
+            new_data = os.read(source, READ_BYTES)
+            is_end = not new_data
+            data = partial_lines[source] + new_data
             lines, partial_lines[source] = _split_lines(data, is_end=is_end)
             if is_end:
                 poll.unregister(source)

@@ -59,7 +59,8 @@ class Tail:
             self.writers.pop(writer, None)
             self.writers[writer] = sequence
             if len(self.writers) > MAX_WRITERS:
-                del self.writers[next(iter(self.writers))]
+                oldest_writer = next(iter(self.writers))
+                del self.writers[oldest_writer]
 
 
 def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
@@ -68,8 +69,12 @@ def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
     headers = _headers(fd, size)
     end = FILE_HEADER_BYTES + sum(header.size for header in headers)
     # A crash can damage the last chunks, so chunks are removed until the last one can be opened.
-    while headers and not _can_be_opened(fd, seal, end - headers[-1].size, headers[-1].size):
-        end -= headers.pop().size
+    while headers:
+        last_chunk_bytes = headers[-1].size
+        if _can_be_opened(fd, seal, end - last_chunk_bytes, last_chunk_bytes):
+            break
+        headers.pop()
+        end -= last_chunk_bytes
     if end < size:
         if size - end > CHUNK_HEADER_BYTES + MAX_SEALED_BYTES:
             _save_damaged(fd, end, path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the meta-scheduler's queue view, which says why a job is not matched yet.
+"""A client of the meta-scheduler's queue view, which shows why a job is not matched yet.
 
 The queue view is optional. The command-line client works without it.
 """
@@ -27,11 +27,13 @@ def pending_reason(url: str, job_id: JobId, *, ca: Path | None) -> str | None:
         ca: The PEM file of a CA. None for the CAs of the system.
     """
     try:
-        context = ssl.create_default_context(cafile=ca)
+        tls_context = ssl.create_default_context(cafile=ca)
         answer = httpx.get(
-            f"{url.rstrip('/')}/pending", verify=context, timeout=TIMEOUT_S, trust_env=False
+            f"{url.rstrip('/')}/pending", verify=tls_context, timeout=TIMEOUT_S, trust_env=False
         ).json()
     except (httpx.HTTPError, OSError, ValueError):
         return None
-    reason = answer.get(job_id.slurm_job_name) if isinstance(answer, dict) else None
-    return reason if reason is None else str(reason)
+    if not isinstance(answer, dict):
+        return None
+    reason = answer.get(job_id.slurm_job_name)
+    return None if reason is None else str(reason)

@@ -29,14 +29,14 @@ class DriftMetricsFile:
         timestamp = _gauge(registry, "check_timestamp_seconds", "When the site was checked")
         timestamp.set(checked_at)
         if task_counts is not None:
-            counts = _gauge(
+            tasks = _gauge(
                 registry,
                 "tasks",
                 "Tasks of site.yml that would change something on the host",
                 "host",
             )
             for host, count in task_counts.items():
-                counts.labels(host).set(count)
+                tasks.labels(host).set(count)
         try:
             write_to_textfile(str(self._path), registry)
         except OSError as error:

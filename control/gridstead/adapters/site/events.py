@@ -40,38 +40,38 @@ def to_event(runner_event: Mapping[str, Any]) -> PlaybookEvent | None:
     The event of a task with ``no_log`` does not show whether the task changed something.
     ``Notes.changed`` contains such a task if the task changed something.
     """
-    data = runner_event.get("event_data", {})
+    event_data = runner_event.get("event_data", {})
     event_name = runner_event["event"]
     if event_name == "playbook_on_play_start":
-        return PlayStarted(name=data.get("play", ""))
+        return PlayStarted(name=event_data.get("play", ""))
     if event_name == "playbook_on_task_start":
-        return TaskStarted(task=to_task(data))
+        return TaskStarted(task=to_task(event_data))
     if event_name in OUTCOMES:
-        return _to_host_finished(OUTCOMES[event_name], data)
+        return _to_host_finished(OUTCOMES[event_name], event_data)
     if event_name == "playbook_on_stats":
-        failed_hosts = frozenset(data.get("failures", {}))
-        unreachable_hosts = frozenset(data.get("dark", {}))
+        failed_hosts = frozenset(event_data.get("failures", {}))
+        unreachable_hosts = frozenset(event_data.get("dark", {}))
         return RunEnded(failed=failed_hosts | unreachable_hosts)
     text = str(runner_event.get("stdout", "")).strip()
-    belongs_to_task = bool(data.get("task_uuid"))
+    belongs_to_task = bool(event_data.get("task_uuid"))
     if not text or belongs_to_task:
         return None
     return PrintedText(text=text)
 
 
-def to_task(data: Mapping[str, Any]) -> Task:
+def to_task(event_data: Mapping[str, Any]) -> Task:
     """Return the task of an event."""
     return Task(
-        name=data.get("task", ""),
-        role=(data.get("role") or "").removeprefix(COLLECTION),
-        is_handler=bool(data.get("is_conditional")),
+        name=event_data.get("task", ""),
+        role=(event_data.get("role") or "").removeprefix(COLLECTION),
+        is_handler=bool(event_data.get("is_conditional")),
     )
 
 
-def _to_host_finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
-    task_result = data.get("res") or {}
-    items = task_result.get("results", [task_result])
-    results = [result for result in items if isinstance(result, Mapping)]
+def _to_host_finished(outcome: TaskOutcome, event_data: Mapping[str, Any]) -> HostFinished:
+    task_result = event_data.get("res") or {}
+    item_results = task_result.get("results", [task_result])
+    results = [result for result in item_results if isinstance(result, Mapping)]
     changed_results = [result for result in results if result.get("changed")]
     if outcome is TaskOutcome.OK and task_result.get("changed"):
         outcome = TaskOutcome.CHANGED
@@ -79,20 +79,22 @@ def _to_host_finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFini
     if outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}:
         reason = message(task_result, results)
     return HostFinished(
-        host=data["host"],
-        task=to_task(data),
+        host=event_data["host"],
+        task=to_task(event_data),
         outcome=outcome,
-        targets=_all_targets(data, changed_results),
-        unit_state=_unit_state(data, changed_results),
+        targets=_all_targets(event_data, changed_results),
+        unit_state=_unit_state(event_data, changed_results),
         diff=_all_diffs(changed_results),
         message=reason,
     )
 
 
-def _all_targets(data: Mapping[str, Any], changed_results: Iterable[Result]) -> tuple[str, ...]:
+def _all_targets(
+    event_data: Mapping[str, Any], changed_results: Iterable[Result]
+) -> tuple[str, ...]:
     target_names: set[str] = set()
     for result in changed_results:
-        target_names.update(targets(result) or _debug_message(data, result))
+        target_names.update(targets(result) or _debug_message(event_data, result))
     return tuple(sorted(target_names))
 
 
@@ -100,31 +102,32 @@ def _all_diffs(changed_results: Iterable[Result]) -> str:
     texts: list[str] = []
     for result in changed_results:
         target_names = targets(result)
-        texts += [to_unified_diff(diff, target_names) for diff in _as_list(result.get("diff"))]
+        texts += [to_unified_diff(diff, target_names) for diff in _to_list(result.get("diff"))]
     return "".join(texts)
 
 
-def _unit_state(data: Mapping[str, Any], changed_results: Iterable[Result]) -> str:
+def _unit_state(event_data: Mapping[str, Any], changed_results: Iterable[Result]) -> str:
     """Return the state that a task requested of a unit.
 
     The Ansible module ``daemon`` chooses the state itself and returns the state in its result.
     """
-    if _module_name(data) not in UNIT_MODULES:
+    if _module_name(event_data) not in UNIT_MODULES:
         return ""
     for result in changed_results:
-        return str(_module_arguments(result).get("state") or result.get("state") or "")
+        requested_state = _module_arguments(result).get("state") or result.get("state")
+        return str(requested_state or "")
     return ""
 
 
-def _debug_message(data: Mapping[str, Any], result: Result) -> tuple[str, ...]:
+def _debug_message(event_data: Mapping[str, Any], result: Result) -> tuple[str, ...]:
     """Return the message of a debug task. Roles use debug tasks to report a change."""
-    if _module_name(data) == "debug" and result.get("msg"):
+    if _module_name(event_data) == "debug" and result.get("msg"):
         return (str(result["msg"]),)
     return ()
 
 
-def _module_name(data: Mapping[str, Any]) -> str:
-    return str(data.get("task_action", "")).rpartition(".")[2]
+def _module_name(event_data: Mapping[str, Any]) -> str:
+    return str(event_data.get("task_action", "")).rpartition(".")[2]
 
 
 def message(task_result: Result, results: Iterable[Result]) -> str:
@@ -132,10 +135,12 @@ def message(task_result: Result, results: Iterable[Result]) -> str:
     if "censored" in task_result:
         return "the output is hidden because of no_log"
     failed_results = [result for result in results if result.get("failed")] or [task_result]
-    parts: list[str] = []
+    texts: list[str] = []
     for result in failed_results:
-        parts += [str(result[key]).strip() for key in ("msg", "stderr") if result.get(key)]
-    return "\n".join(dict.fromkeys(parts))[:MAX_MESSAGE_LENGTH]
+        keys = [key for key in ("msg", "stderr") if result.get(key)]
+        texts += [str(result[key]).strip() for key in keys]
+    unique_texts = dict.fromkeys(texts)
+    return "\n".join(unique_texts)[:MAX_MESSAGE_LENGTH]
 
 
 def targets(result: Result) -> tuple[str, ...]:
@@ -143,7 +148,7 @@ def targets(result: Result) -> tuple[str, ...]:
     for source in (result, _module_arguments(result)):
         for key in TARGET_KEYS:
             if source.get(key):
-                return tuple(str(name) for name in _as_list(source[key]))
+                return tuple(str(name) for name in _to_list(source[key]))
     return ()
 
 
@@ -188,7 +193,7 @@ def _module_arguments(result: Result) -> Result:
     return invocation.get("module_args") or invocation
 
 
-def _as_list(value: Any) -> list[Any]:  # noqa: ANN401 - a value or a list, depending on the module
+def _to_list(value: Any) -> list[Any]:  # noqa: ANN401 - a value or a list, depending on the module
     if value is None:
         return []
     return list(value) if isinstance(value, list) else [value]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-IN_CHECK_MODE = "ansible_check_mode"
+CHECK_MODE_VARIABLE = "ansible_check_mode"
 
 TaskOnHost = tuple[str, str]  # the host, and the id of the task in Ansible
 
@@ -41,25 +41,25 @@ def to_notes(entries: Iterable[Mapping[str, str]], *, check: bool) -> Notes:
         entries: The entries in the order of the file.
         check: Whether the run was in check mode.
     """
-    changed: set[TaskOnHost] = set()
+    changed_tasks: set[TaskOnHost] = set()
     would_run: set[TaskOnHost] = set()
-    waiting: dict[str, set[str]] = {}
-    for note in entries:
-        host = note["host"]
-        if note["kind"] == "changed":
-            changed.add((host, note["task"]))
-            notified_handlers = filter(None, note["waits"].split(","))
-            waiting.setdefault(host, set()).update(notified_handlers)
-        elif note["kind"] == "flushed":
-            waiting.pop(host, None)
-        elif check and _is_skipped_by_check_mode(note["why"]):
-            would_run.add((host, note["task"]))
+    waiting_by_host: dict[str, set[str]] = {}
+    for entry in entries:
+        host = entry["host"]
+        if entry["kind"] == "changed":
+            changed_tasks.add((host, entry["task"]))
+            notified_handlers = filter(None, entry["waits"].split(","))
+            waiting_by_host.setdefault(host, set()).update(notified_handlers)
+        elif entry["kind"] == "flushed":
+            waiting_by_host.pop(host, None)
+        elif check and _is_skipped_by_check_mode(entry["why"]):
+            would_run.add((host, entry["task"]))
     waiting_handlers: dict[str, tuple[str, ...]] = {}
-    for host, names in sorted(waiting.items()):
-        if names and not check:
-            waiting_handlers[host] = tuple(sorted(names))
+    for host, handlers in sorted(waiting_by_host.items()):
+        if handlers and not check:
+            waiting_handlers[host] = tuple(sorted(handlers))
     return Notes(
-        changed=frozenset(changed), would_run=frozenset(would_run), waiting=waiting_handlers
+        changed=frozenset(changed_tasks), would_run=frozenset(would_run), waiting=waiting_handlers
     )
 
 
@@ -68,4 +68,4 @@ def _is_skipped_by_check_mode(false_condition: str) -> bool:
 
     The condition is empty if the module of the handler does not support check mode.
     """
-    return not false_condition or IN_CHECK_MODE in false_condition
+    return not false_condition or CHECK_MODE_VARIABLE in false_condition

@@ -14,14 +14,14 @@ from gridstead.domain.site.run_record import RunRecord
 from gridstead.errors import UnexpectedOutput
 
 SUFFIX = ".json"
-_ADAPTER = TypeAdapter(RunRecord)
+_TYPE_ADAPTER = TypeAdapter(RunRecord)
 
 
 class RunRecordFiles:
     """Implements port ``RunRecords``.
 
     Args:
-        folder: The folder of the records. It is created with the first record.
+        folder: The folder of the records. The first ``add`` creates the folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,7 +31,7 @@ class RunRecordFiles:
         """Store a record."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(self._open_new_file(record.id), "wb") as stream:
-            stream.write(_ADAPTER.dump_json(record, indent=2) + b"\n")
+            stream.write(_TYPE_ADAPTER.dump_json(record, indent=2) + b"\n")
 
     def _open_new_file(self, name: str) -> int:
         """Create a file and return its descriptor. Append a number to a name that exists."""
@@ -53,6 +53,6 @@ class RunRecordFiles:
 def _read(path: Path) -> RunRecord:
     text = path.read_text(encoding="utf-8")
     try:
-        return _ADAPTER.validate_json(text)
+        return _TYPE_ADAPTER.validate_json(text)
     except ValidationError as error:
         raise UnexpectedOutput(str(path), text) from error

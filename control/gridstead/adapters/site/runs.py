@@ -4,8 +4,8 @@
 Rule 1: ansible-runner writes the environment and the events only to a temporary folder that other
 users cannot read. The file of an event is deleted when the event is handled.
 
-Rule 2: host keys are checked, although ansible-runner disables the check by default. The
-environment variable ANSIBLE_HOST_KEY_CHECKING can disable the check.
+Rule 2: Ansible checks host keys, although ansible-runner disables the check by default. The
+operator can disable the check with the environment variable ANSIBLE_HOST_KEY_CHECKING.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _RunInProgress:
                 fact_cache_type="memory",
                 quiet=True,
                 event_handler=self._handle_event,
-                cancel_callback=self._forward_stop_requests,
+                cancel_callback=self._stop_if_requested,
             )
         finally:
             self._end_remaining_processes()
@@ -144,13 +144,13 @@ class _RunInProgress:
             "PATH": os.pathsep.join((program_folder, os.environ.get("PATH", os.defpath))),
         }
 
-    def _handle_event(self, data: Mapping[str, Any]) -> bool:
+    def _handle_event(self, runner_event: Mapping[str, Any]) -> bool:
         """Handle an event. Return False, so that ansible-runner does not retain the event."""
-        self._ansible_pid = data.get("pid", self._ansible_pid)
-        event = to_event(data)
+        self._ansible_pid = runner_event.get("pid", self._ansible_pid)
+        event = to_event(runner_event)
         if event is None:
             return False
-        task_id = str(data.get("event_data", {}).get("task_uuid", ""))
+        task_id = str(runner_event.get("event_data", {}).get("task_uuid", ""))
         # Only the event at the start of a task shows whether the task is a handler.
         if isinstance(event, TaskStarted) and event.task.is_handler:
             self._handler_ids.add(task_id)
@@ -160,8 +160,8 @@ class _RunInProgress:
         self._notify(event)
         return False
 
-    def _forward_stop_requests(self) -> bool:
-        """Tell Ansible to stop if this was requested. Return whether the run must be killed now."""
+    def _stop_if_requested(self) -> bool:
+        """Stop Ansible if a stop was requested. Return whether the run must be killed now."""
         if self._stop.requests and not self._stop_file.exists():
             self._stop_file.touch()  # the callback plugin stops the run after the current task
         if self._stop.requests > 1 and self._kill_at is None:
@@ -175,8 +175,8 @@ class _RunInProgress:
     def _end_remaining_processes(self) -> None:
         """Kill the processes that outlive Ansible, such as those of Mitogen."""
         variable = f"{STOP_VARIABLE}={self._stop_file}"
-        living_pids = end_processes(variable, timeout_s=KILL_TIMEOUT_S)
-        for pid in living_pids:
+        remaining_pids = end_processes(variable, timeout_s=KILL_TIMEOUT_S)
+        for pid in remaining_pids:
             self._notify(PrintedText(text=f"could not end process {pid} of the run"))
 
     def _outcome(self, exit_code: int) -> RunOutcome:

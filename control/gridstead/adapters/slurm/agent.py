@@ -40,7 +40,7 @@ Answer = TypeVar("Answer")
 
 
 class AgentClient:
-    """A client of the agent. It is thread-safe.
+    """A client of the agent. All methods are thread-safe.
 
     Args:
         channel: An open channel to the agent (``adapters/channel.py``).

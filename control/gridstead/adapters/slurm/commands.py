@@ -5,7 +5,7 @@ Rule 1: this module does not run the commands.
 Rule 2: all times are Unix seconds, independently of the time zone of the host.
 Rule 3: output with an unknown format raises UnexpectedOutput.
 Rule 4: the job name is the last field of each listing. Users choose the text of this field and of
-no other field. In the last position, separators in the job name cannot shift other fields.
+no other field. Because the job name is last, separators in it cannot shift other fields.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _SACCT_FIELDS = (
 )  # fmt: skip
 NAMES_PER_COMMAND = 1000  # 67 bytes each. The kernel accepts 128 KiB in one argument.
 
-_NO_TIME = frozenset({"N/A", "Unknown", "None", "NONE", ""})
-_UNLIMITED = frozenset({"UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit"})
+_NO_TIME_TEXTS = frozenset({"N/A", "Unknown", "None", "NONE", ""})
+_UNLIMITED_TEXTS = frozenset({"UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit"})
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")  # 1-02:03:04 or 03:04
 _VERSION = re.compile(r"\S+ (\d+\.\d+\.\S+)")  # The first word is slurm or slurm-wlm.
 EXIT_CODE = re.compile(r"(\d{1,3}):(\d{1,3})")  # code:signal
@@ -261,8 +261,14 @@ def _attempt_from_fields(values: list[str], *, name: str) -> Attempt:
         ended_at=ended_at,
         suspended_s=suspended_s,
         exit_code=_parse_wait_status("squeue", exit_code),
-        time_limit_min=None if time_limit in _UNLIMITED else _parse_duration(time_limit) // 60,
+        time_limit_min=_squeue_time_limit_min(time_limit),
     )
+
+
+def _squeue_time_limit_min(time_limit: str) -> int | None:
+    if time_limit in _UNLIMITED_TEXTS:
+        return None
+    return _parse_duration(time_limit) // 60
 
 
 def _squeue_start(state: str, start_time: str, *, has_nodes: bool) -> int | None:
@@ -315,7 +321,7 @@ def _parse_number(source: str, text: str) -> int:
 
 
 def _parse_time(source: str, text: str) -> int | None:
-    return None if text in _NO_TIME else _parse_number(source, text)
+    return None if text in _NO_TIME_TEXTS else _parse_number(source, text)
 
 
 def _parse_duration(text: str) -> int:

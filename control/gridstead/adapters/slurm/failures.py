@@ -49,10 +49,10 @@ def parse_sacct_json(text: str) -> dict[tuple[int, int], JobExit]:
     exits: dict[tuple[int, int], JobExit] = {}
     try:
         for job in json.loads(text)["jobs"]:
-            key = (int(job["job_id"]), int(job["time"]["submission"]))
+            job_and_time = (int(job["job_id"]), int(job["time"]["submission"]))
             step_exit = job.get("derived_exit_code")
             step_status = _json_wait_status(step_exit) if step_exit else 0
-            exits[key] = JobExit(
+            exits[job_and_time] = JobExit(
                 wait_status=_json_wait_status(job["exit_code"]),
                 is_step_out_of_memory=step_status == OUT_OF_MEMORY_SIGNAL,
             )
@@ -73,9 +73,9 @@ def sacct_steps(slurm_job_ids: Iterable[int], *, since: int) -> Command:
 def parse_failed_steps(text: str) -> dict[int, int]:
     """Return the number of the step with which each job failed, by Slurm job id.
 
-    It is the job's last step with the exit code of the job. Steps are counted from 1, in the order
-    in which Slurm created them. A job without such a step is left out: for example, its script
-    exited with another code.
+    A job failed with its last step whose exit code is the exit code of the job. Steps are counted
+    from 1, in the order in which Slurm created them. A job without such a step is left out. An
+    example is a job whose script exited with another code.
     """
     job_codes: dict[int, str] = {}
     last_steps: dict[tuple[int, str], int] = {}
@@ -85,13 +85,13 @@ def parse_failed_steps(text: str) -> dict[int, int]:
             raise UnexpectedOutput("sacct", line)
         step = _STEP_ID.fullmatch(record_id)
         if step is not None:
-            key = (int(step[1]), exit_code)
-            last_steps[key] = max(last_steps.get(key, 0), int(step[2]) + 1)
+            job_and_code = (int(step[1]), exit_code)
+            number = int(step[2]) + 1
+            last_steps[job_and_code] = max(last_steps.get(job_and_code, 0), number)
         elif record_id.isdecimal():
             job_codes[int(record_id)] = exit_code
     failed_steps: dict[int, int] = {}
-    for key, number in last_steps.items():
-        slurm_job_id, exit_code = key
+    for (slurm_job_id, exit_code), number in last_steps.items():
         if job_codes.get(slurm_job_id) == exit_code:
             failed_steps[slurm_job_id] = number
     return failed_steps

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment of a job. It is the same for submissions through the agent and through SSH."""
+"""The environment of a job, which is the same for submissions through the agent and over SSH."""
 
 from __future__ import annotations
 

@@ -57,15 +57,16 @@ class LocalAccounts:
     def user(self, address: str) -> GridUser | None:
         """Return the user whose name is the address, or None if the name does not resolve."""
         try:
-            entry = pwd.getpwnam(address)
+            account = pwd.getpwnam(address)
         except KeyError:
             return None
-        return GridUser(address=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
+        return GridUser(address=account.pw_name, uid=account.pw_uid, gid=account.pw_gid)
 
     def missing_directories(self, user: GridUser) -> tuple[str, ...]:
         """Return a message for each directory that is missing or does not belong to the user."""
-        messages = [_problem(path, user.uid) for path in self._storage.directories_of(user)]
-        return tuple(message for message in messages if message)
+        directories = self._storage.directories_of(user)
+        problems = [_directory_problem(path, user.uid) for path in directories]
+        return tuple(problem for problem in problems if problem)
 
     def associate(self, address: str) -> None:
         """Create the user's association in Slurm's accounting if it is missing."""
@@ -85,7 +86,7 @@ class LocalAccounts:
         read_output(self._runner, commands.reconfigure())
 
 
-def _problem(path: Path, uid: int) -> str:
+def _directory_problem(path: Path, uid: int) -> str:
     """Return what is wrong with a directory. Returns an empty text if the user owns it."""
     try:
         status = path.lstat()

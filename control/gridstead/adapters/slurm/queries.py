@@ -15,7 +15,7 @@ from gridstead.ports import Clock
 
 _UNKNOWN_JOB = "Invalid job id specified"
 
-Item = TypeVar("Item", int, str)
+JobReference = TypeVar("JobReference", int, str)
 
 
 def list_jobs(runner: Runner, clock: Clock) -> ControllerSample:
@@ -49,13 +49,13 @@ def list_records(
     the records are complete. Unit: ``since`` Unix seconds.
     """
     taken_at = clock.now()
-    is_complete = _is_queue_empty(runner)
-    rows: list[Attempt] = []
+    is_complete = _is_dbd_queue_empty(runner)
+    records: list[Attempt] = []
     for chunk in _chunks(sorted(set(names)), commands.NAMES_PER_COMMAND):
         listing = read_output(runner, commands.sacct(chunk, since=since))
-        rows += commands.parse_sacct(listing)
-    recent = [row for row in rows if row.submitted_at >= since]
-    attempts = _with_exit_codes(runner, recent, since=since)
+        records += commands.parse_sacct(listing)
+    recent_records = [record for record in records if record.submitted_at >= since]
+    attempts = _with_exit_codes(runner, recent_records, since=since)
     return AccountingSample(taken_at=taken_at, is_complete=is_complete, attempts=tuple(attempts))
 
 
@@ -78,44 +78,44 @@ def _is_associated(runner: Runner, address: str, account: str) -> bool:
     return commands.parse_associated(listing, address, account=account)
 
 
-def _is_queue_empty(runner: Runner) -> bool:
+def _is_dbd_queue_empty(runner: Runner) -> bool:
     try:
         return commands.parse_dbd_queue(read_output(runner, commands.sdiag())) == 0
     except SchedulerUnavailable:
         return False  # The records are still valid, but a record may be missing.
 
 
-def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iterator[Attempt]:
-    """Yield the rows with their correct exit codes, and what is known of their failed steps.
+def _with_exit_codes(runner: Runner, records: list[Attempt], *, since: int) -> Iterator[Attempt]:
+    """Yield the records with their correct exit codes, and with the numbers of the failed steps.
 
     sacct's text output subtracts 128 from large exit codes. So the exit codes of failed jobs are
     read again from sacct's JSON output.
     """
     failed_ids: set[int] = set()
-    for row in rows:
-        has_signal = row.exit_code & 0xFF != 0
-        if row.state == "FAILED" and not has_signal:
-            failed_ids.add(row.slurm_job_id)
-    exits: dict[tuple[int, int], failures.JobExit] = {}
+    for record in records:
+        has_signal = record.exit_code & 0xFF != 0
+        if record.state == "FAILED" and not has_signal:
+            failed_ids.add(record.slurm_job_id)
+    job_exits: dict[tuple[int, int], failures.JobExit] = {}
     failed_steps: dict[int, int] = {}
     for chunk in _chunks(sorted(failed_ids), commands.NAMES_PER_COMMAND):
         listing = read_output(runner, failures.sacct_json(chunk, since=since))
-        exits |= failures.parse_sacct_json(listing)
+        job_exits |= failures.parse_sacct_json(listing)
         steps_listing = read_output(runner, failures.sacct_steps(chunk, since=since))
         failed_steps |= failures.parse_failed_steps(steps_listing)
-    for row in rows:
-        job_exit = exits.get((row.slurm_job_id, row.submitted_at))
+    for record in records:
+        job_exit = job_exits.get((record.slurm_job_id, record.submitted_at))
         if job_exit is None:
-            yield row
+            yield record
             continue
         yield replace(
-            row,
+            record,
             exit_code=job_exit.wait_status,
-            failed_step=failed_steps.get(row.slurm_job_id),
+            failed_step=failed_steps.get(record.slurm_job_id),
             is_step_out_of_memory=job_exit.is_step_out_of_memory,
         )
 
 
-def _chunks(items: list[Item], size: int) -> Iterator[list[Item]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def _chunks(references: list[JobReference], size: int) -> Iterator[list[JobReference]]:
+    for start in range(0, len(references), size):
+        yield references[start : start + size]

@@ -52,13 +52,13 @@ def rest_release(version: str) -> RestRelease:
             detail=f"supported releases: {', '.join(supported_releases)}",
             hint="Install a supported release of Slurm, or update Gridstead.",
         )
-    data = read_release(release, "rest")
-    errors = data["errors"]
+    interface = read_release(release, "rest")
+    errors = interface["errors"]
     unknown_association = errors["unknown_association"]
     return RestRelease(
         name=release,
-        data_parser=data["data_parser"],
-        fields=data["job"],
+        data_parser=interface["data_parser"],
+        fields=interface["job"],
         rejection_errors=_rejection_errors(errors),
         temporary_errors=frozenset([*errors["temporary"], unknown_association]),
         unknown_association_error=unknown_association,
@@ -67,7 +67,7 @@ def rest_release(version: str) -> RestRelease:
 
 
 def _rejection_errors(errors: Mapping[str, Any]) -> frozenset[int]:
-    numbers: set[int] = set()
+    error_numbers: set[int] = set()
     for first, last in errors["rejections"]:
-        numbers.update(range(first, last + 1))
-    return frozenset(numbers)
+        error_numbers.update(range(first, last + 1))
+    return frozenset(error_numbers)

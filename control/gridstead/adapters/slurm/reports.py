@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS report (
 
 
 class SqliteReports:
-    """Implements port ``ReportStore``. It is thread-safe.
+    """Implements port ``ReportStore``. All methods are thread-safe.
 
     The sequence numbers of a new file start at the current time in milliseconds. So the numbers
     still increase after the file was lost and created again.
@@ -102,9 +102,9 @@ class SqliteReports:
     def _set_first_sequence(self) -> None:
         query = "SELECT 1 FROM sqlite_sequence WHERE name = 'report'"
         if self._database.execute(query).fetchone() is None:
-            first_id = self._clock.now() * _MS_PER_S
+            initial_sequence = self._clock.now() * _MS_PER_S
             self._database.execute(
-                "INSERT INTO sqlite_sequence (name, seq) VALUES ('report', ?)", (first_id,)
+                "INSERT INTO sqlite_sequence (name, seq) VALUES ('report', ?)", (initial_sequence,)
             )
 
 

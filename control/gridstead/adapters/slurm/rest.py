@@ -51,7 +51,7 @@ _TOKEN_REFUSED_STATUSES = frozenset(
 
 
 class LocalSlurm:
-    """Implements port ``Slurm``. It is thread-safe.
+    """Implements port ``Slurm``. All methods are thread-safe.
 
     Args:
         runner: Runs commands on this host.
@@ -176,8 +176,8 @@ class LocalSlurm:
         }
         if resources.gpus:
             properties["gpus"] = f"gres/gpu:{resources.gpus}"
-        fields = self.release().fields
-        return {fields[key]: value for key, value in properties.items()}
+        field_names = self.release().fields
+        return {field_names[name]: value for name, value in properties.items()}
 
     def _call(
         self,
@@ -275,8 +275,9 @@ def _failure(
 
 
 def _error_text(error: Mapping[str, Any]) -> str:
-    parts = [part for part in (error.get("description"), error.get("error")) if part]
-    return f"{error.get('error_number')} {': '.join(parts)}"
+    texts = (error.get("description"), error.get("error"))
+    description = ": ".join(text for text in texts if text)
+    return f"{error.get('error_number')} {description}"
 
 
 def _number_field(value: int) -> dict[str, object]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from gridstead.ports import Clock
 
 _CONNECT_TIMEOUT_S = 10
 _TIMEOUT_S = 30.0
-_CHANNELS = 4  # With eight, sshd refuses channels, because it also counts closing channels.
+_CHANNELS = 4  # sshd also counts closing channels. With eight channels, sshd refuses some.
 _KEEPALIVE_S = 30
 _CHUNK_BYTES = 65536
 
@@ -60,7 +60,7 @@ class SshRunner:
         self._access = access
         self._connection: fabric.Connection | None = None
         self._lock = threading.Lock()
-        self._slots = threading.BoundedSemaphore(_CHANNELS)
+        self._channel_slots = threading.BoundedSemaphore(_CHANNELS)
 
     def run(self, command: Command) -> CommandResult:
         """Run the command to its end and return its result.
@@ -69,10 +69,10 @@ class SshRunner:
             SchedulerUnavailable: If the connection failed or the command did not end in time.
         """
         variables = [f"{name}={value}" for name, value in command.environment.items()]
-        line = shlex.join(["env", "-i", *variables, *command.argv])
-        with self._slots:
+        command_line = shlex.join(["env", "-i", *variables, *command.argv])
+        with self._channel_slots:
             try:
-                return _run_on_channel(self._open_channel(), line, command.stdin.encode())
+                return _run_on_channel(self._open_channel(), command_line, command.stdin.encode())
             except (OSError, EOFError, paramiko.SSHException) as err:
                 self.close()
                 raise SchedulerUnavailable(
@@ -230,20 +230,20 @@ def _open_channel(connection: fabric.Connection) -> paramiko.Channel:
     return connection.transport.open_session(timeout=_CONNECT_TIMEOUT_S)
 
 
-def _run_on_channel(channel: paramiko.Channel, line: str, stdin: bytes) -> CommandResult:
+def _run_on_channel(channel: paramiko.Channel, command_line: str, stdin: bytes) -> CommandResult:
     """Run a command line on a new channel.
 
-    Standard output is read first. Until its end, standard error must fit into the channel's window
-    (2 MiB).
+    Standard output is read first. Until the end of standard output, standard error must fit into
+    the channel's window (2 MiB).
     """
     with channel:
         channel.settimeout(_TIMEOUT_S)
-        channel.exec_command(line)
+        channel.exec_command(command_line)
         if stdin:
             channel.sendall(stdin)
         channel.shutdown_write()
-        stdout = b"".join(iter(lambda: channel.recv(_CHUNK_BYTES), b""))
-        stderr = b"".join(iter(lambda: channel.recv_stderr(_CHUNK_BYTES), b""))
+        stdout = _read_to_end(channel.recv)
+        stderr = _read_to_end(channel.recv_stderr)
         if not channel.status_event.wait(_TIMEOUT_S):
             raise paramiko.SSHException("no exit status")
         return CommandResult(
@@ -251,3 +251,10 @@ def _run_on_channel(channel: paramiko.Channel, line: str, stdin: bytes) -> Comma
             stdout=stdout.decode(errors="replace"),
             stderr=stderr.decode(errors="replace"),
         )
+
+
+def _read_to_end(receive: Callable[[int], bytes]) -> bytes:
+    chunks = []
+    while chunk := receive(_CHUNK_BYTES):
+        chunks.append(chunk)
+    return b"".join(chunks)

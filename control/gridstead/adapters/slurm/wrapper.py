@@ -3,7 +3,7 @@
 
 The operator's account may run only the program gridstead-submit as root. The exit status of the
 program is 0 for success, 64 for an invalid request, and 69 for a rejection by Slurm. After any
-other status the result is unknown.
+other exit status it is unknown whether the program did what was requested.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ def submit(submission: Submission, environment: Mapping[str, str]) -> Command:
         "gpus": resources.gpus,
         "time-limit-min": submission.time_limit_min,
     }
-    job = {"script": submission.script.text, "environment": dict(environment)}
-    return _program("submit", options, json.dumps(job))
+    script_and_environment = {
+        "script": submission.script.text,
+        "environment": dict(environment),
+    }
+    return _render("submit", options, json.dumps(script_and_environment))
 
 
 def parse_submitted(result: CommandResult, message: str) -> int:
@@ -66,7 +69,7 @@ def parse_submitted(result: CommandResult, message: str) -> int:
 
 def cancel(slurm_job_id: int, *, job_key: JobKey) -> Command:
     """Render the cancellation of a Slurm job that has this job key."""
-    return _program("cancel", {"slurm-job-id": slurm_job_id, _JOB_KEY_OPTION: job_key})
+    return _render("cancel", {"slurm-job-id": slurm_job_id, _JOB_KEY_OPTION: job_key})
 
 
 def extend(slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> Command:
@@ -76,12 +79,12 @@ def extend(slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> Comman
         _JOB_KEY_OPTION: job_key,
         "time-limit-min": time_limit_min,
     }
-    return _program("extend", options)
+    return _render("extend", options)
 
 
 def associate(address: str) -> Command:
     """Render the command that creates the association of a user in Slurm's accounting."""
-    return _program("associate", {"user": address})
+    return _render("associate", {"user": address})
 
 
 def check_success(result: CommandResult, message: str) -> None:
@@ -129,7 +132,7 @@ def parse_missing(result: CommandResult, paths: tuple[Path, ...], *, uid: int) -
     return tuple(f"directory {path} does not exist for uid {uid}" for path in missing_paths)
 
 
-def _program(subcommand: str, options: Mapping[str, object], stdin: str = "") -> Command:
+def _render(subcommand: str, options: Mapping[str, object], stdin: str = "") -> Command:
     arguments: list[str] = []
     for name, value in options.items():
         arguments += [f"--{name}", str(value)]

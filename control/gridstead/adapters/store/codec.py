@@ -22,9 +22,9 @@ from gridstead.errors import UnexpectedOutput
 
 MAX_KEY_LENGTH = 256  # characters before encoding. PostgreSQL indexes at most 2704 bytes.
 # The characters that a key contains unchanged: printable ASCII characters except "%".
-_UNENCODED = "".join(sorted(set(string.printable) - set(string.whitespace) - {"%"})) + " "
+_UNENCODED = f"{string.ascii_letters}{string.digits}{string.punctuation} ".replace("%", "")
 
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {
+_TYPE_ADAPTERS: dict[str, TypeAdapter[Any]] = {
     name: TypeAdapter(call_class) for call_class, name in CALL_NAMES.items()
 }
 
@@ -32,7 +32,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
 def to_text(call: Call) -> str:
     """Return a call as one line of text: its name and its fields as JSON."""
     name = call_name(call)
-    return f"{name} {_ADAPTERS[name].dump_json(call).decode()}"
+    return f"{name} {_TYPE_ADAPTERS[name].dump_json(call).decode()}"
 
 
 def from_text(text: str) -> Call:
@@ -42,10 +42,10 @@ def from_text(text: str) -> Call:
         UnexpectedOutput: If the name is unknown, or the fields are not those of the call.
     """
     name, _, fields = text.partition(" ")
-    if name not in _ADAPTERS:
+    if name not in _TYPE_ADAPTERS:
         raise UnexpectedOutput("the outbox", text)
     try:
-        call: Call = _ADAPTERS[name].validate_json(fields)
+        call: Call = _TYPE_ADAPTERS[name].validate_json(fields)
     except ValidationError as error:
         raise UnexpectedOutput("the outbox", text) from error
     return call
@@ -55,7 +55,8 @@ def to_key(text: str) -> str:
     """Return a key that can be stored and indexed. Different texts have different keys."""
     if len(text) > MAX_KEY_LENGTH:
         digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-        text = f"{text[: MAX_KEY_LENGTH - len(digest) - 1]}~{digest}"
+        start_length = MAX_KEY_LENGTH - len(digest) - 1
+        text = f"{text[:start_length]}~{digest}"
     return quote(text, safe=_UNENCODED, errors="surrogatepass")
 
 
@@ -72,8 +73,8 @@ def to_job_key(key: str) -> JobKey:
     """
     chain_id, *rest = key.split("/", 3)
     try:
-        contract, name, batch_location_hash = rest
-        job_id = JobId(chain_id=int(chain_id), contract=contract, number=int(name, 16))
+        contract, job_number_digits, batch_location_hash = rest
+        job_id = JobId(chain_id=int(chain_id), contract=contract, number=int(job_number_digits, 16))
     except ValueError as error:
         raise UnexpectedOutput("the journal", key) from error
     return JobKey(job_id=job_id, batch_location_hash=from_key(batch_location_hash))

@@ -33,7 +33,7 @@ class SqlCursor:
 
     def save(self, block: Block) -> None:
         """Store the block."""
-        is_own = CURSOR.c.name == self._name
+        is_own_row = CURSOR.c.name == self._name
         row = {
             "name": self._name,
             "number": block.number,
@@ -42,19 +42,21 @@ class SqlCursor:
         }
         with self._database.begin() as connection:
             # After a reorg, the saved blocks at this height and above are not in the chain anymore.
-            connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number >= block.number))
+            connection.execute(delete(CURSOR).where(is_own_row, CURSOR.c.number >= block.number))
             connection.execute(insert(CURSOR), row)
             # The number of the oldest of the last HISTORY_BLOCKS blocks. Older blocks are deleted.
             oldest_kept_query = (
                 select(CURSOR.c.number)
-                .where(is_own)
+                .where(is_own_row)
                 .order_by(CURSOR.c.number.desc())
                 .offset(HISTORY_BLOCKS - 1)
                 .limit(1)
             )
             oldest_number = connection.execute(oldest_kept_query).scalar()
             if oldest_number is not None:
-                connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number < oldest_number))
+                connection.execute(
+                    delete(CURSOR).where(is_own_row, CURSOR.c.number < oldest_number)
+                )
 
     def history(self) -> tuple[Block, ...]:
         """Return the last saved blocks, newest first."""
@@ -65,7 +67,7 @@ class SqlCursor:
 
 
 class VolatileCursor:
-    """Implements port ``Cursor`` in memory. So its reader reads all blocks again at each start."""
+    """Implements port ``Cursor`` in memory. After each start, the reader reads all blocks again."""
 
     def __init__(self) -> None:
         self._history: tuple[Block, ...] = ()

@@ -36,12 +36,12 @@ from gridstead.errors import ConfigError, Transient
 LOCK_TIMEOUT_S = 30
 IDLE_TIMEOUT_S = 120  # PostgreSQL ends a transaction that is idle for this time.
 _BUSY_TIMEOUT_MS = 30_000
-# The keys of advisory locks in PostgreSQL. A process holds _LOCK_KEY while the store is open.
-_LOCK_KEY = 0x67726964  # "grid"
-_MIGRATION_KEY = _LOCK_KEY + 1
-_EXCLUSIVE_KEY = _LOCK_KEY + 2
-_LOCK_NOT_AVAILABLE = "55P03"  # error codes of PostgreSQL
-_IDLE_TIMEOUT = "25P03"
+# The keys of advisory locks in PostgreSQL. A process holds _STORE_KEY while the store is open.
+_STORE_KEY = 0x67726964  # "grid"
+_MIGRATION_KEY = _STORE_KEY + 1
+_EXCLUSIVE_KEY = _STORE_KEY + 2
+_LOCK_NOT_AVAILABLE_CODE = "55P03"  # error codes of PostgreSQL
+_IDLE_TIMEOUT_CODE = "25P03"
 
 # The client and the server close a connection one minute after the other host has failed.
 _CLIENT_KEEPALIVES = {
@@ -58,7 +58,7 @@ _SERVER_KEEPALIVES = {
 
 
 class StoreLost(Exception):
-    """This process may have lost its lock on the store, and must end.
+    """The process may have lost its lock on the store, and must end.
 
     A new process must then read the state from the store again.
     """
@@ -82,14 +82,14 @@ class Database:
         self._shared = shared
         self._is_closed = False
         self._exclusive_lock = threading.Lock()
-        # SQLite makes a waiting writer sleep for increasing intervals. A thread that waits for this
-        # lock continues at once when the lock is released.
+        # SQLite makes a waiting writer sleep for increasing intervals. With this lock, a waiting
+        # writer of the same process continues as soon as the lock is released.
         self._write_lock: AbstractContextManager[Any] = nullcontext()
         if self._engine.dialect.name == "sqlite":
             self._write_lock = threading.Lock()
         self._lock_fd: int | None = None
         self._lock_connection: Connection | None = None
-        self._lock_guard = threading.Lock()
+        self._lock_connection_mutex = threading.Lock()
         is_open = False
         try:
             with _translated_errors():
@@ -172,7 +172,7 @@ class Database:
 
     def _lock_store(self) -> None:
         is_sqlite = self._engine.dialect.name == "sqlite"
-        has_lock = self._lock_file() if is_sqlite else self._lock_server()
+        has_lock = self._try_lock_file() if is_sqlite else self._try_lock_server()
         if not has_lock:
             raise ConfigError(
                 f"cannot open the state store {self._engine.url.render_as_string()}",
@@ -189,12 +189,12 @@ class Database:
         if self._lock_connection is None or self._shared:
             return
         try:
-            with self._lock_guard:
+            with self._lock_connection_mutex:
                 self._lock_connection.execute(text("SELECT 1"))
         except SQLAlchemyError as error:
             raise StoreLost("lost the lock of the state store") from error
 
-    def _lock_file(self) -> bool:
+    def _try_lock_file(self) -> bool:
         path = self._engine.url.database
         if not path or path == ":memory:":
             return True
@@ -205,19 +205,19 @@ class Database:
             return False
         return True
 
-    def _lock_server(self) -> bool:
+    def _try_lock_server(self) -> bool:
         self._lock_connection = self._engine.connect().execution_options(
             isolation_level="AUTOCOMMIT"
         )
         function = "pg_try_advisory_lock_shared" if self._shared else "pg_try_advisory_lock"
         query = text(f"SELECT {function}(:key)")
-        return bool(self._lock_connection.execute(query, {"key": _LOCK_KEY}).scalar())
+        return bool(self._lock_connection.execute(query, {"key": _STORE_KEY}).scalar())
 
 
-def _engine(text_url: str) -> Engine:
+def _engine(url_text: str) -> Engine:
     """Return the engine of a database URL, with the settings of its connections."""
     try:
-        url = make_url(text_url)
+        url = make_url(url_text)
         is_postgresql = url.get_backend_name() == "postgresql"
         keepalives = {
             name: value for name, value in _CLIENT_KEEPALIVES.items() if name not in url.query
@@ -261,8 +261,8 @@ def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401
 
 
 def _begin_immediate(connection: Connection) -> None:
-    # Each transaction starts as a writer and waits until no other transaction writes. SQLite lets a
-    # transaction fail that starts as a reader and then writes while another transaction writes.
+    # Each transaction starts as a writer and waits until no other transaction writes. A transaction
+    # that starts as a reader fails in SQLite if it writes while another transaction writes.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -272,11 +272,11 @@ def _translated_errors() -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        state = getattr(error.orig, "sqlstate", None)
-        if state == _LOCK_NOT_AVAILABLE:
+        error_code = getattr(error.orig, "sqlstate", None)
+        if error_code == _LOCK_NOT_AVAILABLE_CODE:
             raise _lock_timeout_error() from error
         is_connection_error = isinstance(error, OperationalError | InterfaceError)
-        if is_connection_error or state == _IDLE_TIMEOUT:
+        if is_connection_error or error_code == _IDLE_TIMEOUT_CODE:
             raise Transient("could not reach the state store", detail=str(error.orig)) from error
         raise
     except PoolTimeout as error:

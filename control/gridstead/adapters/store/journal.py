@@ -30,19 +30,19 @@ class SqlJournal:
 
     def open_entries(self) -> tuple[JournalEntry, ...]:
         """Return the open entries in the order in which they were stored."""
-        closing = JOURNAL.alias("closing")
+        closing_rows = JOURNAL.alias("closing")
         is_closed = exists().where(
-            closing.c.job_key == JOURNAL.c.job_key,
-            closing.c.kind == EntryKind.CLOSED.value,
-            closing.c.id >= JOURNAL.c.id,
+            closing_rows.c.job_key == JOURNAL.c.job_key,
+            closing_rows.c.kind == EntryKind.CLOSED.value,
+            closing_rows.c.id >= JOURNAL.c.id,
         )
-        return self._entries(~is_closed)
+        return self._select_entries(~is_closed)
 
     def cancelled_entries(self) -> tuple[JournalEntry, ...]:
         """Return the CANCELLED_BY_US entries of all jobs."""
-        return self._entries(JOURNAL.c.kind == EntryKind.CANCELLED_BY_US.value)
+        return self._select_entries(JOURNAL.c.kind == EntryKind.CANCELLED_BY_US.value)
 
-    def _entries(self, condition: ColumnElement[bool]) -> tuple[JournalEntry, ...]:
+    def _select_entries(self, condition: ColumnElement[bool]) -> tuple[JournalEntry, ...]:
         with self._database.begin() as connection:
             query = select(JOURNAL).where(condition).order_by(JOURNAL.c.id)
             rows = connection.execute(query).all()

@@ -35,13 +35,16 @@ from gridstead.ports import Clock
 
 _OPEN_STATES = (SendState.QUEUED, SendState.SENT, SendState.MINED)
 # The database uses the partial indexes only if the states are literals in the query.
-_OPEN = OUTBOX.c.state.in_(
+_IS_OPEN_ENTRY = OUTBOX.c.state.in_(
     bindparam("open", [state.value for state in _OPEN_STATES], expanding=True, literal_execute=True)
 )
-_NOT_CLOSED = TRANSACTIONS.c.closed == literal_column("0")
+_IS_OPEN_TRANSACTION = TRANSACTIONS.c.closed == literal_column("0")
 RETENTION_S = 30 * 86_400  # counted from the creation of an entry or the sending of a transaction
 _ROWS_PER_SWEEP = 100
-_INSERT: dict[str, Callable[..., Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+_INSERT_BY_DIALECT: dict[str, Callable[..., Any]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
 
 
 class SqlOutbox:
@@ -77,13 +80,12 @@ class SqlOutbox:
         if not rows:
             return
         with self._database.begin() as connection:
-            connection.execute(
-                _INSERT[connection.dialect.name](OUTBOX).on_conflict_do_nothing(), rows
-            )
+            insert_rows = _INSERT_BY_DIALECT[connection.dialect.name](OUTBOX)
+            connection.execute(insert_rows.on_conflict_do_nothing(), rows)
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
         """Return the entries whose state is neither final nor rejected."""
-        query = select(OUTBOX).where(_OPEN).order_by(OUTBOX.c.id)
+        query = select(OUTBOX).where(_IS_OPEN_ENTRY).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
         return tuple(map(_to_entry, rows))
@@ -93,14 +95,16 @@ class SqlOutbox:
         state = OUTBOX.c.state
         queued_query = (
             select(OUTBOX)
-            .where(_OPEN, state == SendState.QUEUED.value)
+            .where(_IS_OPEN_ENTRY, state == SendState.QUEUED.value)
             .order_by(OUTBOX.c.id)
             .limit(max_queued)
         )
-        other_query = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
+        other_query = select(OUTBOX).where(_IS_OPEN_ENTRY, state != SendState.QUEUED.value)
         with self._database.begin() as connection:
-            rows = [*connection.execute(queued_query).all(), *connection.execute(other_query).all()]
-        return tuple(sorted(map(_to_entry, rows), key=lambda entry: entry.id))
+            queued_rows = connection.execute(queued_query).all()
+            other_rows = connection.execute(other_query).all()
+        entries = map(_to_entry, [*queued_rows, *other_rows])
+        return tuple(sorted(entries, key=lambda entry: entry.id))
 
     def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
         """Return all entries with an id above ``after``, oldest first.
@@ -114,7 +118,7 @@ class SqlOutbox:
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
         """Return the transactions of an account that are not closed."""
-        conditions = (TRANSACTIONS.c.account == account, _NOT_CLOSED)
+        conditions = (TRANSACTIONS.c.account == account, _IS_OPEN_TRANSACTION)
         query = (
             select(TRANSACTIONS)
             .where(*conditions)
@@ -127,19 +131,20 @@ class SqlOutbox:
     def add(self, account: str, *transactions: Transaction) -> None:
         """Store transactions before they are sent.
 
-        A transaction replaces a closed row with the same hash. Such a row exists if a reorg was
-        deeper than the confirmations, and a call was signed again with the same nonce.
+        A transaction replaces a closed row with the same hash. There is such a row if a reorg was
+        deeper than the number of confirmations, and the call was then signed again with the same
+        nonce.
         """
         rows = [_to_row(account, transaction) for transaction in transactions]
         hashes = [transaction.hash for transaction in transactions]
         entry_ids: list[int] = []
         for transaction in transactions:
             entry_ids += transaction.entry_ids
-        same_hash = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(hashes))
+        have_same_hash = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(hashes))
         with self._database.begin() as connection:
-            connection.execute(delete(TRANSACTIONS).where(*same_hash))
+            connection.execute(delete(TRANSACTIONS).where(*have_same_hash))
             connection.execute(insert(TRANSACTIONS), rows)
-            entry_update = update(OUTBOX).where(OUTBOX.c.id.in_(entry_ids), _OPEN)
+            entry_update = update(OUTBOX).where(OUTBOX.c.id.in_(entry_ids), _IS_OPEN_ENTRY)
             connection.execute(entry_update.values(state=SendState.SENT.value))
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
@@ -167,21 +172,15 @@ class SqlOutbox:
                     ),
                     rows,
                 )
-            own_transactions = update(TRANSACTIONS).where(
-                TRANSACTIONS.c.account == account, _NOT_CLOSED
+            own_update = update(TRANSACTIONS).where(
+                TRANSACTIONS.c.account == account, _IS_OPEN_TRANSACTION
             )
-            connection.execute(
-                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn_nonces))).values(
-                    withdrawn=1
-                )
-            )
+            is_withdrawn = TRANSACTIONS.c.nonce.in_(tuple(withdrawn_nonces))
+            connection.execute(own_update.where(is_withdrawn).values(withdrawn=1))
             # If the time of sending is unknown because of a crash, the current time is stored.
             sent_at = func.coalesce(TRANSACTIONS.c.sent_at, self._clock.now())
-            connection.execute(
-                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(closed_nonces))).values(
-                    closed=1, sent_at=sent_at
-                )
-            )
+            is_closed = TRANSACTIONS.c.nonce.in_(tuple(closed_nonces))
+            connection.execute(own_update.where(is_closed).values(closed=1, sent_at=sent_at))
             self._delete_old_rows(connection)
 
     def _delete_old_rows(self, connection: Connection) -> None:
@@ -193,8 +192,8 @@ class SqlOutbox:
         oldest_kept_at = self._clock.now() - RETENTION_S
         sent_at = func.coalesce(TRANSACTIONS.c.sent_at, 0)
         for table, is_closed, row_time in (
-            (OUTBOX, ~_OPEN, OUTBOX.c.created_at),
-            (TRANSACTIONS, ~_NOT_CLOSED, sent_at),
+            (OUTBOX, ~_IS_OPEN_ENTRY, OUTBOX.c.created_at),
+            (TRANSACTIONS, ~_IS_OPEN_TRANSACTION, sent_at),
         ):
             first_ids = (
                 select(table.c.id).where(is_closed).order_by(table.c.id).limit(_ROWS_PER_SWEEP)

@@ -25,8 +25,8 @@ TRANSFER_GAS = 21_000
 MAX_REQUEST_LENGTH = 500_000
 MAX_MESSAGE_LENGTH = 500  # characters; longer error messages of a node are truncated
 
-# The texts below are parts of error messages of geth, Nethermind, Besu and other nodes. They are in
-# lower case.
+# The texts below are parts of error messages of geth, Nethermind, Besu and other nodes, in lower
+# case.
 _ACCEPTED_MESSAGES = (
     "already known",
     "already imported",
@@ -84,8 +84,9 @@ class ChainAccount:
 
     def nonce(self, *, at_block: Block) -> int:
         """Return the wallet's next nonce at a block."""
-        pin = {"blockHash": at_block.hash, "requireCanonical": True}
-        return int(self._node.ask("eth_getTransactionCount", self.address, pin), 16)
+        block_parameter = {"blockHash": at_block.hash, "requireCanonical": True}
+        nonce = self._node.ask("eth_getTransactionCount", self.address, block_parameter)
+        return int(nonce, 16)
 
     def fees(self) -> Fees:
         """Return the fees that a new transaction should offer."""
@@ -132,7 +133,8 @@ class ChainAccount:
             if isinstance(gas, TransactionReverted):
                 limits[index] = gas
             else:
-                limits[index] = min(max(gas, payload.min_gas), available_gas)
+                required_gas = max(gas, payload.min_gas)
+                limits[index] = min(required_gas, available_gas)
         return tuple(limits[index] for index in range(len(batches)))
 
     def sign(
@@ -177,21 +179,23 @@ class ChainAccount:
         Each request carries as many transactions as fit into ``MAX_REQUEST_LENGTH``, at least one.
         """
         replies: list[Reply] = []
-        page: list[str] = []
+        raws: list[str] = []  # the signed transactions of the next request
         for transaction in transactions:
-            if page and sum(map(len, page)) + len(transaction.raw) > MAX_REQUEST_LENGTH:
-                replies += send_raw_all(self._node, page)
-                page = []
-            page.append(transaction.raw)
-        return (*replies, *send_raw_all(self._node, page))
+            request_length = sum(map(len, raws)) + len(transaction.raw)
+            if raws and request_length > MAX_REQUEST_LENGTH:
+                replies += send_raw_all(self._node, raws)
+                raws = []
+            raws.append(transaction.raw)
+        return (*replies, *send_raw_all(self._node, raws))
 
     def _receipt(self, answer: dict[str, Any]) -> Receipt:
         skipped_jobs: dict[JobId, str] = {}
+        skip_event = self._skip_event
         for log in answer["logs"]:
-            if self._skip_event is None or log["topics"][:1] != [self._skip_event.topic]:
+            if skip_event is None or log["topics"][:1] != [skip_event.topic]:
                 continue
             if log["address"].lower() == self._contracts.meta_scheduler.address:
-                fields = self._skip_event.decode(log)
+                fields = skip_event.decode(log)
                 name, arguments = reason(fields["reason"])
                 job_id = self._contracts.job_id(int.from_bytes(fields["jobId"]))
                 skipped_jobs[job_id] = f"{name}({', '.join(arguments)})"
@@ -207,8 +211,8 @@ def read_fees(node: Node) -> Fees:
     """Return the fees that a new transaction should offer.
 
     Raises:
-        ChainUnavailable: If the node does not answer, or answers with an error. A node need not be
-            able to suggest a tip.
+        ChainUnavailable: If the node does not answer, or answers with an error. If the node has no
+            method to suggest a tip, no error is raised, and the suggested tip counts as 0.
     """
     block, tip = node.batch(
         [("eth_getBlockByNumber", ["latest", False]), ("eth_maxPriorityFeePerGas", [])]
@@ -255,7 +259,8 @@ def estimate_all(
     limits: list[int | TransactionReverted] = []
     for (_, name), answer in zip(payloads, node.batch(requests), strict=True):
         if not isinstance(answer, RpcError):
-            limits.append(int(answer, 16) * 4 // 3)
+            estimated_gas = int(answer, 16)
+            limits.append(estimated_gas * 4 // 3)
         elif answer.is_revert:
             limits.append(reverted(name, answer))
         else:

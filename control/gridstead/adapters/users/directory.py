@@ -57,7 +57,7 @@ class LdapDirectory:
 
     def ensure_users(self, addresses: Iterable[str]) -> tuple[str, ...]:
         """Create the users that do not exist, and return the addresses of the created users."""
-        return tuple(address for address in addresses if self._add(address))
+        return tuple(address for address in addresses if self._add_user(address))
 
     def users(self) -> tuple[GridUser, ...]:
         """Return all wallet users, sorted by address."""
@@ -75,7 +75,7 @@ class LdapDirectory:
         users = [_to_user(entry["attributes"]) for entry in entries if "attributes" in entry]
         return tuple(sorted(users, key=lambda user: user.address))
 
-    def _add(self, address: str) -> bool:
+    def _add_user(self, address: str) -> bool:
         """Create a user. Return False if the user exists."""
         access = self._access
         attributes = {
@@ -90,11 +90,12 @@ class LdapDirectory:
             connection.add(f"uid={address},{self._people}", list(OBJECT_CLASSES), attributes)
         except LDAPException as error:
             raise self._unavailable(error) from error
-        result = connection.result
-        if result["result"] == ENTRY_ALREADY_EXISTS:
+        response = connection.result
+        result_code = response["result"]
+        if result_code == ENTRY_ALREADY_EXISTS:
             return False
-        if result["result"] != 0:
-            detail = f"{result['description']}: {result['message']}"
+        if result_code != 0:
+            detail = f"{response['description']}: {response['message']}"
             raise NotAllowed(f"could not create user {address}", detail=detail)
         return True
 
@@ -120,13 +121,20 @@ class LdapDirectory:
         return self._connection
 
     def _unavailable(self, error: LDAPException) -> DirectoryUnavailable:
+        """Return the error for a failed request. The next request opens a new connection."""
         self._connection = None
         return DirectoryUnavailable(f"could not reach {self._access.url}", detail=str(error))
 
 
 def _to_user(attributes: dict[str, Any]) -> GridUser:
-    def first(name: str) -> str:
-        value = attributes[name]
-        return str(value[0] if isinstance(value, list) else value)
+    def first_value(name: str) -> str:
+        values = attributes[name]
+        if isinstance(values, list):
+            return str(values[0])
+        return str(values)
 
-    return GridUser(address=first("uid"), uid=int(first("uidNumber")), gid=int(first("gidNumber")))
+    return GridUser(
+        address=first_value("uid"),
+        uid=int(first_value("uidNumber")),
+        gid=int(first_value("gidNumber")),
+    )

@@ -64,7 +64,7 @@ class SharedStorage:
     """Implements port ``UserDirectories`` on a mounted file system.
 
     Args:
-        storage: The parent directories. They must exist.
+        storage: The parent directories, which must exist.
         quota: The quota of each directory. None for no quota.
         is_mounted: Returns whether a directory is a mount point.
     """
@@ -83,7 +83,7 @@ class SharedStorage:
     def ensure(self, user: GridUser) -> bool:
         """Create the home and caches of a user. Return whether a directory was created or changed.
 
-        A quota is set on every call.
+        If there is a quota, every call sets it.
 
         Raises:
             ConfigError: If a parent directory does not exist or is not mounted, if one of the paths
@@ -95,11 +95,14 @@ class SharedStorage:
                     f"{parent} is not a mount point", hint="Mount the shared storage."
                 )
         directories = self._storage.directories_of(user)
-        are_changed = [_ensure_directory(directory, user) for directory in directories]
+        is_changed = False
+        for directory in directories:
+            if _ensure_directory(directory, user):
+                is_changed = True
         if self._quota is not None:
             for directory in directories:
                 self._quota.set_on(directory)
-        return any(are_changed)
+        return is_changed
 
 
 def _ensure_directory(path: Path, user: GridUser) -> bool:
@@ -140,7 +143,8 @@ def _change_owner(path_fd: int, user: GridUser, *, path: Path) -> bool:
             f"cannot change the owner of {path} to uid {user.uid}",
             detail=f"it belongs to uid {status.st_uid}",
         )
-    # fchmod() and fchown() do not accept a descriptor of O_PATH, so the directory is opened again.
+    # fchmod() and fchown() do not accept a descriptor that was opened with O_PATH, so the directory
+    # is opened again.
     readable_fd = os.open(".", os.O_DIRECTORY | os.O_RDONLY, dir_fd=path_fd)
     try:
         if stat.S_IMODE(status.st_mode) != MODE:

@@ -26,7 +26,7 @@ class ChainEvent:
     Attributes:
         kind: The kind of the event.
         block: The height of the event's block.
-        index: The position of the event in the block.
+        index: The position of the event in its block.
         job_id: The job. None for events of providers.
         customer: The customer's wallet, lower case. Empty if the event does not have it.
         provider: The provider's wallet, lower case. Empty if the event does not have it.

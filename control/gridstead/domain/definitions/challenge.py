@@ -36,8 +36,9 @@ def make_challenge(key: bytes, *, now: int, random_bytes: bytes, address: str) -
         random_bytes: Six unpredictable bytes.
         address: The wallet that may use the nonce, lower case. Empty for any wallet.
     """
-    content = now.to_bytes(_TIME_BYTES) + random_bytes
-    nonce = base64.b64encode(content + _tag(key, content, address)).decode()
+    authenticated_bytes = now.to_bytes(_TIME_BYTES) + random_bytes
+    tag = _tag(key, authenticated_bytes, address)
+    nonce = base64.b64encode(authenticated_bytes + tag).decode()
     return json.dumps({"message": "login", "nonce": nonce}).encode()
 
 
@@ -46,10 +47,10 @@ def nonce_of(challenge: bytes) -> str:
     if len(challenge) > MAX_CHALLENGE_BYTES:
         return ""
     try:
-        content = json.loads(challenge)
+        message = json.loads(challenge)
     except (ValueError, RecursionError):
         return ""
-    nonce = content.get("nonce") if isinstance(content, dict) else None
+    nonce = message.get("nonce") if isinstance(message, dict) else None
     return nonce if isinstance(nonce, str) else ""
 
 
@@ -62,16 +63,19 @@ def nonce_expiry(keys: Iterable[bytes], nonce: str, *, address: str) -> int | No
         decoded_nonce = base64.b64decode(nonce, validate=True)
     except ValueError:
         return None
-    if len(decoded_nonce) != _NONCE_BYTES or base64.b64encode(decoded_nonce).decode() != nonce:
+    is_canonical = base64.b64encode(decoded_nonce).decode() == nonce
+    if len(decoded_nonce) != _NONCE_BYTES or not is_canonical:
         return None
-    content, tag = decoded_nonce[:-_TAG_BYTES], decoded_nonce[-_TAG_BYTES:]
+    authenticated_bytes, tag = decoded_nonce[:-_TAG_BYTES], decoded_nonce[-_TAG_BYTES:]
     allowed_addresses = (address, ANY_ADDRESS)
     for key, allowed_address in product(keys, allowed_addresses):
-        if hmac.compare_digest(tag, _tag(key, content, allowed_address)):
-            return int.from_bytes(content[:_TIME_BYTES]) + NONCE_LIFE_S
+        if hmac.compare_digest(tag, _tag(key, authenticated_bytes, allowed_address)):
+            created_at = int.from_bytes(authenticated_bytes[:_TIME_BYTES])
+            return created_at + NONCE_LIFE_S
     return None
 
 
-def _tag(key: bytes, content: bytes, address: str) -> bytes:
-    message = b"gridstead challenge" + content + address.encode()
+def _tag(key: bytes, authenticated_bytes: bytes, address: str) -> bytes:
+    """Return the truncated HMAC of a nonce."""
+    message = b"gridstead challenge" + authenticated_bytes + address.encode()
     return hmac.digest(key, message, hashlib.sha256)[:_TAG_BYTES]

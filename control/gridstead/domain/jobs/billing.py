@@ -57,13 +57,17 @@ class Resources:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the contracts accept the request: it is not empty and within the limits.
+        """Whether the contracts accept the request.
+
+        A valid request has CPUs and memory, and is within the limits.
 
         Guarantee: equals ``Definitions.isValid`` in contracts/src/libraries/Definitions.sol.
         """
-        is_not_empty = self.tasks > 0 and self.cpus_per_task > 0 and self.memory_per_cpu_mb > 0
+        has_cpus_and_memory = (
+            self.tasks > 0 and self.cpus_per_task > 0 and self.memory_per_cpu_mb > 0
+        )
         return (
-            is_not_empty
+            has_cpus_and_memory
             and self.gpus <= MAX_GPUS
             and self.cpus <= MAX_CPUS
             and self.memory_mb <= MAX_MEMORY_MB

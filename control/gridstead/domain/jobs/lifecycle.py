@@ -30,16 +30,26 @@ class JobState(IntEnum):
     PANICKED = 8
 
 
-_S = JobState
-
-HOT = frozenset({_S.PENDING, _S.META_SCHEDULED, _S.SCHEDULED, _S.RUNNING})
-COLD = frozenset(_S) - HOT
+HOT = frozenset({JobState.PENDING, JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING})
+COLD = frozenset(JobState) - HOT
 
 LEGAL_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    _S.PENDING: frozenset({_S.META_SCHEDULED, _S.CANCELLED, _S.PANICKED}),
-    _S.META_SCHEDULED: frozenset({_S.PENDING, _S.SCHEDULED, _S.CANCELLED, _S.PANICKED}),
-    _S.SCHEDULED: frozenset({_S.PENDING, _S.RUNNING, _S.CANCELLED, _S.FAILED, _S.PANICKED}),
-    _S.RUNNING: frozenset({_S.CANCELLED, _S.FINISHED, _S.FAILED, _S.OUT_OF_CREDITS, _S.PANICKED}),
+    JobState.PENDING: frozenset({JobState.META_SCHEDULED, JobState.CANCELLED, JobState.PANICKED}),
+    JobState.META_SCHEDULED: frozenset(
+        {JobState.PENDING, JobState.SCHEDULED, JobState.CANCELLED, JobState.PANICKED}
+    ),
+    JobState.SCHEDULED: frozenset(
+        {JobState.PENDING, JobState.RUNNING, JobState.CANCELLED, JobState.FAILED, JobState.PANICKED}
+    ),
+    JobState.RUNNING: frozenset(
+        {
+            JobState.CANCELLED,
+            JobState.FINISHED,
+            JobState.FAILED,
+            JobState.OUT_OF_CREDITS,
+            JobState.PANICKED,
+        }
+    ),
     **{state: frozenset() for state in COLD},
 }
 

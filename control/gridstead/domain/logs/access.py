@@ -27,9 +27,9 @@ MIN_KEY_BYTES = 32
 TOKEN_GRACE_S = 30 * 24 * 3600
 MAX_TOKEN_LIFE_S = 366 * 24 * 3600
 
-# A timestamp from this value on is in milliseconds. In seconds, this value is a time in the year
-# 5138.
-_MIN_MILLISECONDS = 10**11
+# A timestamp of at least this value is in milliseconds. In seconds, this value would be a time in
+# the year 5138.
+_LEAST_TIMESTAMP_MS = 10**11
 _TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-f]{64})")
 
 
@@ -72,12 +72,12 @@ def make_write_token(key: bytes, permit: WritePermit) -> str:
     assert is_address(log.owner), "the owner must be an address in lower case"
     assert is_log_name(log.name), "the caller must check the name of the log"
     assert is_log_identity(log.log_identity), "the log identity must be derived from a job key"
-    text = f"write:{log.owner}/{log.name}/{log.log_identity}/{permit.expires_at}"
-    mac = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    signed_text = f"write:{log.owner}/{log.name}/{log.log_identity}/{permit.expires_at}"
+    mac = hmac.new(key, signed_text.encode(), hashlib.sha256).hexdigest()
     return f"{log.log_identity}.{permit.expires_at}.{mac}"
 
 
-def parse_token(key: bytes, token: str, *, owner: str, log_name: str) -> WritePermit | None:
+def verify_write_token(key: bytes, token: str, *, owner: str, log_name: str) -> WritePermit | None:
     """Return the permit of a token. Returns None if the token is not valid for this owner and name.
 
     The caller must check whether the permit has expired.
@@ -87,7 +87,8 @@ def parse_token(key: bytes, token: str, *, owner: str, log_name: str) -> WritePe
         return None
     log = LogId(owner=owner, name=log_name, log_identity=match[1])
     permit = WritePermit(log=log, expires_at=int(match[2]))
-    return permit if hmac.compare_digest(make_write_token(key, permit), token) else None
+    expected_token = make_write_token(key, permit)
+    return permit if hmac.compare_digest(expected_token, token) else None
 
 
 def read_request_text(address: str, log_name: str, timestamp: int) -> str:
@@ -105,5 +106,5 @@ def is_fresh(timestamp: int, *, now: int) -> bool:
 
     Units: ``timestamp`` Unix seconds or milliseconds; ``now`` Unix seconds.
     """
-    seconds = timestamp // 1000 if timestamp >= _MIN_MILLISECONDS else timestamp
+    seconds = timestamp // 1000 if timestamp >= _LEAST_TIMESTAMP_MS else timestamp
     return abs(seconds - now) <= MAX_SIGNATURE_AGE_S

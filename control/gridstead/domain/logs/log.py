@@ -110,7 +110,8 @@ def log_identity_of(job_key: JobKey) -> str:
 
     No other job of any chain has this job key.
     """
-    return hashlib.sha256(str(job_key).encode()).hexdigest()[:_LOG_IDENTITY_LENGTH]
+    digest = hashlib.sha256(str(job_key).encode())
+    return digest.hexdigest()[:_LOG_IDENTITY_LENGTH]
 
 
 def log_of(job: Job) -> LogId:
@@ -123,9 +124,10 @@ def log_of(job: Job) -> LogId:
 def to_chunk_data(message: bytes) -> bytes:
     """Return a message of a writer as the data of a chunk.
 
-    A line end at the end of the message is removed. Each CR LF becomes a line feed.
+    Removes the line end at the end of the message. Replaces each CR LF by a line feed.
     """
-    return message.removesuffix(LINE_END).replace(b"\r\n", LINE_END).removesuffix(b"\r")
+    converted_message = message.removesuffix(LINE_END).replace(b"\r\n", LINE_END)
+    return converted_message.removesuffix(b"\r")
 
 
 def to_lines(data: bytes) -> list[bytes]:

@@ -31,7 +31,7 @@ from gridstead.domain.jobs.billing import Resources, price_per_minute
 from gridstead.domain.jobs.job import Affinity, Hardware, Job, Label, Provider
 
 _NO_TIMEOUTS: Mapping[str, int] = MappingProxyType({})
-_NOT_EXCLUDED: Mapping[str, str] = MappingProxyType({})
+_NO_EXCLUSIONS: Mapping[str, str] = MappingProxyType({})
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -64,7 +64,7 @@ def choose(
     *,
     refused_by: Collection[str],
     timeout_counts: Mapping[str, int] = _NO_TIMEOUTS,
-    excluded_providers: Mapping[str, str] = _NOT_EXCLUDED,
+    excluded_providers: Mapping[str, str] = _NO_EXCLUSIONS,
 ) -> Choice:
     """Choose the eligible provider with the fewest claim timeouts of this job.
 
@@ -93,8 +93,9 @@ def choose(
     if candidates:
         _, price, address = min(candidates)
         return Choice(provider=address, price_per_min=price)
-    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(reason_counts.items()))
-    return Choice(provider=None, reason=f"no provider can run it: {reasons or 'none approved'}")
+    counted_reasons = [f"{count} {reason}" for reason, count in sorted(reason_counts.items())]
+    reasons = ", ".join(counted_reasons) or "none approved"
+    return Choice(provider=None, reason=f"no provider can run it: {reasons}")
 
 
 def ineligibility_reason(
@@ -102,14 +103,14 @@ def ineligibility_reason(
     provider: Provider,
     *,
     refused_by: Collection[str],
-    excluded_providers: Mapping[str, str] = _NOT_EXCLUDED,
+    excluded_providers: Mapping[str, str] = _NO_EXCLUSIONS,
 ) -> str | None:
     """Return why a provider cannot get a job. Returns None if the provider is eligible."""
     if not provider.is_joined:
         return "banned or not accepting jobs"
     if provider.address in refused_by:
         return "refused it"
-    if not _has_labels(provider.labels, job.uses, job.affinity):
+    if not _satisfies_labels(provider.labels, job.uses, job.affinity):
         return "without the required labels"
     if not fits(job.resources, provider.hardware):
         return "too small"
@@ -126,23 +127,24 @@ def fits(resources: Resources, hardware: Hardware) -> bool:
     if resources.gpus > sum(hardware.gpus_per_node):
         return False
     memory_per_task_mb = resources.cpus_per_task * resources.memory_per_cpu_mb
-    tasks = 0
+    possible_tasks = 0
     nodes = zip(hardware.cpus_per_node, hardware.memory_per_node_mb, strict=True)
     for cpus, memory_mb in nodes:
-        tasks += min(cpus // resources.cpus_per_task, memory_mb // memory_per_task_mb)
-    return tasks >= resources.tasks
+        possible_tasks += min(cpus // resources.cpus_per_task, memory_mb // memory_per_task_mb)
+    return possible_tasks >= resources.tasks
 
 
-def _has_labels(
+def _satisfies_labels(
     labels: tuple[Label, ...], uses: tuple[Label, ...], affinity: tuple[Affinity, ...]
 ) -> bool:
-    """Return whether labels include all labels in ``uses`` and satisfy all conditions."""
+    """Return whether a provider's labels include all labels in ``uses`` and meet all conditions."""
     values = {label.key: label.value for label in labels}
-    for use in uses:
-        if values.get(use.key) != use.value:
+    for required_label in uses:
+        if values.get(required_label.key) != required_label.value:
             return False
     for condition in affinity:
-        if condition.key not in values or not satisfies(values[condition.key], condition):
+        value = values.get(condition.key)
+        if value is None or not satisfies(value, condition):
             return False
     return True
 
@@ -155,13 +157,13 @@ def satisfies(value: str, condition: Affinity) -> bool:
     if condition.operator == "in":
         return condition.value in value
     compare: Callable[[Any, Any], bool] = _COMPARISONS.get(condition.operator, operator.eq)
-    left, right = _number(value), _number(condition.value)
-    if left is not None and right is not None:
-        return compare(left, right)
+    number, limit = _number_or_none(value), _number_or_none(condition.value)
+    if number is not None and limit is not None:
+        return compare(number, limit)
     return compare(value, condition.value)
 
 
-def _number(text: str) -> float | None:
+def _number_or_none(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:

@@ -4,20 +4,21 @@
 A match names the highest price that it accepts. The contracts skip the match if the price of the
 provider has risen since the meta-scheduler read it, or if the provider no longer accepts jobs. A
 provider could be the cheapest whenever the meta-scheduler reads the prices, and raise its price in
-the block before each match. Without these rules it would keep every job pending:
+the block before each match. Without the following rules, such a provider would keep every job
+pending:
 
-- After a skipped match, the provider is excluded from this job for ``JOB_EXCLUSION_S``. Then it may
-  get the job, if no other provider did.
+- After a skipped match, the provider is excluded from this job for ``JOB_EXCLUSION_S``. Then
+  the provider may get the job, if no other provider got it.
 - After ``MAX_CHANGES`` changes of its terms within ``PERIOD_S`` that caused skipped matches, it is
   excluded from all jobs until the first of these changes is older than ``PERIOD_S``.
 
 One change of the price can cause many skipped matches, because several matches may wait for a
-block. They count as one change: a skipped match counts as a further change only if it was requested
-after the previous change was seen. So after a single change, an honest provider still gets all
-other jobs.
+block. Such skipped matches count as one change. A skipped match counts as a further change only if
+the match was requested after the previous change was seen. So after a single change, an honest
+provider still gets all other jobs.
 
 The contracts of DeepSquare 1.2, from which Gridstead's contracts are derived, do not skip matches.
-There a provider changes its prices only with an approval.
+With those contracts, a provider cannot change its prices without a new approval.
 """
 
 from __future__ import annotations
@@ -80,17 +81,17 @@ class SkipHistory:
     Attributes:
         skips: When a skipped match was seen (Unix seconds), by job and provider, oldest first. Each
             is forgotten after ``JOB_EXCLUSION_S``.
-        by_job: The providers of the entries of ``skips``, by job.
+        skipped_providers: The providers whose matches of a job are in ``skips``, by job.
         changes: The changes of each provider, oldest first, at most ``MAX_CHANGES``. Each is
             forgotten after ``PERIOD_S``.
     """
 
     skips: OrderedDict[tuple[JobKey, str], int] = field(default_factory=OrderedDict)
-    by_job: dict[JobKey, set[str]] = field(default_factory=dict)
+    skipped_providers: dict[JobKey, set[str]] = field(default_factory=dict)
     changes: dict[str, list[Change]] = field(default_factory=dict)
 
-    def apply(self, skipped: SkippedCall) -> Match | None:
-        """Store a skipped match.
+    def add(self, skipped: SkippedCall) -> Match | None:
+        """Add a skipped match.
 
         Returns:
             The match. None for a call or an error that does not count against a provider.
@@ -98,10 +99,10 @@ class SkipHistory:
         match = skipped.call
         if not isinstance(match, Match) or error_name(skipped.error) not in PROVIDER_ERRORS:
             return None
-        key = (match.job_key, match.provider)
-        self.skips[key] = skipped.seen_at
-        self.skips.move_to_end(key)
-        self.by_job.setdefault(match.job_key, set()).add(match.provider)
+        job_and_provider = (match.job_key, match.provider)
+        self.skips[job_and_provider] = skipped.seen_at
+        self.skips.move_to_end(job_and_provider)
+        self.skipped_providers.setdefault(match.job_key, set()).add(match.provider)
         changes = self.changes.setdefault(match.provider, [])
         if not changes or skipped.requested_at > changes[-1].seen_at:
             changes.append(Change(seen_at=skipped.seen_at, error=skipped.error))
@@ -111,14 +112,15 @@ class SkipHistory:
     def forget_old(self, now: int) -> None:
         """Forget old skipped matches and changes, and those in the future after a clock step."""
         while self.skips:
-            key, seen_at = next(iter(self.skips.items()))
+            job_and_provider, seen_at = next(iter(self.skips.items()))
             if 0 <= now - seen_at < JOB_EXCLUSION_S:
                 break
-            del self.skips[key]
-            self._forget_provider_of_job(*key)
+            del self.skips[job_and_provider]
+            self._forget_provider_of_job(*job_and_provider)
         for provider, changes in list(self.changes.items()):
-            changes[:] = [change for change in changes if 0 <= now - change.seen_at < PERIOD_S]
-            if not changes:
+            recent_changes = [change for change in changes if 0 <= now - change.seen_at < PERIOD_S]
+            self.changes[provider] = recent_changes
+            if not recent_changes:
                 del self.changes[provider]
 
     def exclusions(self) -> dict[str, Exclusion]:
@@ -135,7 +137,7 @@ class SkipHistory:
 
     def excluded_from(self, job_key: JobKey) -> dict[str, str]:
         """Return the providers that are excluded from one job, with the reasons, by address."""
-        return dict.fromkeys(self.by_job.get(job_key, ()), SKIPPED_THIS_JOB)
+        return dict.fromkeys(self.skipped_providers.get(job_key, ()), SKIPPED_THIS_JOB)
 
     def counts(self) -> dict[str, int]:
         """Return the number of changes by the name of the contracts' error."""
@@ -146,7 +148,7 @@ class SkipHistory:
         return counts
 
     def _forget_provider_of_job(self, job_key: JobKey, provider: str) -> None:
-        providers = self.by_job[job_key]
+        providers = self.skipped_providers[job_key]
         providers.discard(provider)
         if not providers:
-            del self.by_job[job_key]
+            del self.skipped_providers[job_key]

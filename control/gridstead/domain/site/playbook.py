@@ -246,7 +246,7 @@ class SitePlan:
 
 def changes(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
     """Return the tasks, other than handlers, that changed something, in the order of the run."""
-    return tuple(event for event in _changed(events) if not event.task.is_handler)
+    return tuple(event for event in _changed_tasks(events) if not event.task.is_handler)
 
 
 def count_changes(events: Iterable[PlaybookEvent]) -> dict[str, int]:
@@ -255,7 +255,7 @@ def count_changes(events: Iterable[PlaybookEvent]) -> dict[str, int]:
     The hosts are sorted. A host without changes has the number 0.
     """
     counts: dict[str, int] = {}
-    for event in _finished(events):
+    for event in _finished_tasks(events):
         counts.setdefault(event.host, 0)
         if event.outcome is TaskOutcome.CHANGED and not event.task.is_handler:
             counts[event.host] += 1
@@ -273,7 +273,7 @@ def failures(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
         if isinstance(event, RunEnded):
             failed_hosts |= event.failed
     last_failures: dict[str, HostFinished] = {}
-    for event in _finished(all_events):
+    for event in _finished_tasks(all_events):
         is_failure = event.outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
         if is_failure and event.host in failed_hosts:
             last_failures[event.host] = event
@@ -282,9 +282,10 @@ def failures(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
 
 def effects(events: Iterable[PlaybookEvent]) -> tuple[Effect, ...]:
     """Return the effects of the changes, without duplicates, in the order of the run."""
-    unique_effects: dict[Effect, None] = {}
-    for event in _changed(events):
-        unique_effects |= dict.fromkeys(_effects_of(event))
+    all_effects: list[Effect] = []
+    for event in _changed_tasks(events):
+        all_effects += _effects_of(event)
+    unique_effects = dict.fromkeys(all_effects)  # in the same order
     return tuple(unique_effects)
 
 
@@ -310,12 +311,12 @@ def plan_site(events: Iterable[PlaybookEvent], jobs: Iterable[RunningJob] | None
     )
 
 
-def _finished(events: Iterable[PlaybookEvent]) -> list[HostFinished]:
+def _finished_tasks(events: Iterable[PlaybookEvent]) -> list[HostFinished]:
     return [event for event in events if isinstance(event, HostFinished)]
 
 
-def _changed(events: Iterable[PlaybookEvent]) -> list[HostFinished]:
-    return [event for event in _finished(events) if event.outcome is TaskOutcome.CHANGED]
+def _changed_tasks(events: Iterable[PlaybookEvent]) -> list[HostFinished]:
+    return [event for event in _finished_tasks(events) if event.outcome is TaskOutcome.CHANGED]
 
 
 def _effects_of(event: HostFinished) -> list[Effect]:
@@ -324,15 +325,15 @@ def _effects_of(event: HostFinished) -> list[Effect]:
     The name of a handler determines its effect. The effect of any other task is determined by the
     state that the task requests of units.
     """
-    objects: tuple[str, ...] = event.targets
+    object_names: tuple[str, ...] = event.targets
     verb = VERB_OF_UNIT_STATE.get(event.unit_state)
     if event.task.is_handler:
-        first_word, _, rest = event.task.name.partition(" ")
+        first_word, _, object_name = event.task.name.partition(" ")
         verb = VERBS.get(first_word)
-        objects = (rest,)
+        object_names = (object_name,)
     if verb is None:
         return []
-    return [Effect(host=event.host, verb=verb, to=name) for name in objects]
+    return [Effect(host=event.host, verb=verb, to=name) for name in object_names]
 
 
 def _jobs_by_host(

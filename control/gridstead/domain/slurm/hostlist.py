@@ -24,20 +24,20 @@ def expand_hostlist(text: str) -> tuple[str, ...]:
     """
     names: list[str] = []
     parts: list[tuple[str, ...]] = []  # The alternatives of each part of the current name.
-    end = 0
+    parsed_length = 0
     for match in _PART.finditer(text):
-        if match.start() != end:
+        if match.start() != parsed_length:
             break
-        end = match.end()
-        numbers, word, comma = match.groups()
+        parsed_length = match.end()
+        ranges, word, comma = match.groups()
         if comma:
             names += _combine(parts)
             parts = []
-        elif numbers:
-            parts.append(tuple(_expand_ranges(numbers, text)))
+        elif ranges:
+            parts.append(tuple(_expand_ranges(ranges, text)))
         else:
             parts.append((word,))
-    if end != len(text):
+    if parsed_length != len(text):
         raise UnexpectedOutput("a list of hosts", text)
     return (*names, *_combine(parts))
 

@@ -154,15 +154,15 @@ def _attempts_of(
     record: JournalRecord, attempts: Iterable[Attempt], *, customer: str, not_before: int
 ) -> list[Attempt]:
     """Return the attempts of a job, except attempts that were cancelled or that Slurm refused."""
-    result = []
+    matching_attempts = []
     for attempt in attempts:
         if not belongs_to_job(
             attempt, job_key=record.job_key, customer=customer, not_before=not_before
         ):
             continue
         if not is_cancelled_by_us(attempt, record) and not _was_rejected(attempt, record):
-            result.append(attempt)
-    return result
+            matching_attempts.append(attempt)
+    return matching_attempts
 
 
 def _was_rejected(attempt: Attempt, record: JournalRecord) -> bool:
@@ -200,10 +200,10 @@ def _recorded_end(attempt: Attempt, accounting_sample: AccountingSample | None) 
     """
     if accounting_sample is None or not attempt.has_started:
         return None
-    for record in accounting_sample.attempts:
-        has_ended = not record.is_alive and record.ended_at
-        if has_ended and _run_identity(record) == _run_identity(attempt):
-            return record
+    for recorded_attempt in accounting_sample.attempts:
+        has_ended = not recorded_attempt.is_alive and recorded_attempt.ended_at
+        if has_ended and _run_identity(recorded_attempt) == _run_identity(attempt):
+            return recorded_attempt
     return None
 
 
@@ -237,10 +237,10 @@ def _assess_ended(
     ended_attempt = _latest_end(record, listed_attempts)
     if ended_attempt is None:
         return None
-    is_overdue = (
-        controller_sample.taken_at - (ended_attempt.ended_at or 0) > wait_times.accounting_delay_s
-    )
-    return Ended(attempt=ended_attempt) if is_overdue else Unknown()
+    seconds_since_end = controller_sample.taken_at - (ended_attempt.ended_at or 0)
+    if seconds_since_end > wait_times.accounting_delay_s:
+        return Ended(attempt=ended_attempt)
+    return Unknown()
 
 
 def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt | None:

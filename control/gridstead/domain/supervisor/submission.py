@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The submission of a job to Slurm, and the gate: the check of a customer before it."""
+"""The submission of a job to Slurm, and the gate: the check of a customer before the submission."""
 
 from __future__ import annotations
 

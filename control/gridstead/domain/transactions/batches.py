@@ -48,8 +48,8 @@ def _max_batch_size(entry: OutboxEntry, max_calls: int, refusal: NodeRefusal | N
         return 1  # The contracts have no function for a batch of such calls.
     if refusal is None:
         return max_calls
-    half = refusal.call_count // 2
-    return max(1, min(max_calls, half))
+    half_of_refused_calls = refusal.call_count // 2
+    return max(1, min(max_calls, half_of_refused_calls))
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class _Packer:
             self._new_batch(max_size).add(entry.id, max_size, gas)
             return
         candidates = self.open_batches[type(entry.call)]
-        batch = self._newest_that_accepts(candidates, job_key, max_size, gas)
+        batch = self._newest_accepting_batch(candidates, job_key, max_size, gas)
         if batch is None:
             batch = self._new_batch(max_size)
             candidates.append(batch)
@@ -127,7 +127,7 @@ class _Packer:
         self.batches.append(batch)
         return batch
 
-    def _newest_that_accepts(
+    def _newest_accepting_batch(
         self, candidates: list[_Batch], job_key: JobKey, max_size: int, gas: int
     ) -> _Batch | None:
         """Return the newest batch that accepts a call and comes after the job's previous call."""

@@ -60,14 +60,14 @@ def plan_transactions(view: ChainView, policy: DispatchPolicy) -> TransactionPla
 class _TransactionPlanner:
     view: ChainView
     policy: DispatchPolicy
-    by_nonce: dict[int, list[Transaction]] = field(default_factory=dict)
-    by_entry: dict[int, list[Transaction]] = field(default_factory=dict)
+    transactions_by_nonce: dict[int, list[Transaction]] = field(default_factory=dict)
+    transactions_by_entry: dict[int, list[Transaction]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for transaction in self.view.transactions:
-            self.by_nonce.setdefault(transaction.nonce, []).append(transaction)
+            self.transactions_by_nonce.setdefault(transaction.nonce, []).append(transaction)
             for entry_id in transaction.entry_ids:
-                self.by_entry.setdefault(entry_id, []).append(transaction)
+                self.transactions_by_entry.setdefault(entry_id, []).append(transaction)
 
     def decide(self) -> TransactionPlan:
         changes = {entry.id: self._change_of(entry) for entry in self.view.entries}
@@ -90,9 +90,9 @@ class _TransactionPlanner:
         open_nonce_count = next_nonce - self.view.certain_nonce
         batches = self._batches(changes, live_transactions.values(), open_nonce_count)
         return TransactionPlan(
-            changes=tuple(self._new_states(changes)),
+            changes=tuple(self._new_changes(changes)),
             withdrawn_nonces=withdrawn_nonces,
-            closed_nonces=tuple(filter(self._is_closed, sorted(self.by_nonce))),
+            closed_nonces=self._closed_nonces(),
             replacements=(*gap_fillers, *replacements),
             to_send=tuple(to_send),
             batches=tuple(batches),
@@ -103,14 +103,14 @@ class _TransactionPlanner:
 
     def _change_of(self, entry: OutboxEntry) -> EntryChange:
         """Return the state of an entry that follows from receipts, objections and refusals."""
-        transactions = self.by_entry.get(entry.id, [])
+        transactions = self.transactions_by_entry.get(entry.id, [])
         receipts = self._receipts_of(transactions)
         for receipt in receipts:
             if receipt.succeeded and _skip_reason(entry, receipt) is None:
                 state = SendState.FINAL if self._is_final(receipt) else SendState.MINED
                 return EntryChange(entry_id=entry.id, state=state)
         if any(map(self._is_pending, transactions)):
-            return self._unless_objected(entry, SendState.SENT)
+            return self._change_unless_objected(entry, SendState.SENT)
         if not receipts:
             return self._unsent_change(entry)
         if not self._is_final(receipts[0]):
@@ -125,15 +125,15 @@ class _TransactionPlanner:
 
     def _unsent_change(self, entry: OutboxEntry) -> EntryChange:
         """Return the state of an entry that is in no block and in no pending transaction."""
-        change = self._unless_objected(entry, SendState.QUEUED)
+        change = self._change_unless_objected(entry, SendState.QUEUED)
         refusal = self.view.refusals.get(entry.id)
         if change.state is SendState.REJECTED or refusal is None or refusal.call_count != 1:
             return change
         reason = f'the node refused the transaction: "{refusal.message}"'
         return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
 
-    def _unless_objected(self, entry: OutboxEntry, state: SendState) -> EntryChange:
-        """Return this state, or REJECTED if there is an objection to the entry."""
+    def _change_unless_objected(self, entry: OutboxEntry, state: SendState) -> EntryChange:
+        """Return the change to this state, or to REJECTED if there is an objection to the entry."""
         reason = self.view.objections.get(entry.id, "")
         if reason:
             return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
@@ -150,7 +150,7 @@ class _TransactionPlanner:
             if change.state is SendState.SENT and entry_id not in live_entry_ids:
                 changes[entry_id] = EntryChange(entry_id=entry_id, state=SendState.QUEUED)
 
-    def _new_states(self, changes: Mapping[int, EntryChange]) -> Iterator[EntryChange]:
+    def _new_changes(self, changes: Mapping[int, EntryChange]) -> Iterator[EntryChange]:
         """Yield the changes that differ from the stored states."""
         for entry in self.view.entries:
             change = changes[entry.id]
@@ -174,7 +174,7 @@ class _TransactionPlanner:
         The newest transaction of a nonce offers the highest fees. Nonces to withdraw are left out.
         """
         live_transactions = {}
-        for nonce in sorted(self.by_nonce):
+        for nonce in sorted(self.transactions_by_nonce):
             pending_transactions = self._pending_transactions(nonce)
             if pending_transactions and nonce not in withdrawn_nonces:
                 live_transactions[nonce] = pending_transactions[-1]
@@ -182,24 +182,28 @@ class _TransactionPlanner:
 
     def _next_nonce(self) -> int:
         """Return the lowest nonce above all transactions."""
-        if not self.by_nonce:
+        if not self.transactions_by_nonce:
             return self.view.first_free_nonce
-        return max(self.view.first_free_nonce, max(self.by_nonce) + 1)
+        return max(self.view.first_free_nonce, max(self.transactions_by_nonce) + 1)
 
     def _pending_transactions(self, nonce: int) -> list[Transaction]:
         """Return the transactions of a nonce that may still be mined, oldest first."""
-        return list(filter(self._is_pending, self.by_nonce[nonce]))
+        return list(filter(self._is_pending, self.transactions_by_nonce[nonce]))
 
     def _is_pending(self, transaction: Transaction) -> bool:
         """Return whether a transaction is not withdrawn and may still be mined."""
         return transaction.nonce >= self.view.certain_nonce and not transaction.withdrawn
+
+    def _closed_nonces(self) -> tuple[int, ...]:
+        nonces = sorted(self.transactions_by_nonce)
+        return tuple(nonce for nonce in nonces if self._is_closed(nonce))
 
     def _is_closed(self, nonce: int) -> bool:
         """Return whether the receipts of a nonce are final.
 
         A nonce is also closed if another program's transaction has used it.
         """
-        receipts = self._receipts_of(self.by_nonce[nonce])
+        receipts = self._receipts_of(self.transactions_by_nonce[nonce])
         if receipts:
             return all(map(self._is_final, receipts))
         return nonce < self.view.certain_nonce
@@ -222,8 +226,8 @@ class _TransactionPlanner:
     ) -> Iterator[UnsignedTransaction]:
         """Yield an empty transaction for each nonce gap.
 
-        Mined transactions have used the nonces below the first free one. So these nonces are no
-        gaps, even if their receipts are missing.
+        A nonce below the first free nonce is never a gap, even if its receipt is missing, because
+        a mined transaction has used the nonce.
         """
         for nonce in range(self.view.first_free_nonce, next_nonce):
             if nonce not in live_transactions:
@@ -289,12 +293,15 @@ class _TransactionPlanner:
 
     def _is_too_expensive(self, fees: Fees) -> bool:
         factor, current_fees = self.policy.max_fee_factor, self.view.fees
-        return fees.max_fee > factor * current_fees.max_fee or fees.tip > factor * current_fees.tip
+        has_high_max_fee = fees.max_fee > factor * current_fees.max_fee
+        has_high_tip = fees.tip > factor * current_fees.tip
+        return has_high_max_fee or has_high_tip
 
     def _fees_for(self, nonce: int) -> Fees:
         """Return the fees that the next transaction of a nonce must offer."""
-        earlier = (transaction.fees for transaction in self.by_nonce.get(nonce, []))
-        return replacement_fees(earlier, self.view.fees)
+        earlier_transactions = self.transactions_by_nonce.get(nonce, [])
+        earlier_fees = [transaction.fees for transaction in earlier_transactions]
+        return replacement_fees(earlier_fees, self.view.fees)
 
     # New transactions
 
@@ -316,8 +323,8 @@ class _TransactionPlanner:
         """
         view, policy = self.view, self.policy
         pending_gas = sum(self._max_gas(transaction.entry_ids) for transaction in live_transactions)
-        gas_for_pending = policy.max_pending_gas_in_blocks * view.gas_limit - pending_gas
-        remaining_gas = min(gas_for_pending, policy.max_new_gas_in_blocks * view.gas_limit)
+        free_pending_gas = policy.max_pending_gas_in_blocks * view.gas_limit - pending_gas
+        remaining_gas = min(free_pending_gas, policy.max_new_gas_in_blocks * view.gas_limit)
         batches = pack_batches(
             self._sendable_entries(changes),
             max_calls=policy.max_batch_calls,
@@ -325,7 +332,8 @@ class _TransactionPlanner:
             max_gas=view.max_gas,
             refusals=view.refusals,
         )
-        for entry_ids in islice(batches, max(0, policy.max_pending_nonces - open_nonce_count)):
+        max_batches = max(0, policy.max_pending_nonces - open_nonce_count)
+        for entry_ids in islice(batches, max_batches):
             remaining_gas -= self._max_gas(entry_ids)
             if remaining_gas < 0 and open_nonce_count > 0:
                 return

@@ -48,12 +48,12 @@ def _objection_to_provider_call(call: Call, job: Job) -> str:
     """Return the objection to a provider's call about a hot job that is matched to the provider."""
     if isinstance(call, Refuse) and job.state is JobState.RUNNING:
         return f"the job is {job.state.name}"
-    if isinstance(call, Settle) and _would_lose_its_bill(call, job):
+    if isinstance(call, Settle) and _would_bill_nothing(call, job):
         return "the job has not started on chain"
     return ""
 
 
-def _would_lose_its_bill(call: Settle, job: Job) -> bool:
+def _would_bill_nothing(call: Settle, job: Job) -> bool:
     """Return whether the contract would accept the settlement but bill nothing.
 
     This happens if a reorg removed the start of the job.

@@ -42,7 +42,8 @@ def customers(events: Iterable[ChainEvent]) -> frozenset[str]:
 
 
 def addresses_without_account(
-    addresses: Iterable[str], existing: Iterable[GridUser]
+    addresses: Iterable[str], accounts: Iterable[GridUser]
 ) -> tuple[str, ...]:
     """Return the addresses that have no account, sorted and without duplicates."""
-    return tuple(sorted(set(addresses) - {user.address for user in existing}))
+    addresses_with_account = {account.address for account in accounts}
+    return tuple(sorted(set(addresses) - addresses_with_account))

@@ -49,7 +49,8 @@ class GraphqlService:
         metrics: Returns OpenMetrics text.
         metrics_networks: Networks that may read the metrics.
         request_limiter: Limits the number of requests of each caller.
-        byte_limiter: Limits the bytes that each caller sends and that are stored for it.
+        byte_limiter: Limits the bytes that each caller sends, and the bytes of the scripts that are
+            stored for the caller.
         origins: Origins of the web pages that may call, see ``gridstead.rpc.origins``.
         introspection: Whether clients may query the schema.
     """
@@ -123,18 +124,18 @@ class _GraphqlEndpoint:
         if body is None:
             return _error_response(413, f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
         try:
-            data = _parse(body)
+            graphql_request = _parse_request(body)
         except ValueError as err:
             return _error_response(400, f"the request {err}")
         count_bytes = partial(service.byte_limiter.take, caller)
         loop = asyncio.get_running_loop()
         status, answer = await loop.run_in_executor(
-            self._workers, self._executor.answer, data, count_bytes
+            self._workers, self._executor.answer, graphql_request, count_bytes
         )
         return Response(json.dumps(answer), status_code=status, media_type="application/json")
 
 
-def _parse(body: bytes) -> dict[str, Any]:
+def _parse_request(body: bytes) -> dict[str, Any]:
     """Return the JSON object of a request.
 
     Raises:
@@ -144,12 +145,12 @@ def _parse(body: bytes) -> dict[str, Any]:
     if reason:
         raise ValueError(reason)
     try:
-        data = json.loads(body)
+        graphql_request = json.loads(body)
     except ValueError as err:
         raise ValueError("is not JSON") from err
-    if not isinstance(data, dict):
+    if not isinstance(graphql_request, dict):
         raise ValueError("is not a JSON object")  # noqa: TRY004 # one error for all bad bodies
-    return data
+    return graphql_request
 
 
 def _exceeded_limit(body: bytes) -> str | None:
@@ -158,18 +159,19 @@ def _exceeded_limit(body: bytes) -> str | None:
     The limits are checked before the text is parsed. The parser can crash on deeply nested JSON,
     because a library for the chain raises Python's recursion limit.
     """
-    depth = values = 0
+    depth = 0
+    value_count = 0
     for token in _STRING_OR_PUNCTUATION.finditer(body):
-        first = token[0][:1]
-        if first in b"[{":
+        first_character = token[0][:1]
+        if first_character in b"[{":
             depth += 1
-        if first in b"]}":
+        if first_character in b"]}":
             depth -= 1
-        if first in b"[{,":
-            values += 1
+        if first_character in b"[{,":
+            value_count += 1
         if depth > MAX_JSON_DEPTH:
             return f"is nested deeper than {MAX_JSON_DEPTH} levels"
-        if values > MAX_JSON_VALUES:
+        if value_count > MAX_JSON_VALUES:
             return f"has more than {MAX_JSON_VALUES} values"
     return None
 

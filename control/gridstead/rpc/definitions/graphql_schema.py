@@ -43,14 +43,14 @@ MAX_QUERY_CHARS = 16 * 1024
 MAX_QUERY_TOKENS = 1000
 MAX_CACHED_DOCUMENTS = 64
 MAX_CACHED_QUERY_CHARS = 1024
-# _format_error adds this key, _split_by_rule removes it.
+# _format_error adds this key to the extensions of an error, and _split_by_rule removes the key.
 _PROBLEMS_KEY = "problems"
 
 # Errors may quote the caller's workflow and must not be logged. This logger drops all errors.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
 CountBytes = Callable[[int], None]
-"""Counts a number of bytes against the caller's limit. Raises LimitExceeded if it is exceeded."""
+"""Counts bytes against the caller's limit. Raises LimitExceeded above the limit."""
 
 Submit = Callable[[Mapping[str, object], str, CountBytes], str]
 """Takes (workflow, address of the owner or empty, byte counter). Returns the script's id."""
@@ -107,22 +107,24 @@ class GraphqlExecutor:
         self._lock = threading.Lock()
 
     def answer(
-        self, data: Mapping[str, Any], count_bytes: CountBytes
+        self, graphql_request: Mapping[str, Any], count_bytes: CountBytes
     ) -> tuple[int, dict[str, Any]]:
         """Return the HTTP status and the response for a request.
 
         Args:
-            data: The request as parsed JSON.
+            graphql_request: The request as parsed JSON.
             count_bytes: Counts stored bytes against the caller's limit.
         """
         names = ("query", "variables", "operationName")
-        request = {name: data[name] for name in names if data.get(name) is not None}
+        known_fields = {
+            name: graphql_request[name] for name in names if graphql_request.get(name) is not None
+        }
         _, answer = graphql_sync(
             self._schema,
-            request,
+            known_fields,
             context_value=count_bytes,
             introspection=True,  # a validation rule refuses introspection that is not allowed
-            query_parser=self._parse,
+            query_parser=self._load_document,
             query_validator=self._validate,
             validation_rules=self._rules,
             error_formatter=_format_error,
@@ -134,12 +136,13 @@ class GraphqlExecutor:
         if errors:
             answer["errors"] = errors
         is_executed = all("path" in error for error in errors)  # an error in a field has a path
-        return (200 if is_executed else 422), answer
+        status = 200 if is_executed else 422
+        return status, answer
 
-    def _parse(self, _context: object, data: Mapping[str, Any]) -> DocumentNode:
+    def _load_document(self, _context: object, graphql_request: Mapping[str, Any]) -> DocumentNode:
         with self._lock:
-            cached_document = self._valid_documents.get(data["query"])
-        return cached_document or _parse(data["query"])
+            cached_document = self._valid_documents.get(graphql_request["query"])
+        return cached_document or _parse_query(graphql_request["query"])
 
     def _validate(
         self,
@@ -150,21 +153,22 @@ class GraphqlExecutor:
         type_info: TypeInfo | None = None,  # noqa: ARG002 # the library passes it by name
     ) -> list[GraphQLError]:
         document = document_ast
-        body = document.loc.source.body if document.loc else ""
+        query = document.loc.source.body if document.loc else ""
         with self._lock:
-            if self._valid_documents.get(body) is document:
-                self._valid_documents.move_to_end(body)
+            if self._valid_documents.get(query) is document:
+                self._valid_documents.move_to_end(query)
                 return []
         errors = validate_document(schema, document, rules=rules, max_errors=max_errors)
-        if not errors and len(body) <= MAX_CACHED_QUERY_CHARS and '"' not in body:
+        has_literals = '"' in query
+        if not errors and len(query) <= MAX_CACHED_QUERY_CHARS and not has_literals:
             with self._lock:
-                self._valid_documents[body] = document
+                self._valid_documents[query] = document
                 if len(self._valid_documents) > MAX_CACHED_DOCUMENTS:
                     self._valid_documents.popitem(last=False)
         return errors
 
 
-def _parse(text: str) -> DocumentNode:
+def _parse_query(text: str) -> DocumentNode:
     if len(text) > MAX_QUERY_CHARS:
         raise GraphQLError(f"the query is longer than {MAX_QUERY_CHARS} characters")
     try:
@@ -174,7 +178,7 @@ def _parse(text: str) -> DocumentNode:
 
 
 def _format_error(error: GraphQLError, _debug: object) -> dict[str, Any]:
-    """Return an error in the wire format. Only errors that the caller caused have details."""
+    """Return an error in the wire format. Errors that the caller did not cause have no details."""
     cause = error.original_error
     if isinstance(cause, InvalidWorkflow):
         return _wire_error(
@@ -217,10 +221,11 @@ def _split_by_rule(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _wire_error(error: GraphQLError, message: str, extensions: dict[str, Any]) -> dict[str, Any]:
-    formatted: dict[str, Any] = {"message": message}
+    wire_error: dict[str, Any] = {"message": message}
     if error.path:
-        formatted["path"] = error.path
-    return formatted | {"extensions": extensions}
+        wire_error["path"] = error.path
+    wire_error["extensions"] = extensions
+    return wire_error
 
 
 class _SingleWorkflow(ValidationRule):

@@ -115,8 +115,9 @@ class _Auth(AuthAPIServicer):
         self, request: ChallengeRequest, context: grpc.ServicerContext
     ) -> ChallengeResponse:
         with _abort_on_error(context):
-            self._call_limiter.take(grpc_caller(context.peer(), context.invocation_metadata()))
-            address = _address(request.provider_address) if request.provider_address else ""
+            caller = grpc_caller(context.peer(), context.invocation_metadata())
+            self._call_limiter.take(caller)
+            address = _to_address(request.provider_address) if request.provider_address else ""
             return ChallengeResponse(challenge=self._challenge(address))
 
 
@@ -132,8 +133,9 @@ class _SBatch(SBatchAPIServicer):
         self, request: GetSBatchRequest, context: grpc.ServicerContext
     ) -> GetSBatchResponse:
         with _abort_on_error(context):
-            self._call_limiter.take(grpc_caller(context.peer(), context.invocation_metadata()))
-            answer = self._get_sbatch(_from_wire(request, self._to_job_id))
+            caller = grpc_caller(context.peer(), context.invocation_metadata())
+            self._call_limiter.take(caller)
+            answer = self._get_sbatch(_to_script_request(request, self._to_job_id))
         return GetSBatchResponse(
             sbatch=answer.script,
             grid_logger_url=answer.logger_url,
@@ -158,22 +160,22 @@ def _status_of(err: GridsteadError) -> grpc.StatusCode:
     return grpc.StatusCode.UNKNOWN
 
 
-def _from_wire(request: GetSBatchRequest, to_job_id: ToJobId) -> ScriptRequest:
-    number = parse_slurm_job_name(request.job_id.lower())
-    if number is None:
+def _to_script_request(request: GetSBatchRequest, to_job_id: ToJobId) -> ScriptRequest:
+    job_number = parse_slurm_job_name(request.job_id.lower())
+    if job_number is None:
         raise InvalidInput("malformed job id", hint="A job id is 0x and 64 hexadecimal digits.")
     return ScriptRequest(
         batch_location_hash=request.batch_location_hash,
         challenge=request.challenge,
         signature=request.signed_challenge,
-        provider=_address(request.provider_address),
-        customer=_address(request.customer_address),
-        job_id=to_job_id(number),
+        provider=_to_address(request.provider_address),
+        customer=_to_address(request.customer_address),
+        job_id=to_job_id(job_number),
         secrets_beside=request.secrets_beside,
     )
 
 
-def _address(value: bytes) -> str:
-    if len(value) != ADDRESS_BYTES:
+def _to_address(address_bytes: bytes) -> str:
+    if len(address_bytes) != ADDRESS_BYTES:
         raise InvalidInput("malformed address", hint=f"An address is {ADDRESS_BYTES} bytes.")
-    return f"0x{value.hex()}"
+    return f"0x{address_bytes.hex()}"

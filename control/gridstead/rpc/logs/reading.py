@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers to readers of logs, over gRPC and gRPC-web: the lines of a log, and the names of logs.
 
-A response has one line for DeepSquare's readers, and several lines for readers that accept chunks.
+A response has one line. If the reader accepts chunks, which DeepSquare's readers do not, a response
+may have several lines.
 """
 
 from __future__ import annotations
@@ -88,11 +89,11 @@ class Readers:
 
     def notify(self, log_key: LogKey) -> None:
         """Wake the readers of this log."""
-        for event in self._waiting_readers.get(log_key, ()):
-            event.set()
+        for wake_event in self._waiting_readers.get(log_key, ()):
+            wake_event.set()
 
     @contextmanager
-    def reader(self, log_key: LogKey) -> Iterator[asyncio.Event]:
+    def add_reader(self, log_key: LogKey) -> Iterator[asyncio.Event]:
         """Yield an event that is set when the log has new lines.
 
         Raises:
@@ -101,13 +102,13 @@ class Readers:
         owner, _ = log_key
         if self.count >= MAX_READERS or self._reader_counts[owner] >= MAX_READERS_PER_OWNER:
             raise LoggerUnavailable("too many readers", detail="RESOURCE_EXHAUSTED")
-        event = asyncio.Event()
+        wake_event = asyncio.Event()
         self._reader_counts[owner] += 1
-        self._waiting_readers[log_key].add(event)
+        self._waiting_readers[log_key].add(wake_event)
         try:
-            yield event
+            yield wake_event
         finally:
-            self._waiting_readers[log_key].discard(event)
+            self._waiting_readers[log_key].discard(wake_event)
             if not self._waiting_readers[log_key]:
                 del self._waiting_readers[log_key]
             self._reader_counts[owner] -= 1
@@ -133,9 +134,9 @@ class LogReader:
             request.address, request.log_name, request.timestamp, request.signed_hash
         )
         position = request.after
-        to_responses = _as_chunks if request.chunks else _as_lines
+        to_responses = _chunk_response if request.chunks else _line_responses
         log: LogId | None = None
-        with self._readers.reader(log_key) as new_lines:
+        with self._readers.add_reader(log_key) as new_lines:
             while True:
                 new_lines.clear()
                 log = log or self._service.find(*log_key, request.log_identity)
@@ -169,27 +170,29 @@ def status_of(err: GridsteadError) -> grpc.StatusCode:
     return grpc.StatusCode.UNAVAILABLE
 
 
-def _as_chunks(stored: StoredChunk) -> Iterable[ReadResponse]:
+def _chunk_response(stored_chunk: StoredChunk) -> Iterable[ReadResponse]:
     """Yield one response with all lines of a chunk."""
-    yield _response(stored, stored.chunk.data, line=stored.first_line, resume=stored.end)
+    yield _response(
+        stored_chunk, stored_chunk.chunk.data, line=stored_chunk.first_line, resume=stored_chunk.end
+    )
 
 
-def _as_lines(stored: StoredChunk) -> Iterable[ReadResponse]:
+def _line_responses(stored_chunk: StoredChunk) -> Iterable[ReadResponse]:
     """Yield a response for each line of a chunk, or several responses for a very long line."""
-    lines = to_lines(stored.chunk.data)
-    for number, line in enumerate(lines, stored.first_line):
-        is_last = number == stored.first_line + len(lines) - 1
+    lines = to_lines(stored_chunk.chunk.data)
+    for number, line in enumerate(lines, stored_chunk.first_line):
+        is_last_line = number == stored_chunk.first_line + len(lines) - 1
         # A line that is too long for a message is sent in parts.
         for start in range(0, max(len(line), 1), MAX_LINE_BYTES):
             part = line[start : start + MAX_LINE_BYTES]
-            is_last_part = is_last and start + MAX_LINE_BYTES >= len(line)
+            is_last_part = is_last_line and start + MAX_LINE_BYTES >= len(line)
             # A reader that received only a part of a chunk must resume at the start of the chunk.
-            resume = stored.end if is_last_part else stored.start
-            yield _response(stored, part, line=number, resume=resume)
+            resume = stored_chunk.end if is_last_part else stored_chunk.start
+            yield _response(stored_chunk, part, line=number, resume=resume)
 
 
-def _response(stored: StoredChunk, data: bytes, *, line: int, resume: int) -> ReadResponse:
-    chunk = stored.chunk
+def _response(stored_chunk: StoredChunk, data: bytes, *, line: int, resume: int) -> ReadResponse:
+    chunk = stored_chunk.chunk
     return ReadResponse(
         data=data,
         timestamp=chunk.timestamp_ns,

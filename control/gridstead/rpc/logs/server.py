@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The logger's gRPC server: LoggerAPI of DeepSquare's wire format, with TLS.
 
-A reader that follows a log keeps its stream open. With asyncio, an open stream needs no thread of
-its own: one thread runs the event loop. Most functions of the service are fast: they write to the
-page cache or read new lines. ``finish`` is slow and is therefore called in another thread.
+A reader that follows a log leaves its stream open. The server uses asyncio, so an open stream needs
+no thread of its own: one thread runs the event loop. Most functions of the service are fast: they
+write to the page cache or read new lines. ``finish`` is slow and is therefore called in another
+thread.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class _Servicer(LoggerAPIServicer):
     async def Write(  # noqa: N802 # the wire's name
         self, request_iterator: AsyncIterator[WriteRequest], context: grpc.aio.ServicerContext
     ) -> WriteResponse:
-        token = _token(context)
+        token = _bearer_token(context)
         permits: dict[tuple[str, str], WritePermit] = {}
         async with _abort_on_error(context):
             async for request in request_iterator:
@@ -196,11 +197,11 @@ def _to_stream(number: int) -> Stream:
         return Stream.UNKNOWN
 
 
-def _token(context: grpc.aio.ServicerContext) -> str:
+def _bearer_token(context: grpc.aio.ServicerContext) -> str:
     """Return the token of the metadata ``authorization: Bearer TOKEN``, or an empty text."""
     metadata: Any = context.invocation_metadata() or ()
-    values = [value for key, value in metadata if key == "authorization"]
-    if not values:
+    headers = [value for key, value in metadata if key == "authorization"]
+    if not headers:
         return ""
-    scheme, _, token = values[0].partition(" ")
+    scheme, _, token = headers[0].partition(" ")
     return token if scheme.lower() == "bearer" else ""

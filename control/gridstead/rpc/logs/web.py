@@ -35,7 +35,7 @@ from gridstead.rpc.tls import TlsFiles
 MAX_CONNECTIONS = 1000
 MAX_BODY_BYTES = 16 * 1024  # a request has a name and a signature
 BODY_TIMEOUT_S = 10.0  # time in which the body of a request must arrive
-MAX_STREAM_S = 3600.0  # then the web page sends a new request that continues at its last position
+MAX_STREAM_S = 3600.0  # the page then sends a new request that continues at its last position
 
 _PATH = "/logger.v1alpha1.LoggerAPI/"
 _BINARY, _TEXT = "application/grpc-web", "application/grpc-web-text"
@@ -147,18 +147,20 @@ def _endpoint(
 ) -> Callable[[Request], object]:
     async def call(request: Request) -> Response:
         content_type = request.headers.get("content-type", "")
-        media_type = content_type.partition(";")[0].strip().lower().removesuffix("+proto")
+        type_name, _, _ = content_type.partition(";")
+        media_type = type_name.strip().lower().removesuffix("+proto")
         if media_type not in (_BINARY, _TEXT):
             return PlainTextResponse("gRPC-web only", status_code=415)
         is_text = media_type == _TEXT
         try:
-            message = _parse(message_type, await _read_body(request), is_text=is_text)
+            request_body = await _read_body(request)
+            message = _parse_message(message_type, request_body, is_text=is_text)
             frames = _frames(answer(message), _timeout_s(request))
         except InvalidInput as err:
             frames = _single_frame(_trailer(status_of(err), str(err)))
         except ClientDisconnect:
             return Response(status_code=400)
-        body = _as_text(frames) if is_text else frames
+        body = _encode_frames(frames) if is_text else frames
         return StreamingResponse(body, media_type=f"{media_type}+proto")
 
     return call
@@ -182,7 +184,7 @@ async def _frames(responses: AsyncGenerator[Message], timeout_s: float) -> Async
     yield _trailer(*status)
 
 
-async def _as_text(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _encode_frames(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async for frame in frames:
         yield binascii.b2a_base64(frame, newline=False)
 
@@ -201,22 +203,25 @@ def _trailer(code: grpc.StatusCode, message: str) -> bytes:
     return _frame(_TRAILER, text.encode())
 
 
-def _parse(message_type: type[RequestMessage], body: bytes, *, is_text: bool) -> RequestMessage:
+def _parse_message(
+    message_type: type[RequestMessage], body: bytes, *, is_text: bool
+) -> RequestMessage:
     """Return the message of a request. In text mode, the body is one or more base64 texts."""
     try:
-        data = _from_text(body) if is_text else body
+        data = _decode_body(body) if is_text else body
         # The first byte has the flags: _MESSAGE means an uncompressed message.
-        size = int.from_bytes(data[1:_HEADER_BYTES])
-        if data[:1] != bytes([_MESSAGE]) or len(data) != _HEADER_BYTES + size:
+        flags, message_length = data[:1], int.from_bytes(data[1:_HEADER_BYTES])
+        if flags != bytes([_MESSAGE]) or len(data) != _HEADER_BYTES + message_length:
             raise InvalidInput("the request is not exactly one uncompressed message")
         return message_type.FromString(data[_HEADER_BYTES:])
     except (binascii.Error, DecodeError) as err:
         raise InvalidInput("the request is not gRPC-web", detail=str(err)) from err
 
 
-def _from_text(text: bytes) -> bytes:
+def _decode_body(body: bytes) -> bytes:
     return b"".join(
-        binascii.a2b_base64(piece, strict_mode=True) for piece in _BASE64_TEXT.findall(text)
+        binascii.a2b_base64(base64_text, strict_mode=True)
+        for base64_text in _BASE64_TEXT.findall(body)
     )
 
 
@@ -224,8 +229,8 @@ async def _read_body(request: Request) -> bytes:
     body = b""
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            async for piece in request.stream():
-                body += piece
+            async for chunk in request.stream():
+                body += chunk
                 if len(body) > MAX_BODY_BYTES:
                     raise InvalidInput(f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
     except TimeoutError as err:
@@ -238,18 +243,20 @@ def _timeout_s(request: Request) -> float:
     match = _TIMEOUT.fullmatch(request.headers.get("grpc-timeout", ""))
     if match is None:
         return MAX_STREAM_S
-    return min(int(match[1]) * _SECONDS_PER_UNIT[match[2]], MAX_STREAM_S)
+    number, unit = match.groups()
+    timeout_s = int(number) * _SECONDS_PER_UNIT[unit]
+    return min(timeout_s, MAX_STREAM_S)
 
 
-def _listen(web: WebAddress) -> socket.socket:
-    family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
+def _listen(address: WebAddress) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         listener = socket.create_server(
-            (web.host.strip("[]"), web.port), family=family, backlog=128
+            (address.host.strip("[]"), address.port), family=family, backlog=128
         )
     except OSError as err:
         raise ConfigError(
-            f"could not listen on {web.host}:{web.port}", detail=err.strerror
+            f"could not listen on {address.host}:{address.port}", detail=err.strerror
         ) from err
     for option in _KEEPALIVE_OPTIONS:
         listener.setsockopt(*option)

@@ -71,11 +71,11 @@ class Follower:
 
         Args:
             consume: Called once for each range that has events, with the events and a block. The
-                consumer must read the state of the contracts at this block. It is the last block of
-                the range. If a node may no longer have the state of that block, it is the oldest
-                block whose state every node still has. The state of a newer block is unsafe: if a
-                reorg reverts it, for example the end of a job, the follower does not deliver the
-                events of this range again.
+                consumer must read the state of the contracts at this block. The block is the last
+                block of the range, or the oldest block whose state every node still has, if that
+                block is newer. The state of any newer block is unsafe: if a reorg reverts the
+                state, for example the end of a job, the follower does not deliver the events of
+                this range again.
 
         Raises:
             ChainUnavailable: If the chain did not answer, or was reorganised. The next tick
@@ -87,8 +87,8 @@ class Follower:
         # reorg, the follower goes back to this block.
         newest_final = head.number - self._confirmations
         while first <= head.number:
-            max_last = newest_final if first <= newest_final else head.number
-            last = min(first + self._blocks_per_read - 1, max_last)
+            end_of_ranges = newest_final if first <= newest_final else head.number
+            last = min(first + self._blocks_per_read - 1, end_of_ranges)
             last_block = head if last == head.number else self._block(last)
             events = self._chain.events(first=first, end=last_block)
             # A reorg between the requests for the last block and for its events may mix two forks.
@@ -97,8 +97,9 @@ class Follower:
                     "could not read the chain's events", detail="it was reorganised during the read"
                 )
             if events:
-                oldest_readable = head.number - STATE_KEPT_BLOCKS
-                consume(events, self._block(max(last, oldest_readable)))
+                oldest_with_state = head.number - STATE_KEPT_BLOCKS
+                state_block = self._block(max(last, oldest_with_state))
+                consume(events, state_block)
             self._cursor.save(last_block)
             first = last + 1
 
@@ -106,7 +107,7 @@ class Follower:
         """Return the height of the newest block that was delivered and is still on the chain.
 
         Returns ``first_block - 1`` if there is no such block, or if a reorg may be deeper than the
-        confirmations. Then all events are delivered again.
+        confirmations. In both cases, all events are delivered again.
         """
         history = self._cursor.history()
         is_forked = False

@@ -63,7 +63,7 @@ from gridstead.workflow.render import ScriptPaths, render, secrets_of
 from gridstead.workflow.schema import ModuleSource, Workflow
 
 CountBytes = Callable[[int], None]
-"""Counts a number of bytes against the caller's limit. Raises LimitExceeded if it is exceeded."""
+"""Counts a number of bytes against the caller's limit. Raises LimitExceeded above the limit."""
 
 MODULES_TIMEOUT_S = 60  # all modules of a workflow together; clients do not wait longer
 SALT_BYTES = 16
@@ -101,13 +101,12 @@ class LoggerAccess:
         """
         log_id = log_of(job)
         expires_at = token_expiry(now, paid_s=paid_seconds_ceil(job.escrow, job.price_per_min))
+        token = make_write_token(self.key, WritePermit(log=log_id, expires_at=expires_at))
         variables = {
             "GRIDSTEAD_LOGGER_URL": self.url,
             "GRIDSTEAD_LOG_OWNER": log_id.owner,
             "GRIDSTEAD_LOG_NAME": log_id.name,
-            "GRIDSTEAD_LOG_TOKEN": make_write_token(
-                self.key, WritePermit(log=log_id, expires_at=expires_at)
-            ),
+            "GRIDSTEAD_LOG_TOKEN": token,
         }
         return {name: value.encode() for name, value in variables.items()}
 
@@ -331,10 +330,11 @@ class JobDefinitions:
         is_old_supervisor = not request.secrets_beside
         can_wait = is_old_supervisor and self._waiting_slots.acquire(blocking=False)
         try:
-            reads = MAX_MATCH_READS if can_wait else 1
-            for _ in range(reads):
+            read_count = MAX_MATCH_READS if can_wait else 1
+            for _ in range(read_count):
                 head = self._ledger.head()
-                job = self._ledger.jobs([request.job_id], at_block=head).get(request.job_id)
+                jobs = self._ledger.jobs([request.job_id], at_block=head)
+                job = jobs.get(request.job_id)
                 if job is not None and job.state is not JobState.PENDING:
                     return job
                 if can_wait:
@@ -342,8 +342,8 @@ class JobDefinitions:
         finally:
             if can_wait:
                 self._waiting_slots.release()
-        state = "unknown" if job is None else "not matched"
-        raise ChainUnavailable(f"job {request.job_id} is {state} at block {head.number}")
+        problem = "unknown" if job is None else "not matched"
+        raise ChainUnavailable(f"job {request.job_id} is {problem} at block {head.number}")
 
     def _answer(self, record: Mapping[str, Any], job: Job, *, secrets_beside: bool) -> ScriptAnswer:
         if not secrets_beside:

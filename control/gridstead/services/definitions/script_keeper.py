@@ -118,7 +118,7 @@ class ScriptKeeper:
             self._follower.follow(self._store_uses)
 
     def sweep(self) -> None:
-        """Delete expired scripts. Encrypt scripts with an old key again, with the newest key."""
+        """Delete expired scripts. Encrypt scripts that have an old key with the newest key."""
         self.read_chain()  # a job may have named a script since the last read
         now = self._clock.now()
         self._release_ended(now)
@@ -154,28 +154,29 @@ class ScriptKeeper:
         self._missing_uses = missing_uses
 
     def _reseal(self) -> None:
-        count = 0
+        resealed_count = 0
         unreadable_ids: set[str] = set()
         resealed_batch = self._store.reseal(after_id="")
         while resealed_batch.last is not None:
-            count += resealed_batch.count
+            resealed_count += resealed_batch.count
             unreadable_ids.update(resealed_batch.unreadable)
             resealed_batch = self._store.reseal(after_id=resealed_batch.last)
         for batch_location_hash in sorted(unreadable_ids - self._unreadable_ids):
             log.error("script_unreadable", batch_location_hash=batch_location_hash)
         self._unreadable_ids = unreadable_ids
-        if count:
-            log.info("scripts_resealed", count=count)
+        if resealed_count:
+            log.info("scripts_resealed", count=resealed_count)
 
-    def _store_uses(self, events: tuple[ChainEvent, ...], head: Block) -> None:
+    def _store_uses(self, events: tuple[ChainEvent, ...], state_block: Block) -> None:
         job_ids: set[JobId] = set()
         for event in events:
             is_request = event.kind is ChainEventKind.JOB_REQUESTED
             if is_request and event.job_id is not None:
                 job_ids.add(event.job_id)
         uses: list[ScriptUse] = []
-        for _, job in sorted(self._ledger.jobs(job_ids, at_block=head).items()):
-            use = script_use_of(job)
+        jobs = self._ledger.jobs(job_ids, at_block=state_block)
+        for job_id in sorted(jobs):
+            use = script_use_of(jobs[job_id])
             if use is not None:
                 uses.append(use)
         if uses:

@@ -15,8 +15,8 @@ from gridstead.domain.logs.access import (
     WritePermit,
     check_key_length,
     is_fresh,
-    parse_token,
     read_request_text,
+    verify_write_token,
     watch_request_text,
 )
 from gridstead.domain.logs.log import Chunk, LogId, StoredChunk, is_log_identity, is_log_name
@@ -51,10 +51,10 @@ class Logger:
             NotAllowed: If the token is not valid for this log, or has expired.
         """
         _check_names(owner, log_name)
-        permit = parse_token(self._key, token, owner=owner, log_name=log_name)
+        permit = verify_write_token(self._key, token, owner=owner, log_name=log_name)
         if permit is None:
             raise NotAllowed("cannot write this log", detail="the token is not valid for this log")
-        self._check_time(permit)
+        self._check_expiry(permit)
         return permit
 
     def write(self, permit: WritePermit, chunk: Chunk) -> None:
@@ -64,7 +64,7 @@ class Logger:
             NotAllowed: If the permit has expired.
             LogFull: If the log has reached its size limit.
         """
-        self._check_time(permit)
+        self._check_expiry(permit)
         self._store.append(permit.log, chunk)
 
     def finish(self, permit: WritePermit) -> None:
@@ -82,9 +82,8 @@ class Logger:
         """
         owner = address.lower()
         _check_names(owner, log_name)
-        self._check_signature(
-            owner, read_request_text(owner, log_name, timestamp), timestamp, signature
-        )
+        signed_text = read_request_text(owner, log_name, timestamp)
+        self._check_signature(owner, signed_text, timestamp, signature)
         return owner, log_name
 
     def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
@@ -96,7 +95,8 @@ class Logger:
         """
         owner = address.lower()
         _check_owner(owner)
-        self._check_signature(owner, watch_request_text(owner, timestamp), timestamp, signature)
+        signed_text = watch_request_text(owner, timestamp)
+        self._check_signature(owner, signed_text, timestamp, signature)
         return owner
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
@@ -131,18 +131,20 @@ class Logger:
         if removed_count:
             log.info("logs_removed", count=removed_count)
 
-    def _check_time(self, permit: WritePermit) -> None:
+    def _check_expiry(self, permit: WritePermit) -> None:
         if self._clock.now() > permit.expires_at:
             raise NotAllowed("cannot write this log", detail="the token has expired")
 
-    def _check_signature(self, owner: str, text: str, timestamp: int, signature: bytes) -> None:
+    def _check_signature(
+        self, owner: str, signed_text: str, timestamp: int, signature: bytes
+    ) -> None:
         if not is_fresh(timestamp, now=self._clock.now()):
             raise NotAllowed(
                 "the signature is too old or in the future",
                 hint="Check the clock, then sign again.",
             )
         try:
-            signer = self._recover(text.encode(), signature)
+            signer = self._recover(signed_text.encode(), signature)
         except InvalidInput as err:
             raise NotAllowed("invalid signature of the request", detail=str(err)) from err
         if signer != owner:

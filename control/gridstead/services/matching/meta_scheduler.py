@@ -58,7 +58,7 @@ class MetaScheduler:
         self._skipped_matches = skipped_matches
         self._hot_ids: set[JobId] = set()
         # The key includes the customer: after a reorg, a job of another customer may have the id.
-        self._returns: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
+        self._return_histories: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
         self._last_claim_blocks: dict[str, int] = {}  # by provider
         self._block_times: dict[int, int] = {}  # by block number
         self._requested_expiries: set[tuple[JobKey, int]] = set()
@@ -66,16 +66,17 @@ class MetaScheduler:
         # reverts the removal, the follower does not deliver the event of the approval again.
         self._approved_providers: set[str] = set()
         self._view_lock = threading.Lock()
-        self._states: dict[JobId, JobState] = {}
-        self._reasons: dict[JobId, str] = {}
+        self._hot_states: dict[JobId, JobState] = {}
+        self._unmatched_reasons: dict[JobId, str] = {}
 
     def tick(self) -> None:
         """Expire overdue jobs and match pending jobs.
 
         A job without an eligible provider stays pending. The queue view shows the reason.
         """
-        # In this order, because the sender runs in another thread. It reports a skipped match
-        # before it closes the entry. So a match that is no longer open has been reported.
+        # The open matches are read before the skipped matches, because the sender runs in another
+        # thread. The sender reports a skipped match before it closes the match's outbox entry. So
+        # every match whose entry is closed has been reported.
         jobs_being_matched = self._jobs_being_matched()
         self._skipped_matches.update()
         self._follower.tick(self._read_events)
@@ -98,20 +99,20 @@ class MetaScheduler:
 
     def matched(self) -> Mapping[JobId, str]:
         """Return the matched and running jobs, each with the name of its state."""
-        names: dict[JobId, str] = {}
+        state_names: dict[JobId, str] = {}
         with self._view_lock:
-            for job_id, state in self._states.items():
+            for job_id, state in self._hot_states.items():
                 if state is not JobState.PENDING:
-                    names[job_id] = state.name
-        return names
+                    state_names[job_id] = state.name
+        return state_names
 
     def pending(self) -> Mapping[JobId, str]:
         """Return the pending jobs, each with the reason why it is not matched yet."""
         reasons: dict[JobId, str] = {}
         with self._view_lock:
-            for job_id, state in self._states.items():
+            for job_id, state in self._hot_states.items():
                 if state is JobState.PENDING:
-                    reasons[job_id] = self._reasons.get(job_id, "being matched")
+                    reasons[job_id] = self._unmatched_reasons.get(job_id, "being matched")
         return reasons
 
     def _jobs_being_matched(self) -> set[JobKey]:
@@ -132,11 +133,11 @@ class MetaScheduler:
                 self._last_claim_blocks[event.provider] = event.block
             changes_history = event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}
             if changes_history and event.job_id is not None:
-                self._returns[event.job_id, event.customer].apply(event)
+                self._return_histories[event.job_id, event.customer].apply(event)
 
     def _forget(self, ended_job: Job) -> None:
         self._hot_ids.discard(ended_job.id)
-        self._returns.pop((ended_job.id, ended_job.customer), None)
+        self._return_histories.pop((ended_job.id, ended_job.customer), None)
 
     def _expire(self, jobs: Collection[Job], head: Block, timeouts: Timeouts) -> None:
         """Request the expiry of every overdue job. A repeated request has no effect.
@@ -165,7 +166,7 @@ class MetaScheduler:
     def _request_expiry(self, job: Job) -> bool:
         """Put the expiry into the outbox, and return whether this succeeded.
 
-        The first success is logged, and each failure.
+        Only the first success is logged, but every failure.
         """
         state = job.state.name
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
@@ -194,14 +195,14 @@ class MetaScheduler:
             self._block_times[job.state_block] = block.timestamp
         return self._block_times[job.state_block]
 
-    def _match(self, pending: list[Job], head: Block, timeouts: Timeouts) -> dict[JobId, str]:
-        """Match the pending jobs. Return the reasons of those that were not matched, by job id."""
+    def _match(self, pending_jobs: list[Job], head: Block, timeouts: Timeouts) -> dict[JobId, str]:
+        """Match the pending jobs. Return why jobs remain unmatched, by job id."""
         reasons: dict[JobId, str] = {}
-        if not pending:
+        if not pending_jobs:
             return reasons
         providers = self._ledger.approved_providers(self._approved_providers, at_block=head)
         matches: list[Match] = []
-        for job in pending:
+        for job in pending_jobs:
             try:
                 choice = self._choose(job, providers.values(), head, timeouts)
             except GridsteadError as error:
@@ -215,27 +216,27 @@ class MetaScheduler:
                 max_price_per_min=choice.price_per_min,  # the choice depends on this price
             )
             matches.append(match)
-        reasons |= self._put(matches)
+        reasons |= self._store_matches(matches)
         for job_id, reason in reasons.items():
-            if self._reasons.get(job_id) != reason:
+            if self._unmatched_reasons.get(job_id) != reason:
                 log.info("job_unmatched", job_id=job_id, reason=reason)
         return reasons
 
-    def _put(self, matches: Sequence[Match]) -> dict[JobId, str]:
-        """Store calls in one write. If the write fails, store the calls one by one.
+    def _store_matches(self, matches: Sequence[Match]) -> dict[JobId, str]:
+        """Put matches into the outbox in one write. If the write fails, put them one by one.
 
-        Returns the reason for each call that could not be stored, by job id.
+        Returns the reason for each match that could not be stored, by job id.
         """
-        calls = [(outbox_key(call), call) for call in matches]
+        calls = [(outbox_key(match), match) for match in matches]
         reasons: dict[JobId, str] = {}
         try:
             self._outbox.put_all(calls)
         except GridsteadError:
-            for key, call in calls:
+            for key, match in calls:
                 try:
-                    self._outbox.put(key, call)
+                    self._outbox.put(key, match)
                 except GridsteadError as error:
-                    reasons[call.job_key.job_id] = str(error)
+                    reasons[match.job_key.job_id] = str(error)
         return reasons
 
     def _choose(
@@ -244,17 +245,18 @@ class MetaScheduler:
         """Return the provider for a job, or the reason why there is none."""
         if not is_batch_location_hash(job.batch_location_hash):  # No provider can run this job.
             return Choice(provider=None, reason="the script id of the job is malformed")
-        returns = self._returns.get((job.id, job.customer), ReturnHistory())
-        excluded_providers = returns.excluded_providers(head=head, timeouts=timeouts)
+        return_history = self._return_histories.get((job.id, job.customer), ReturnHistory())
+        excluded_providers = return_history.excluded_providers(head=head, timeouts=timeouts)
         excluded_providers |= self._skipped_matches.excluded_from(job.job_key)
         return choose(
             job,
             providers,
-            refused_by=returns.refused_by,
-            timeout_counts=returns.timeout_counts(),
+            refused_by=return_history.refused_by,
+            timeout_counts=return_history.timeout_counts(),
             excluded_providers=excluded_providers,
         )
 
     def _update_view(self, states: dict[JobId, JobState], reasons: dict[JobId, str]) -> None:
         with self._view_lock:
-            self._states, self._reasons = states, reasons
+            self._hot_states = states
+            self._unmatched_reasons = reasons

@@ -2,7 +2,7 @@
 """Collects the matches that the contracts skipped, and excludes the providers that caused this.
 
 Only the sender reports skipped matches. It finds them in the receipts of the transactions of our
-wallet. Events are no evidence, because anyone can make the contracts emit the event of a skipped
+wallet. Events prove nothing, because anyone can make the contracts emit the event of a skipped
 match. ``domain/matching/skips.py`` has the rules.
 
 The skipped matches are not stored: after a restart no provider is excluded, so each pending job may
@@ -34,7 +34,7 @@ class SkippedMatches:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._new: SimpleQueue[SkippedCall] = SimpleQueue()
+        self._new_calls: SimpleQueue[SkippedCall] = SimpleQueue()
         self._history = SkipHistory()
         # Other threads read these values. They are replaced, never changed.
         self._exclusions: Mapping[str, Exclusion] = {}
@@ -42,14 +42,14 @@ class SkippedMatches:
 
     def add(self, skipped_call: SkippedCall) -> None:
         """Add a skipped call. It takes effect at the next ``update``. May run in any thread."""
-        self._new.put(skipped_call)
+        self._new_calls.put(skipped_call)
 
     def update(self) -> None:
-        """Apply the new skipped calls, forget old ones, and log the changes of the exclusions."""
+        """Add the new skipped calls, forget old ones, and log which exclusions start and end."""
         now = self._clock.now()
         self._history.forget_old(now)
-        while not self._new.empty():
-            self._apply(self._new.get_nowait())
+        while not self._new_calls.empty():
+            self._add_to_history(self._new_calls.get_nowait())
         exclusions = self._history.exclusions()
         for provider in exclusions.keys() - self._exclusions.keys():
             exclusion = exclusions[provider]
@@ -74,18 +74,18 @@ class SkippedMatches:
 
     def exclusions(self) -> Mapping[str, str]:
         """Return the providers that are excluded from all jobs, with the reasons, by address."""
-        texts: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for provider, exclusion in self._exclusions.items():
-            end = datetime.fromtimestamp(exclusion.until, UTC).isoformat()
-            texts[provider] = f"{_reason(exclusion)}; excluded until {end}"
-        return texts
+            until = datetime.fromtimestamp(exclusion.until, UTC)
+            reasons[provider] = f"{_reason(exclusion)}; excluded until {until.isoformat()}"
+        return reasons
 
     def counts(self) -> Mapping[str, int]:
         """Return how many changes of terms caused skipped matches, by the contracts' error."""
         return self._counts
 
-    def _apply(self, skipped_call: SkippedCall) -> None:
-        match = self._history.apply(skipped_call)
+    def _add_to_history(self, skipped_call: SkippedCall) -> None:
+        match = self._history.add(skipped_call)
         if match is not None:
             log.info(
                 "match_skipped",

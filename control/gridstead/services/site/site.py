@@ -182,8 +182,9 @@ class SiteService:
             started_at=started_at,
             ended_at=self._clock.now(),
         )
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started_at))
-        record = to_run_record(f"{stamp}-{command}", command, request, run, circumstances)
+        start_time = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started_at))
+        record_id = f"{start_time}-{command}"
+        record = to_run_record(record_id, command, request, run, circumstances)
         self._records.add(record)
         return run, record
 
@@ -210,8 +211,10 @@ def raise_if_failed(run: PlaybookRun, record: RunRecord) -> None:
         )
     hint = "Fix the cause and run it again: completed tasks stay in effect."
     if record.waiting:
-        texts = [f"{host}: {', '.join(names)}" for host, names in record.waiting.items()]
-        handlers = "; ".join(texts)
+        waiting_handlers = []
+        for host, names in record.waiting.items():
+            waiting_handlers.append(f"{host}: {', '.join(names)}")
+        handlers = "; ".join(waiting_handlers)
         hint += f" These handlers did not run, although their settings changed: {handlers}."
     raise ConfigError(
         f"could not apply the inventory to {_host_names(failed_tasks)}", detail=detail, hint=hint
@@ -231,8 +234,9 @@ def to_jobs(report: Mapping[str, Any]) -> tuple[RunningJob, ...]:
         fields = str(line).split("|")
         if len(fields) != FIELDS_PER_JOB:
             raise UnexpectedOutput("squeue", str(line))
-        number, user, ends_at, nodes = fields
-        jobs.append(RunningJob(id=number, user=user, ends_at=ends_at, nodes=expand_hostlist(nodes)))
+        slurm_job_id, user, ends_at, hostlist = fields
+        nodes = expand_hostlist(hostlist)
+        jobs.append(RunningJob(id=slurm_job_id, user=user, ends_at=ends_at, nodes=nodes))
     return tuple(jobs)
 
 

@@ -73,7 +73,7 @@ class Agent:
         self._wallet_ids = wallet_ids
         self._clock = clock
         self._reassociated_at: int | None = None
-        self._lock = threading.Lock()
+        self._reassociation_lock = threading.Lock()
 
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id (port Scheduler).
@@ -82,7 +82,7 @@ class Agent:
             InvalidInput: If the submission is invalid. Nothing was submitted.
             SchedulerUnavailable: If the user name does not resolve, or as port Scheduler describes.
         """
-        self._check(submission)
+        self._check_submission(submission)
         user = self._accounts.user(submission.user.address)
         if user is None:
             raise SchedulerUnavailable(
@@ -173,7 +173,7 @@ class Agent:
         A slurmctld that starts while slurmdbd is down reads the associations from a file. Later it
         never reads them from slurmdbd by itself.
         """
-        with self._lock:
+        with self._reassociation_lock:
             now = self._clock.now()
             previous_at = self._reassociated_at
             # The age is negative after the clock was set back.
@@ -192,7 +192,7 @@ class Agent:
             return None
         return attempt
 
-    def _check(self, submission: Submission) -> None:
+    def _check_submission(self, submission: Submission) -> None:
         """Raise InvalidInput if a submission is invalid."""
         if not self._wallet_ids.contains(submission.user):
             user = submission.user

@@ -68,13 +68,13 @@ class ReportIntake:
         """Store a datagram's report, if the sender, the MUNGE credential and the rate are valid."""
         bucket = self._buckets.get(source)
         if bucket is None or not bucket.take(self._clock.now()):
-            self._drop(f"{source} is not a known node, or exceeds its rate limit")
+            self._count_drop(f"{source} is not a known node, or exceeds its rate limit")
             return
         try:
             credential = self._munge.open(datagram)
             hint = parse_report(report_of_root(credential))
         except (NotAllowed, UnexpectedOutput, SchedulerUnavailable) as error:
-            self._drop(f"{source}: {error}")
+            self._count_drop(f"{source}: {error}")
             return
         if hint is not None:
             self._reports.add([hint])
@@ -91,7 +91,7 @@ class ReportIntake:
             self._reports.delete(before=now - RETENTION_S)
             self._next_deletion_at = now + DELETION_INTERVAL_S
 
-    def _drop(self, reason: str) -> None:
+    def _count_drop(self, reason: str) -> None:
         """Count a dropped report.
 
         ``tick`` logs the count, so that a flood of reports does not flood the log.

@@ -60,8 +60,10 @@ class Submitter:
         self._pool: ThreadPoolExecutor | None = None
         if threads > 1:
             self._pool = ThreadPoolExecutor(threads, thread_name_prefix="submitter")
+        # The time of the check (Unix seconds) and the gate, by customer.
         self._open_gates: dict[str, tuple[int, Gate]] = {}
         self._failure_numbers = itertools.count(1)
+        # The sequence number of the last failure, by job.
         self._last_failures: dict[JobKey, int] = {}
 
     def submit(self, actions: Sequence[Submit]) -> None:
@@ -73,7 +75,7 @@ class Submitter:
         job_keys = {action.job.job_key for action in actions}
         for job_key in self._last_failures.keys() - job_keys:
             del self._last_failures[job_key]
-        ordered_actions = sorted(actions, key=self._last_failure)
+        ordered_actions = sorted(actions, key=self._last_failure_number)
         admitted_actions = self._admit(ordered_actions)
         stop = threading.Event()
         if self._pool is None:
@@ -87,7 +89,7 @@ class Submitter:
         for future in futures:
             future.result()
 
-    def _last_failure(self, action: Submit) -> int:
+    def _last_failure_number(self, action: Submit) -> int:
         """Return the sequence number of the job's last failure. Returns 0 if it has not failed."""
         return self._last_failures.get(action.job.job_key, 0)
 
@@ -105,7 +107,8 @@ class Submitter:
                     users[address] = self._find_user(address)
                 except Transient as error:
                     _log_failure(error)
-                    self._defer(other for other in actions if other.job.customer == address)
+                    customer_actions = [other for other in actions if other.job.customer == address]
+                    self._defer(customer_actions)
                     break
             user = users[address]
             if user is not None:
@@ -113,9 +116,9 @@ class Submitter:
         return admitted_actions
 
     def _defer(self, actions: Iterable[Submit]) -> None:
-        """Let these failed jobs wait until all other jobs were tried. So no job starves another.
+        """Make these failed jobs wait until all other jobs were tried. So no job starves another.
 
-        Jobs that failed are tried in the order of their last failures, oldest first.
+        Failed jobs are tried in the order of their last failures, oldest first.
         """
         for action in actions:
             self._last_failures[action.job.job_key] = next(self._failure_numbers)
@@ -166,7 +169,7 @@ class Submitter:
         try:
             script = self._scripts.fetch(job)
         except ScriptUnavailable as error:
-            self._record(job.job_key, EntryKind.SCRIPT_UNAVAILABLE, reason=str(error))
+            self._write_entry(job.job_key, EntryKind.SCRIPT_UNAVAILABLE, reason=str(error))
             log.warning("script_unavailable", job_id=job.id, reason=str(error))
             return
         submission = Submission(
@@ -177,7 +180,7 @@ class Submitter:
             script=script,
         )
         self._failpoint("before_submit")
-        self._record(job.job_key, EntryKind.SUBMIT_INTENDED)
+        self._write_entry(job.job_key, EntryKind.SUBMIT_INTENDED)
         self._submit_to_slurm(submission)
 
     def _submit_to_slurm(self, submission: Submission) -> None:
@@ -186,14 +189,14 @@ class Submitter:
         try:
             slurm_job_id = self._scheduler.submit(submission)
         except SubmitRejected as error:
-            self._record(job_key, EntryKind.SUBMIT_REJECTED, reason=str(error))
+            self._write_entry(job_key, EntryKind.SUBMIT_REJECTED, reason=str(error))
             log.warning("submission_rejected", job_id=job_id, reason=str(error))
             return
         self._failpoint("submitted")
-        self._record(job_key, EntryKind.SUBMITTED, slurm_job_id=slurm_job_id)
+        self._write_entry(job_key, EntryKind.SUBMITTED, slurm_job_id=slurm_job_id)
         log.info("job_submitted", job_id=job_id, slurm_job_id=slurm_job_id)
 
-    def _record(
+    def _write_entry(
         self,
         job_key: JobKey,
         kind: EntryKind,

@@ -50,7 +50,7 @@ class Backoffs:
         self._backoffs[key] = _Backoff(until=now + length_s, length_s=length_s)
 
     def without_delayed(self, entries: Iterable[OutboxEntry], now: int) -> tuple[OutboxEntry, ...]:
-        """Return the entries, except queued ones whose calls back off.
+        """Return the entries, except queued entries whose calls must still wait.
 
         Args:
             entries: The open entries of the outbox.

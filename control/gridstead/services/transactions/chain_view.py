@@ -11,9 +11,9 @@ Rule 3: a value that was read stays valid until a reorg. A reorg is detected by 
 block that was read.
 
 Rule 4: an endpoint may have several servers, and some of them may lag or be on another fork. If a
-nonce was used long ago and there is no receipt, another program's transaction used it. If the nonce
-was used recently, a missing receipt proves nothing. A receipt is valid only while its block is part
-of the chain.
+nonce was used long ago and there is no receipt, another program's transaction used the nonce. If
+the nonce was used recently, a missing receipt proves nothing. A receipt is valid only while its
+block is part of the chain.
 
 An *objection* is the reason why a call must not be sent any more (``domain/transactions``).
 """
@@ -92,7 +92,8 @@ class ChainViewReader:
         parent = self._block(head.number - 1) if head.number else head
         self._is_reorganised = True
         if last_read is not None:
-            self._is_reorganised = not self._is_canonical(last_read[0], head, parent)
+            last_head, _ = last_read
+            self._is_reorganised = not self._is_canonical(last_head, head, parent)
         self._last_read = None  # it stays None until this read is complete
         nonce_at_head = account.nonce(at_block=head)
         receipts = self._read_receipts(snapshot.transactions, head, nonce_at_head)
@@ -153,25 +154,26 @@ class ChainViewReader:
         cached_receipts = {} if self._is_reorganised else self._receipts
         receipts: dict[str, Receipt] = {}
         # Receipts whose blocks must be compared with the chain.
-        to_check: dict[str, Receipt] = {}
-        to_request: list[str] = []
+        receipts_to_check: dict[str, Receipt] = {}
+        hashes_to_request: list[str] = []
         for transaction in transactions:
             tx_hash = transaction.hash
-            if tx_hash in cached_receipts:
-                receipts[tx_hash] = cached_receipts[tx_hash]
-                if head.number - cached_receipts[tx_hash].block >= self._confirmations:
-                    to_check[tx_hash] = cached_receipts[tx_hash]
+            receipt = cached_receipts.get(tx_hash)
+            if receipt is not None:
+                receipts[tx_hash] = receipt
+                if head.number - receipt.block >= self._confirmations:
+                    receipts_to_check[tx_hash] = receipt
             elif transaction.nonce < nonce_at_head:
-                to_request.append(tx_hash)
-        if to_request:
-            new_receipts = dict(self._account.receipts(to_request))
+                hashes_to_request.append(tx_hash)
+        if hashes_to_request:
+            new_receipts = dict(self._account.receipts(hashes_to_request))
             receipts |= new_receipts
-            to_check |= new_receipts
-        for tx_hash in self._receipts_of_other_forks(to_check, head):
+            receipts_to_check |= new_receipts
+        for tx_hash in self._hashes_on_other_forks(receipts_to_check, head):
             del receipts[tx_hash]
         return receipts
 
-    def _receipts_of_other_forks(self, receipts: Mapping[str, Receipt], head: Block) -> list[str]:
+    def _hashes_on_other_forks(self, receipts: Mapping[str, Receipt], head: Block) -> list[str]:
         """Return the hashes of transactions whose receipt is of a block that is not canonical."""
         block_hashes: dict[int, str] = {}
         for number in {receipt.block for receipt in receipts.values()}:
@@ -204,9 +206,9 @@ class ChainViewReader:
         """Return whether a block is still part of the chain."""
         if block.number > head.number:
             return False
-        for canonical in (head, parent):
-            if canonical.number == block.number:
-                return canonical.hash == block.hash
+        for known_block in (head, parent):
+            if known_block.number == block.number:
+                return known_block.hash == block.hash
         return self._block(block.number).hash == block.hash
 
     def _check_unchanged(self, head: Block) -> None:

@@ -115,7 +115,7 @@ class Sender:
         first_plan = plan_transactions(view, self._policy)
         view = self._view_reader.with_objections(view, first_plan)
         plan = plan_transactions(view, self._policy)
-        self._store(account_name, plan, view)
+        self._store_changes(account_name, plan, view)
         signed_transactions = self._sign(account_name, plan, view)
         if signed_transactions:
             ports.transactions.add(account_name, *signed_transactions)
@@ -159,10 +159,11 @@ class Sender:
                 last_sent_at=min(now, status.last_sent_at),
             )
 
-    def _store(self, account_name: str, plan: TransactionPlan, view: ChainView) -> None:
+    def _store_changes(self, account_name: str, plan: TransactionPlan, view: ChainView) -> None:
         if not (plan.changes or plan.withdrawn_nonces or plan.closed_nonces):
             return
-        # Before the entries close: once they are closed, other matches of these jobs may be stored.
+        # Skipped calls are reported before their entries close. Once the entries are closed, other
+        # matches of these jobs may be stored.
         self._report_skipped(plan.changes, view)
         self._ports.transactions.record(
             account_name,
@@ -225,23 +226,24 @@ class Sender:
         view: ChainView,
         calls: Mapping[int, Call],
     ) -> list[Transaction]:
-        signed: list[Transaction] = []
+        signed_transactions: list[Transaction] = []
         account = self._ports.account
         batches = [_calls_of(entry_ids, calls) for entry_ids in plan.batches]
         # The gas limit of each batch, or the revert of a batch that the contract would refuse.
-        results = account.gas(batches, available_gas=view.gas_limit)
-        for entry_ids, batch, gas_or_revert in zip(plan.batches, batches, results, strict=True):
-            nonce = plan.next_nonce + len(signed)
+        gas_or_reverts = account.gas(batches, available_gas=view.gas_limit)
+        gas_by_batch = zip(plan.batches, batches, gas_or_reverts, strict=True)
+        for entry_ids, batch, gas_or_revert in gas_by_batch:
+            nonce = plan.next_nonce + len(signed_transactions)
             if not isinstance(gas_or_revert, TransactionReverted):
                 transaction = account.sign(
                     batch, entry_ids=entry_ids, nonce=nonce, gas=gas_or_revert, fees=view.fees
                 )
-                signed.append(transaction)
+                signed_transactions.append(transaction)
             elif nonce == view.certain_nonce:
                 # No other transaction is pending, so nothing can make the calls succeed. While
                 # another transaction is pending, the calls are tried again in the next tick.
                 self._reject(account_name, entry_ids, str(gas_or_revert))
-        return signed
+        return signed_transactions
 
     def _reject(self, account_name: str, entry_ids: tuple[int, ...], reason: str) -> None:
         state = SendState.REJECTED
@@ -366,8 +368,9 @@ class Sender:
             self._refusals |= dict.fromkeys(entry_ids, refusal)
             if transaction.nonce not in sent_nonces:
                 withdrawn_nonces.append(transaction.nonce)
-            if call_count == 1 and entry_ids[0] in entries:
-                self._backoffs.start(entries[entry_ids[0]], self._ports.clock.now())
+            first_entry = entries.get(entry_ids[0])
+            if call_count == 1 and first_entry is not None:
+                self._backoffs.start(first_entry, self._ports.clock.now())
         if withdrawn_nonces:
             self._ports.transactions.record(
                 account_name, changes=(), withdrawn_nonces=withdrawn_nonces, closed_nonces=()

@@ -45,7 +45,7 @@ class LdapConnector:
         if not self._is_reconciled:
             self._reconcile()
             self._is_reconciled = True
-        self._follower.tick(self._create_customers)
+        self._follower.tick(self._create_users_of_events)
 
     def _reconcile(self) -> None:
         """Compare all events with the directory and create the missing users."""
@@ -59,12 +59,13 @@ class LdapConnector:
                     f"could not read block {last}", detail="the chain has become shorter"
                 )
             required_addresses |= customers(self._chain.events(first=first, end=last_block))
-        self._ensure(addresses_without_account(required_addresses, self._directory.users()))
+        missing_addresses = addresses_without_account(required_addresses, self._directory.users())
+        self._create_users(missing_addresses)
         log.info("directory_reconciled", block=head.number, users=len(required_addresses))
 
-    def _create_customers(self, events: Iterable[ChainEvent]) -> None:
-        self._ensure(sorted(customers(events)))
+    def _create_users_of_events(self, events: Iterable[ChainEvent]) -> None:
+        self._create_users(sorted(customers(events)))
 
-    def _ensure(self, addresses: Iterable[str]) -> None:
+    def _create_users(self, addresses: Iterable[str]) -> None:
         for address in self._directory.ensure_users(addresses):
             log.info("user_created", user=address)

@@ -37,10 +37,11 @@ class UserDirectoryMaker:
         self._clock = clock
         self._completed: set[GridUser] = set()
         self._rejected: set[GridUser] = set()
+        # The time (Unix seconds) and the logged reason of the last failure.
         self._failures: dict[GridUser, tuple[int, str]] = {}
 
     def tick(self) -> None:
-        """Create the directories of users that this process has not handled yet."""
+        """Create the directories of users that this process has neither completed nor rejected."""
         for user in self._directory.users():
             if user in self._completed or user in self._rejected:
                 continue
@@ -50,16 +51,16 @@ class UserDirectoryMaker:
                     "user_rejected", user=user.address, reason=f"uid {user.uid}, gid {user.gid}"
                 )
                 continue
-            self._ensure(user)
+            self._create_directories(user)
 
-    def _ensure(self, user: GridUser) -> None:
+    def _create_directories(self, user: GridUser) -> None:
         now = self._clock.now()
         failed_at, logged_reason = self._failures.get(user, (0, ""))
         age_s = now - failed_at  # negative after the clock was set back
         if 0 <= age_s < RETRY_S:
             return
         try:
-            created = self._storage.ensure(user)
+            has_created = self._storage.ensure(user)
         except GridsteadError as error:
             self._failures[user] = (now, str(error))
             if logged_reason != str(error):
@@ -71,7 +72,7 @@ class UserDirectoryMaker:
                     hint=error.hint,
                 )
             return
-        if created or logged_reason:
+        if has_created or logged_reason:
             log.info("directories_created", user=user.address)
         self._failures.pop(user, None)
         self._completed.add(user)

@@ -47,20 +47,20 @@ def run(settings: JobDefinitionsSettings) -> None:
     keeper = _keeper(settings, store, chain.ledger, follower)
     service = _service(settings, keeper, store, chain.ledger, challenge_keys=keys)
     metrics = _metrics(store, chain.ledger, cursor)
-    graphql, sbatch = _servers(
+    graphql_web_server, sbatch_server = _servers(
         settings,
         service,
         metrics,
         check_ready=lambda: _check_ready(store, chain.ledger),
         to_job_id=to_job_id,
     )
-    graphql.start()
-    sbatch.start()
+    graphql_web_server.start()
+    sbatch_server.start()
     ticks = (
         loop.Tick(name="learn", function=keeper.read_chain, interval_s=settings.tick_s),
         loop.Tick(name="sweep", function=keeper.sweep, interval_s=SWEEP_INTERVAL_S),
     )
-    loop.run(ticks, close=(database.close, sbatch.stop, graphql.stop))
+    loop.run(ticks, close=(database.close, sbatch_server.stop, graphql_web_server.stop))
 
 
 def _keeper(
@@ -131,8 +131,10 @@ def _servers(
         origins=settings.web_origins,
         introspection=settings.introspection,
     )
-    graphql = graphql_server(host=host, port=int(port), tls=files, service=graphql_service)
-    sbatch = SBatchServer(
+    graphql_web_server = graphql_server(
+        host=host, port=int(port), tls=files, service=graphql_service
+    )
+    sbatch_server = SBatchServer(
         settings.grpc_listen,
         files,
         challenge=metrics.counted("challenge", service.challenge),
@@ -140,13 +142,13 @@ def _servers(
         call_limiter=_rate_limit(limits.calls_per_s, "calls", limits),
         to_job_id=to_job_id,
     )
-    return graphql, sbatch
+    return graphql_web_server, sbatch_server
 
 
-def _rate_limit(count: int, subject: str, limits: DefinitionLimits) -> RateLimiter:
+def _rate_limit(rate_per_s: int, subject: str, limits: DefinitionLimits) -> RateLimiter:
     return RateLimiter(
-        per_s=count,
-        burst=BURST_S * count,
+        per_s=rate_per_s,
+        burst=BURST_S * rate_per_s,
         subject=subject,
         proxies=tuple(map(ip_network, limits.proxies)),
     )
@@ -169,9 +171,10 @@ def _check_ready(store: Scripts, ledger: Ledger) -> None:
 
 
 def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
-    def lag() -> int:
+    def lag_blocks() -> int:
         last_read = cursor.load()
-        return ledger.head().number - (last_read.number if last_read else 0)
+        last_number = 0 if last_read is None else last_read.number
+        return ledger.head().number - last_number
 
     return Metrics(
         {
@@ -182,6 +185,6 @@ def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
             "gridstead_scripts_unused_bytes": Gauge(
                 "Size of the scripts that no hot job names.", lambda: store.totals().unused_bytes
             ),
-            "gridstead_cursor_lag_blocks": Gauge("Blocks that have not been read yet.", lag),
+            "gridstead_cursor_lag_blocks": Gauge("Blocks that have not been read yet.", lag_blocks),
         }
     )

@@ -11,4 +11,5 @@ from gridstead.adapters.users.authorized_keys import fetch_keys, write_keys
 
 def fetch(endpoint: str, ca: Path, output: Path) -> bool:
     """Write the supervisor's public keys to a file. Return whether the file changed."""
-    return write_keys(fetch_keys(GrpcPeer(address=endpoint, ca=ca)), output)
+    supervisor = GrpcPeer(address=endpoint, ca=ca)
+    return write_keys(fetch_keys(supervisor), output)

@@ -41,17 +41,17 @@ def _dict(*keys_and_values: Value) -> Map:
 
 
 def _set(mapping: Map, key: str, value: Value) -> Map:
-    _own(mapping)[to_text(key)] = value
+    _changeable(mapping)[to_text(key)] = value
     return mapping
 
 
 def _unset(mapping: Map, key: str) -> Map:
-    _own(mapping).pop(key, None)
+    _changeable(mapping).pop(key, None)
     return mapping
 
 
-def _own(mapping: Value) -> Map:
-    """Return a mapping that a template may change: one that a template created."""
+def _changeable(mapping: Value) -> Map:
+    """Return the mapping if a template created it. A template may change no other mapping."""
     if not isinstance(mapping, Map):
         raise TypeError("changes a mapping that the template did not create")
     return mapping
@@ -85,7 +85,7 @@ def _add_entries(target: Map, source: Value, *, overwrites: bool) -> None:
             continue
         is_replaced = is_true(value) if overwrites else not is_true(current)
         if is_replaced:
-            _own(target)[key] = value
+            _changeable(target)[key] = value
 
 
 def _copied(value: Value) -> Value:
@@ -104,9 +104,9 @@ def _omit(mapping: Value, *keys: Value) -> Map:
     return Map({key: value for key, value in mapping.items() if key not in omitted_keys})
 
 
-def _dig(*words: Value) -> Value:
-    """Return the entry of nested mappings at keys. The last two words: a default, the mapping."""
-    *keys, default, value = words
+def _dig(*arguments: Value) -> Value:
+    """Return the entry of nested mappings at keys. The last arguments: a default, the mapping."""
+    *keys, default, value = arguments
     for key in keys:
         if not isinstance(value, Mapping) or key not in value:
             return default

@@ -102,12 +102,12 @@ class _Expansion:
             case TemplateBlock():
                 return self._expand_block(node, dot, scopes)
             case Jump():
-                self._count(node.line)
+                self._count_work(node.line)
                 return node.kind
         return None
 
     def _write_value(self, value: Value, line: int) -> None:
-        self._count(line, work_of(value))
+        self._count_work(line, work_of(value))
         self._write(output_text(value), line)
 
     def _write(self, text: str, line: int) -> None:
@@ -118,7 +118,7 @@ class _Expansion:
 
     def _call_template(self, call: TemplateCall, dot: Value, scopes: list[_Scope]) -> None:
         """Expand a definition. It sees its argument, but no variables of the caller."""
-        self._count(call.line)
+        self._count_work(call.line)
         nodes = self.template.definitions.get(call.name)
         if nodes is None:
             raise template_error(call.line, f"has no definition of {shorten(call.name)}")
@@ -152,10 +152,10 @@ class _Expansion:
         line = block.pipe.line
         is_empty = True
         if isinstance(value, Mapping):
-            self._count(line, len(value))  # to sort the keys
+            self._count_work(line, len(value))  # to sort the keys
         for key, item in _pairs(value, line):
             is_empty = False
-            self._count(line)
+            self._count_work(line)
             variables: _Scope = {}
             if len(block.variables) == 1:
                 variables[block.variables[0]] = item
@@ -190,7 +190,7 @@ class _Expansion:
             scopes: The variables, innermost scope last.
             line: The line of the action.
         """
-        self._count(line)
+        self._count_work(line)
         first, *others = command
         if not isinstance(first, FunctionName):
             if others or piped:
@@ -224,22 +224,24 @@ class _Expansion:
         if name not in FUNCTIONS and name not in METERED_FUNCTIONS:
             reason = f"uses the function {shorten(name)}, which {why_unavailable(name)}"
             raise template_error(line, reason)
-        self._count(line, sum(map(work_of, arguments)))
+        self._count_work(line, sum(map(work_of, arguments)))
         try:
             if name in METERED_FUNCTIONS:
-                value = METERED_FUNCTIONS[name](lambda work: self._count(line, work), *arguments)
+                value = METERED_FUNCTIONS[name](
+                    lambda work: self._count_work(line, work), *arguments
+                )
             else:
                 value = FUNCTIONS[name](*arguments)
         except _FUNCTION_ERRORS as err:
             message = shorten(str(err), MAX_MESSAGE_CHARS)
             raise template_error(line, f"cannot call {name}: {message}") from err
-        self._count(line, work_of(value))
+        self._count_work(line, work_of(value))
         return value
 
     def _operand_value(
         self, operand: Operand, dot: Value, scopes: list[_Scope], line: int
     ) -> Value:
-        self._count(line)
+        self._count_work(line)
         match operand:
             case Literal():
                 return operand.value
@@ -262,7 +264,7 @@ class _Expansion:
         operand: Operand = member
         names: list[str] = []
         while isinstance(operand, Member):
-            self._count(line)
+            self._count_work(line)
             names.append(operand.name)
             operand = operand.operand
         value = self._operand_value(operand, dot, scopes, line)
@@ -270,7 +272,7 @@ class _Expansion:
             value = _read_member(value, name, line)
         return value
 
-    def _count(self, line: int, work: int = 1) -> None:
+    def _count_work(self, line: int, work: int = 1) -> None:
         self.work += work
         if self.work > MAX_WORK:
             raise template_error(line, "exceeds the limit of work")

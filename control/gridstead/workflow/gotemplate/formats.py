@@ -58,7 +58,7 @@ class _Formatter:
 
     Attributes:
         count_work: Counts work.
-        template: The text with directives.
+        format_text: The text with directives.
         values: The values.
         next_index: The number of the value that the next directive formats.
         has_explicit_index: Whether a directive has named its value by number.
@@ -66,14 +66,14 @@ class _Formatter:
     """
 
     count_work: Callable[[int], None]
-    template: str
+    format_text: str
     values: Sequence[Value]
     next_index: int = 0
     has_explicit_index: bool = False
     size: int = 0
 
     def text(self) -> str:
-        text = _DIRECTIVE.sub(self._formatted, self.template)
+        text = _DIRECTIVE.sub(self._formatted, self.format_text)
         if self.has_explicit_index or self.next_index >= len(self.values):
             return text
         extra_values = ", ".join(map(_type_and_text, self.values[self.next_index :]))

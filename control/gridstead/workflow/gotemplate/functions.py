@@ -29,7 +29,8 @@ _READING_ENVIRONMENT = ("env", "expandenv", "getHostByName", "include", "lookup"
 def why_unavailable(name: str) -> str:
     """Return why a function is not available, as the end of the sentence "the function x, which".
 
-    Functions of time and chance stay out, because the hash of a job's script must not change.
+    Functions of time and of random numbers are unavailable, because the hash of a job's script must
+    not change.
     """
     if name in _NONDETERMINISTIC or name.startswith(_NONDETERMINISTIC_PREFIXES):
         return (

@@ -85,8 +85,8 @@ class _Parser:
             else:
                 self._node(part)
         if self.open_blocks:
-            block = self.open_blocks[-1]
-            raise template_error(block.line, f"has no end for {block.kind}")
+            innermost = self.open_blocks[-1]
+            raise template_error(innermost.line, f"has no end for {innermost.kind}")
         return Template(self.nodes, self.definitions)
 
     def _node(self, action: Action) -> None:
@@ -168,12 +168,12 @@ class _Parser:
     def _end(self, line: int) -> None:
         if not self.open_blocks:
             raise template_error(line, "has an end without an if, range or with")
-        block = self.open_blocks.pop()
-        while block.is_after_else:
-            block = self.open_blocks.pop()
-        if block.block is None:
-            self._define(block.name, self.nodes, line)
-        self.nodes = block.outer_nodes
+        closed = self.open_blocks.pop()
+        while closed.is_after_else:
+            closed = self.open_blocks.pop()
+        if closed.block is None:
+            self._define(closed.name, self.nodes, line)
+        self.nodes = closed.outer_nodes
 
     def _define(self, name: str, nodes: list[Node], line: int) -> None:
         """Store a definition. Only a definition without content can be replaced, as in Go."""
@@ -205,10 +205,10 @@ class _Parser:
         self.nodes.append(Jump(kind, action.line))
 
     def _is_in_range(self) -> bool:
-        for block in reversed(self.open_blocks):
-            if block.block is None:
+        for open_block in reversed(self.open_blocks):
+            if open_block.block is None:
                 return False
-            if block.kind == "range" and not block.is_else:
+            if open_block.kind == "range" and not open_block.is_else:
                 return True
         return False
 

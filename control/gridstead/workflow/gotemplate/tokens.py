@@ -111,7 +111,7 @@ def split(source: str) -> Iterator[Text | Action]:
 
 
 def _action(source: str, position: int, line: int) -> tuple[Action, int, bool]:
-    """Return an action, the position of its end, and whether it trims the text after it."""
+    """Return an action, the position of its end, and whether the action trims the next text."""
     content_start = position
     while source[content_start : content_start + 1].isspace():
         content_start += 1

@@ -18,8 +18,8 @@ from gridstead.workflow.schema.run import ENTRYPOINT, HOST
 
 SOFTWARE = "/opt/software"
 DOCKER_HUB = "registry-1.docker.io"
-# Names of the registry Docker Hub. The script passes no registry instead, because only then do the
-# runtimes use a login at Docker Hub.
+# Names of the registry Docker Hub. The script replaces these names by an empty registry, because
+# the runtimes use a login at Docker Hub only if no registry is given.
 _DOCKER_HUB_NAMES = (DOCKER_HUB, "docker.io", "index.docker.io")
 
 
@@ -74,14 +74,14 @@ def _select_image(container: ContainerRun, context: RenderContext) -> str:
     number = context.image_numbers[_image_key(container)]
     login_number = context.login_numbers.get(_login_key(container))
     file = f'"$private/registry-{login_number}"' if login_number else "''"
-    words = [
+    arguments = [
         runtime,
         str(number),
         quote(_image_name(container)),
         quote(_registry_of(container)),
         file,
     ]
-    return f"fetch_image {' '.join(words)}"
+    return f"fetch_image {' '.join(arguments)}"
 
 
 def task_arguments(run: StepRun, context: RenderContext) -> str:
@@ -114,11 +114,12 @@ def _options(run: StepRun, container: ContainerRun, context: RenderContext) -> I
 def maps_to_root(run: StepRun) -> bool:
     """Return whether the command of a container runs as the user and the group root."""
     ids = (run.map_uid, run.map_gid)
-    return 0 in ids and not any(ids)
+    has_other_id = any(ids)  # neither None nor 0
+    return 0 in ids and not has_other_id
 
 
 def _map_user(run: StepRun) -> Iterable[str]:
-    """Return the options for the user and the group of the command."""
+    """Yield the options for the user and the group of the command."""
     if maps_to_root(run):
         yield "--root" if run.network == HOST else "--root-of-network"
         return

@@ -19,8 +19,8 @@ MAX_NAME_CHARS = 64
 # Shorter secrets are not searched in names, because almost every name contains them.
 MIN_SECRET_CHARS = 4
 MASK = "***"
-# Secret fields that may be in names: a user name is often an ordinary word.
-_NOT_HIDDEN = frozenset({"username"})
+# Secret fields whose values markers may contain: a user name is often an ordinary word.
+_VISIBLE_SECRET_FIELDS = frozenset({"username"})
 
 # The variables of a loop have long names, so that they do not hide variables of the customer.
 _ROUND_VARIABLES = """\
@@ -63,7 +63,7 @@ def round_parts(loop: StepFor, context: RenderContext) -> dict[str, str]:
 
 
 def catch_parts(context: RenderContext) -> dict[str, str]:
-    """Return the parts of a step with handlers that forget the failed step if it is caught."""
+    """Return the parts of a step with handlers that clear ``failed_step`` if ``catch`` succeeds."""
     if not context.has_markers:
         return {"earlier": "", "forget": ""}
     return {"earlier": " earlier_step=$failed_step", "forget": " failed_step=$earlier_step"}
@@ -110,8 +110,9 @@ def _secret_fields(model: BaseModel) -> Iterator[str]:
     """Yield the value of each secret field of a model and of nested models."""
     for name, info in type(model).model_fields.items():
         value = getattr(model, name)
-        if not info.repr and name not in _NOT_HIDDEN and isinstance(value, str):
+        if not info.repr and name not in _VISIBLE_SECRET_FIELDS and isinstance(value, str):
             yield value
-        for item in value if isinstance(value, tuple) else (value,):
+        items = value if isinstance(value, tuple) else (value,)
+        for item in items:
             if isinstance(item, BaseModel):
                 yield from _secret_fields(item)

@@ -82,16 +82,16 @@ def enter_namespace(run: StepRun, context: RenderContext) -> str:
     """
     if run.network == HOST:
         return ""
-    words = [run.network, *map(quote, _ids(run))]
-    words += [quote(" ".join(run.dns)), "none"]  # name servers, UDP port for incoming packets
+    arguments = [run.network, *map(quote, _ids(run))]
+    arguments += [quote(" ".join(run.dns)), "none"]  # name servers, UDP port for incoming packets
     files = []
     for number, interface in enumerate(run.interfaces):
-        words += _options(interface, number)
+        arguments += _options(interface, number)
         file = context.tunnel_files.get(interface)
         if file:
             files.append(f'"$private/{file}"')
     standard_input = f"  exec < <(cat -- {' '.join(files)})\n" if files else ""
-    return f'{standard_input}  set -- /bin/bash -c "$in_network" {" ".join(words)} -- "$@"\n'
+    return f'{standard_input}  set -- /bin/bash -c "$in_network" {" ".join(arguments)} -- "$@"\n'
 
 
 def _ids(run: StepRun) -> tuple[str, str]:
@@ -104,7 +104,8 @@ def _ids(run: StepRun) -> tuple[str, str]:
     group = "" if run.map_gid is None else str(run.map_gid)
     if run.map_uid is None:
         return "", group
-    return str(run.map_uid or "root"), group
+    user = "root" if run.map_uid == 0 else str(run.map_uid)
+    return user, group
 
 
 def virtual_networks(workflow: Workflow) -> str:
@@ -113,10 +114,10 @@ def virtual_networks(workflow: Workflow) -> str:
         return ""
     calls = []
     for number, network in enumerate(workflow.virtual_networks, 1):
-        words = [network.gateway_address, str(ip_interface(network.gateway_address).network)]
+        arguments = [network.gateway_address, str(ip_interface(network.gateway_address).network)]
         for address in _step_addresses(workflow, network):
-            words += [address, _host_address(address)]
-        calls.append(f"open_network {number} {' '.join(map(quote, words))} || exit\n")
+            arguments += [address, _host_address(address)]
+        calls.append(f"open_network {number} {' '.join(map(quote, arguments))} || exit\n")
     return fill("virtual_networks.sh", keepalive=KEEPALIVE_INTERVAL_S, calls="".join(calls))
 
 
@@ -150,13 +151,13 @@ def _interfaces(workflow: Workflow) -> Iterator[NetworkInterface]:
 def _tunnel_settings(interface: NetworkInterface) -> str:
     """Return the secret settings of an interface. Empty if the interface has none."""
     if interface.wireguard:
-        return "\n".join((*_wireguard(interface.wireguard), "--"))
+        return "\n".join((*_wireguard_lines(interface.wireguard), "--"))
     if interface.bore and interface.bore.secret:
         return f"{interface.bore.secret}\n--"
     return ""
 
 
-def _wireguard(tunnel: Wireguard) -> Iterable[str]:
+def _wireguard_lines(tunnel: Wireguard) -> Iterable[str]:
     yield "[Interface]"
     yield f"PrivateKey = {tunnel.private_key}"
     if tunnel.address:

@@ -55,7 +55,7 @@ def _http_link(http: HTTPData) -> str:
 
 
 def _s3_link(s3: S3Data) -> str:
-    """Return the bucket and the path in it. They do not name the store or its keys."""
+    """Return a link with the bucket and the path in it, without the store and its keys."""
     bucket = s3.bucket_url.removeprefix("s3://")
     path = f"{bucket}/{s3.path.strip('/')}"
     return f"s3://{percent_encode(path)}"[:MAX_LINK]

@@ -27,7 +27,7 @@ def run_function(function: str, name: str, run: StepRun, context: RenderContext)
     has_namespace = run.network != HOST
     # Signal 0 is no signal.
     record = _RECORD_STEP if any(context.signals) else ""
-    common = {
+    common_values = {
         "function": function,
         "outer_variables": context.outer_variables,
         "exports": exports(run.env),
@@ -37,7 +37,7 @@ def run_function(function: str, name: str, run: StepRun, context: RenderContext)
         "record": record,
     }
     if run.container:
-        return fill("run_container.sh", **_container_arguments(run, context), **common)
+        return fill("run_container.sh", **_container_arguments(run, context), **common_values)
     prefix = "" if has_namespace else _map_user(run)
     if run.work_dir:
         prefix += _enter_directory(run.work_dir)
@@ -47,7 +47,7 @@ def run_function(function: str, name: str, run: StepRun, context: RenderContext)
         enter=prefix,
         shell=run.shell,
         command=quote(run.command),
-        **common,
+        **common_values,
     )
 
 
@@ -62,15 +62,15 @@ def _container_arguments(run: StepRun, context: RenderContext) -> dict[str, str]
 
 
 def _options(run: StepRun, context: RenderContext) -> Iterable[str]:
-    step, job = run.resources, context.workflow.resources
-    yield f"--nodes=1-{step.tasks}"
-    yield f"--ntasks={step.tasks}"
-    yield f"--cpus-per-task={step.cpus_per_task or job.cpus_per_task}"
-    yield f"--mem-per-cpu={step.mem_per_cpu or job.mem_per_cpu}M"
+    job, requested = context.workflow.resources, run.resources
+    yield f"--nodes=1-{requested.tasks}"
+    yield f"--ntasks={requested.tasks}"
+    yield f"--cpus-per-task={requested.cpus_per_task or job.cpus_per_task}"
+    yield f"--mem-per-cpu={requested.mem_per_cpu or job.mem_per_cpu}M"
     if job.gpus:
-        yield f"--gpus={step.gpus_per_task * step.tasks}"
-    if step.gpus_per_task:
-        yield f"--gpus-per-task={step.gpus_per_task}"
+        yield f"--gpus={requested.gpus_per_task * requested.tasks}"
+    if requested.gpus_per_task:
+        yield f"--gpus-per-task={requested.gpus_per_task}"
     if run.container and job.gpus:
         yield "--gpu-bind=none"
     if run.mpi:
@@ -83,7 +83,7 @@ def _options(run: StepRun, context: RenderContext) -> Iterable[str]:
 
 
 def _enter_directory(directory: str) -> str:
-    """Return words that run the command after them in a directory.
+    """Return the shell words after which a command runs in a directory.
 
     Each task creates and enters the directory, because it may be on the node's local disk. Option
     --chdir of srun is not used: srun checks its directory before the private /tmp is mounted.
@@ -92,7 +92,7 @@ def _enter_directory(directory: str) -> str:
 
 
 def _map_user(run: StepRun) -> str:
-    """Return words that run the command after them as another user in a user namespace."""
+    """Return the shell words after which a command runs as another user in a user namespace."""
     options = []
     if run.map_uid is not None:
         options.append(f"--map-user={run.map_uid}")

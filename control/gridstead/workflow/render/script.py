@@ -80,9 +80,9 @@ def render(
     logging = workflow.enable_logging and secrets_beside
     markers = logging and has_markers(workflow)
     steps = render_steps(workflow, cache=paths.cache, markers=markers)
-    before, after = send_output(workflow, markers=markers)
+    before_steps, after_steps = send_output(workflow, markers=markers)
     call = f"{steps.call} || exit"
-    if after:
+    if after_steps:
         # The output is sent after a failure too, so the script continues.
         call = f"code=0\n{steps.call} || code=$?"
     uses_modules = any(step.use for step in all_steps(workflow.steps))
@@ -98,9 +98,9 @@ def render(
         earlier=fill("module_environment.sh" if uses_modules else "environment.sh"),
         helpers=helpers(workflow, bore=paths.bore, markers=markers).lstrip("\n"),
         steps=steps.functions.strip("\n"),
-        before=virtual_networks(workflow) + before,
+        before=virtual_networks(workflow) + before_steps,
         call=call,
-        after=after,
+        after=after_steps,
     )
     size = len(script.encode())
     if size > MAX_SCRIPT_BYTES:
@@ -143,7 +143,9 @@ def _resources(workflow: Workflow) -> dict[str, object]:
 def _cleanup(workflow: Workflow, *, logging: bool, markers: bool) -> dict[str, object]:
     """Return the part that stores secrets, and the parts that clean up at the end of the job."""
     has_networks = has_virtual_networks(workflow)
-    secrets = store_secrets(workflow, logging=logging) or (CREATE_PRIVATE if has_networks else "")
+    secrets = store_secrets(workflow, logging=logging)
+    if has_networks and not secrets:
+        secrets = CREATE_PRIVATE
     finish_output = fill("finish_output.sh", end_marker=FINISH_MARKERS if markers else "")
     return {
         "secrets": secrets,

@@ -27,8 +27,11 @@ _LOGGER_VARIABLES = (
 
 def secrets_of(workflow: Workflow) -> Mapping[str, str]:
     """Return the customer's secrets: variables of the job's environment and their values."""
-    data = {"GRIDSTEAD_INPUT": input_access(workflow), "GRIDSTEAD_OUTPUT": output_access(workflow)}
-    secrets = {variable: text for variable, text in data.items() if text}
+    secrets: dict[str, str] = {}
+    if access := input_access(workflow):
+        secrets["GRIDSTEAD_INPUT"] = access
+    if access := output_access(workflow):
+        secrets["GRIDSTEAD_OUTPUT"] = access
     return secrets | {**registry_secrets(workflow), **network_secrets(workflow)}
 
 
@@ -39,7 +42,7 @@ def store_secrets(workflow: Workflow, *, logging: bool) -> str:
         An empty text if there are no secrets.
     """
     files: dict[str, tuple[str, ...]] = {"logger": _LOGGER_VARIABLES} if logging else {}
-    files |= {_file(variable): (variable,) for variable in secrets_of(workflow)}
+    files |= {_file_name(variable): (variable,) for variable in secrets_of(workflow)}
     if not files:
         return ""
     writes = "".join(_printf_line(name, variables) for name, variables in files.items())
@@ -58,6 +61,6 @@ def _printf_line(name: str, variables: tuple[str, ...]) -> str:
     return f"      printf '{name}\\0{line_formats}\\0'{values}\n"
 
 
-def _file(variable: str) -> str:
+def _file_name(variable: str) -> str:
     """Return the name of a variable's file, for example ``network-1`` for the first tunnel."""
     return variable.removeprefix("GRIDSTEAD_").lower().replace("_", "-")

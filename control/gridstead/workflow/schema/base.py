@@ -43,7 +43,7 @@ class RuleError(ValueError):
         self.key = key
 
 
-def _env_name(value: str) -> str:
+def _check_env_name(value: str) -> str:
     if not _ENV_NAME.fullmatch(value):
         raise ValueError("is not a variable name: A-Z, a-z, 0-9 and _, not starting with a digit")
     if value in _FORBIDDEN_ENV:
@@ -53,13 +53,13 @@ def _env_name(value: str) -> str:
     return value
 
 
-def _handle(value: str) -> str:
+def _check_handle(value: str) -> str:
     if not _HANDLE.fullmatch(value):
         raise ValueError("is not a handle: A-Z, a-z, 0-9 and _")
     return value
 
 
-def _text(value: str) -> str:
+def _check_text(value: str) -> str:
     if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
         raise ValueError("contains a character that cannot be passed to a program")
     if len(value.encode()) > MAX_TEXT_BYTES:
@@ -67,7 +67,7 @@ def _text(value: str) -> str:
     return value
 
 
-def printable(value: str) -> str:
+def check_printable(value: str) -> str:
     """Return the text unchanged.
 
     Raises:
@@ -78,7 +78,7 @@ def printable(value: str) -> str:
     return value
 
 
-def _absolute(value: str) -> str:
+def _check_absolute(value: str) -> str:
     if not value.startswith("/"):
         raise ValueError("must be an absolute path")
     return value
@@ -93,12 +93,12 @@ def schema_rule(**keywords: JsonValue) -> FieldInfo:
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 CountOrZero = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Integer = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
-Text = Annotated[str, AfterValidator(_text)]
-Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(printable)]
+Text = Annotated[str, AfterValidator(_check_text)]
+Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(check_printable)]
 EnvName = Annotated[
     str,
     Field(max_length=MAX_NAME),
-    AfterValidator(_env_name),
+    AfterValidator(_check_env_name),
     schema_rule(
         pattern=f"^{_ENV_NAME.pattern}$",
         **{"not": {"enum": sorted(_FORBIDDEN_ENV | _SHELL_VARIABLES)}},
@@ -107,14 +107,14 @@ EnvName = Annotated[
 Handle = Annotated[
     str,
     Field(max_length=MAX_NAME),
-    AfterValidator(_handle),
+    AfterValidator(_check_handle),
     schema_rule(pattern=f"^{_HANDLE.pattern}$"),
 ]
 AbsolutePath = Annotated[
     str,
     Field(max_length=MAX_PATH),
-    AfterValidator(_absolute),
-    AfterValidator(printable),
+    AfterValidator(_check_absolute),
+    AfterValidator(check_printable),
     schema_rule(pattern=_ABSOLUTE),
 ]
 

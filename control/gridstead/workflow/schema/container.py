@@ -25,7 +25,7 @@ _FOLDER = r"/[^\s:,\"\\]*"  # Enroot separates mounts by white space
 _WORD = r"[!-~]*"  # printable ASCII characters except the space
 
 
-def _image(value: str) -> str:
+def _check_image(value: str) -> str:
     if value.startswith("/"):
         if not value.isprintable() or value.endswith("/"):
             raise ValueError("is not the path of an image")
@@ -37,34 +37,37 @@ def _image(value: str) -> str:
     return value
 
 
-def _registry(value: str) -> str:
+def _check_registry(value: str) -> str:
     if not re.fullmatch(_REGISTRY, value):
         raise ValueError("is not a registry: a host name, with an optional port")
     return value
 
 
-def _word(value: str) -> str:
+def _check_word(value: str) -> str:
     if not re.fullmatch(_WORD, value):
         raise ValueError("contains a character that is not allowed in names and passwords")
     return value
 
 
-def _folder(value: str) -> str:
+def _check_folder(value: str) -> str:
     if not re.fullmatch(_FOLDER, value):
         raise ValueError("contains a character that is not allowed in a mounted folder")
     return value
 
 
-def _access(value: str) -> str:
+def _check_access(value: str) -> str:
     if value not in ("", "ro", "rw"):
         raise ValueError("must be ro or rw")
     return value
 
 
 Word = Annotated[
-    str, Field(max_length=MAX_NAME * 16), AfterValidator(_word), schema_rule(pattern=f"^{_WORD}$")
+    str,
+    Field(max_length=MAX_NAME * 16),
+    AfterValidator(_check_word),
+    schema_rule(pattern=f"^{_WORD}$"),
 ]
-Folder = Annotated[AbsolutePath, AfterValidator(_folder), schema_rule(pattern=f"^{_FOLDER}$")]
+Folder = Annotated[AbsolutePath, AfterValidator(_check_folder), schema_rule(pattern=f"^{_FOLDER}$")]
 
 
 class Mount(Model):
@@ -72,8 +75,8 @@ class Mount(Model):
 
     host_dir: Folder = Field(description="Folder on the node.")
     container_dir: Folder = Field(description="Mount point in the container.")
-    options: Annotated[str, AfterValidator(_access), schema_rule(enum=["", "ro", "rw"])] = Field(
-        default="", description="`ro` for read-only. `rw` or empty for read and write."
+    options: Annotated[str, AfterValidator(_check_access), schema_rule(enum=["", "ro", "rw"])] = (
+        Field(default="", description="`ro` for read-only. `rw` or empty for read and write.")
     )
 
 
@@ -93,7 +96,7 @@ class ContainerRun(Model):
     image: Annotated[
         str,
         Field(max_length=MAX_PATH),
-        AfterValidator(_image),
+        AfterValidator(_check_image),
         schema_rule(pattern=f"^(/.*[^/]|{_IMAGE})$"),
     ] = Field(
         description=(
@@ -105,7 +108,7 @@ class ContainerRun(Model):
         Annotated[
             str,
             Field(max_length=MAX_NAME),
-            AfterValidator(_registry),
+            AfterValidator(_check_registry),
             schema_rule(pattern=f"^{_REGISTRY}$"),
         ]
         | None
@@ -141,7 +144,7 @@ class ContainerRun(Model):
     )
 
     @model_validator(mode="after")
-    def _both_or_none(self) -> Self:
+    def _check_login(self) -> Self:
         reason = "needs both username and password, or neither"
         if self.password and self.username is None:
             raise RuleError(reason, key="password")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from gridstead.workflow.schema.base import Model, Name, printable, schema_rule
+from gridstead.workflow.schema.base import Model, Name, check_printable, schema_rule
 
 MAX_URL = 2048
 MAX_MODE = 511  # 0o777
@@ -17,7 +17,7 @@ MAX_MODE = 511  # 0o777
 _ENDPOINT = re.compile(r"[A-Za-z0-9/+=._:@~!$&*()-]+")
 
 
-def _url(value: str) -> str:
+def _check_url(value: str) -> str:
     if not (value.isascii() and value.isprintable()) or " " in value:
         raise ValueError("is not a URL: it contains a character that is not allowed")
     try:
@@ -30,26 +30,26 @@ def _url(value: str) -> str:
     return value
 
 
-def _bucket(value: str) -> str:
+def _check_bucket(value: str) -> str:
     name = value.removeprefix("s3://")
     if not value.startswith("s3://") or value.endswith("/") or ":" in name:
         raise ValueError("must start with s3://, have a bucket and not end with /")
     return value
 
 
-def _from_root(value: str) -> str:
+def _check_bucket_path(value: str) -> str:
     if not value.startswith("/"):
         raise ValueError("must start with /")
     return value
 
 
-def _endpoint(value: str) -> str:
+def _check_endpoint(value: str) -> str:
     if not _ENDPOINT.fullmatch(value):
         raise ValueError("must be the URL of a host, without a query")
     return value
 
 
-def _mode(value: int) -> int:
+def _check_mode(value: int) -> int:
     if not 0 <= value <= MAX_MODE:
         raise ValueError(
             f"must be at least 0 and at most {MAX_MODE}: permissions, such as 0o755 in a file"
@@ -58,10 +58,13 @@ def _mode(value: int) -> int:
 
 
 Url = Annotated[
-    str, Field(max_length=MAX_URL), AfterValidator(_url), schema_rule(pattern="^https?://[!-~]+$")
+    str,
+    Field(max_length=MAX_URL),
+    AfterValidator(_check_url),
+    schema_rule(pattern="^https?://[!-~]+$"),
 ]
-Mode = Annotated[int, AfterValidator(_mode), schema_rule(minimum=0, maximum=MAX_MODE)]
-S3Text = Annotated[str, Field(min_length=1, max_length=MAX_URL), AfterValidator(printable)]
+Mode = Annotated[int, AfterValidator(_check_mode), schema_rule(minimum=0, maximum=MAX_MODE)]
+S3Text = Annotated[str, Field(min_length=1, max_length=MAX_URL), AfterValidator(check_printable)]
 
 
 class HTTPData(Model):
@@ -84,13 +87,13 @@ class S3Data(Model):
 
     region: S3Text = Field(description="Region of the store.")
     bucket_url: Annotated[
-        Name, AfterValidator(_bucket), schema_rule(pattern="^s3://[^:]*[^:/]$")
+        Name, AfterValidator(_check_bucket), schema_rule(pattern="^s3://[^:]*[^:/]$")
     ] = Field(description="`s3://` and the name of the bucket.")
     path: Annotated[
         str,
         Field(max_length=MAX_URL),
-        AfterValidator(_from_root),
-        AfterValidator(printable),
+        AfterValidator(_check_bucket_path),
+        AfterValidator(check_printable),
         schema_rule(pattern="^/"),
     ] = Field(
         description=(
@@ -102,7 +105,9 @@ class S3Data(Model):
     )
     access_key_id: S3Text = Field(description="Access key id.", repr=False)
     secret_access_key: S3Text = Field(description="Secret access key.", repr=False)
-    endpoint_url: Annotated[Url, AfterValidator(_endpoint)] = Field(description="URL of the store.")
+    endpoint_url: Annotated[Url, AfterValidator(_check_endpoint)] = Field(
+        description="URL of the store."
+    )
     delete_sync: bool = Field(
         default=False,
         description=(

@@ -40,10 +40,10 @@ class Module(Model):
     example, `{{- .Step.Use.Steps | toYaml | nindent 2 }}` inserts the steps that the user of the
     module wrote in `use.steps`, with their secrets. A template can use all statements of the
     language, its built-in functions except `js` and `call`, and common functions of sprig, for
-    example `addf`, `merge`, `sha256sum` and `regexReplaceAll`. Functions of time and chance such as
-    `now`, `randAlpha` and `uuidv4` are not available, because the same workflow must always give
-    the same script. A list is printed as `[a b]` and a mapping as `map[key:value]`. `toYaml` prints
-    them as YAML.
+    example `addf`, `merge`, `sha256sum` and `regexReplaceAll`. Functions of time and of random
+    numbers such as `now`, `randAlpha` and `uuidv4` are not available, because the same workflow
+    must always give the same script. A list is printed as `[a b]` and a mapping as
+    `map[key:value]`. `toYaml` prints them as YAML.
     """
 
     name: Name = Field(description="Name of the module.")

@@ -28,7 +28,7 @@ _IP_LIKE = "^[0-9a-fA-F:.]+$"
 _CIDR_LIKE = "^[0-9a-fA-F:.]+/[0-9]{1,3}$"
 
 
-def _ip(value: str) -> str:
+def _check_ip(value: str) -> str:
     if not re.fullmatch(_IP_LIKE, value):
         raise ValueError("is not an IP address")
     try:
@@ -38,7 +38,7 @@ def _ip(value: str) -> str:
     return value
 
 
-def _cidr(value: str) -> str:
+def _check_cidr(value: str) -> str:
     reason = "is not an address with a prefix length, such as 10.0.0.1/24"
     if not re.fullmatch(_CIDR_LIKE, value):
         raise ValueError(reason)
@@ -49,7 +49,7 @@ def _cidr(value: str) -> str:
     return value
 
 
-def _key(value: str) -> str:
+def _check_key(value: str) -> str:
     try:
         is_key = len(base64.b64decode(value, validate=True)) == KEY_BYTES
     except (binascii.Error, ValueError):
@@ -59,31 +59,36 @@ def _key(value: str) -> str:
     return value
 
 
-def _endpoint(value: str) -> str:
+def _check_endpoint(value: str) -> str:
     if not re.fullmatch(_ENDPOINT, value) or not 0 < int(value.rpartition(":")[2]) <= MAX_PORT:
         raise ValueError("is not a host with a port, such as vpn.example:51820")
     return value
 
 
-def _host(value: str) -> str:
+def _check_host(value: str) -> str:
     if not re.fullmatch(_HOST, value):
         raise ValueError("is not a host name or an IP address")
     return value
 
 
-Ip = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_ip), schema_rule(pattern=_IP_LIKE)]
-Cidr = Annotated[
-    str, Field(max_length=MAX_NAME), AfterValidator(_cidr), schema_rule(pattern=_CIDR_LIKE)
+Ip = Annotated[
+    str, Field(max_length=MAX_NAME), AfterValidator(_check_ip), schema_rule(pattern=_IP_LIKE)
 ]
-Key = Annotated[str, AfterValidator(_key), schema_rule(pattern=f"^{_KEY}$")]
+Cidr = Annotated[
+    str, Field(max_length=MAX_NAME), AfterValidator(_check_cidr), schema_rule(pattern=_CIDR_LIKE)
+]
+Key = Annotated[str, AfterValidator(_check_key), schema_rule(pattern=f"^{_KEY}$")]
 HostPort = Annotated[
     str,
     Field(max_length=MAX_NAME * 2),
-    AfterValidator(_endpoint),
+    AfterValidator(_check_endpoint),
     schema_rule(pattern=f"^{_ENDPOINT}$"),
 ]
 Host = Annotated[
-    str, Field(max_length=MAX_NAME * 2), AfterValidator(_host), schema_rule(pattern=f"^{_HOST}$")
+    str,
+    Field(max_length=MAX_NAME * 2),
+    AfterValidator(_check_host),
+    schema_rule(pattern=f"^{_HOST}$"),
 ]
 Port = Annotated[int, Field(ge=1, le=MAX_PORT)]
 Cidrs = Annotated[tuple[Cidr, ...], Field(strict=False, max_length=MAX_ADDRESSES)]
@@ -142,7 +147,7 @@ class Bore(Model):
     )
 
     @model_validator(mode="after")
-    def _one_server(self) -> Self:
+    def _check_one_server(self) -> Self:
         has_one_address = bool(self.bore_address) != bool(self.address)
         # address and port are valid only together.
         has_valid_port = (self.address is None) == (self.port is None)
@@ -183,7 +188,7 @@ class NetworkInterface(Model):
     )
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def _check_one_kind(self) -> Self:
         kinds = (self.wireguard, self.bore, self.vnet)
         if sum(kind is not None for kind in kinds) != 1:
             raise ValueError("needs one of wireguard, bore and vnet")

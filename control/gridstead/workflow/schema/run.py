@@ -28,13 +28,13 @@ MAX_INTERFACES = 16
 SHELLS = (*HOST_SHELLS, "/bin/ash", ENTRYPOINT)
 
 
-def _shell(value: str) -> str:
+def _check_shell(value: str) -> str:
     if value not in SHELLS:
         raise ValueError(f"must be {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
     return value
 
 
-Shell = Annotated[str, AfterValidator(_shell), schema_rule(enum=list(SHELLS))]
+Shell = Annotated[str, AfterValidator(_check_shell), schema_rule(enum=list(SHELLS))]
 
 
 class StepRun(Model):

@@ -77,7 +77,7 @@ class ModuleSource:
         return "/".join(filter(None, (self.host, self.repository, self.directory))) + reference
 
 
-def _source(value: str) -> str:
+def _check_source(value: str) -> str:
     ModuleSource.parse(value)
     return value
 
@@ -85,7 +85,7 @@ def _source(value: str) -> str:
 Source = Annotated[
     str,
     Field(max_length=MAX_SOURCE),
-    AfterValidator(_source),
+    AfterValidator(_check_source),
     # Named groups such as (?P<host>...) exist only in Python, so JSON Schema gets plain groups.
     schema_rule(
         pattern=f"^{re.sub(r'[?]P<[a-z]+>', '', _SOURCE)}$", **{"not": {"pattern": _FORBIDDEN}}

@@ -38,19 +38,19 @@ _EXCLUSIVE: list[JsonValue] = [
 ]
 
 
-def _signal(value: int) -> int:
+def _check_signal(value: int) -> int:
     if not 0 <= value <= MAX_SIGNAL:
         raise ValueError(f"must be a signal, 1 to {MAX_SIGNAL}, or 0 for none")
     return value
 
 
-def _condition(value: str) -> str:
+def _check_condition(value: str) -> str:
     if value and not value.strip(" \t\n"):
         raise ValueError("must not be blank")
     return value
 
 
-Signal = Annotated[int, AfterValidator(_signal), schema_rule(minimum=0, maximum=MAX_SIGNAL)]
+Signal = Annotated[int, AfterValidator(_check_signal), schema_rule(minimum=0, maximum=MAX_SIGNAL)]
 
 
 class ForRange(Model):
@@ -205,7 +205,7 @@ class Step(Model):
         Annotated[
             Text,
             Field(max_length=MAX_CONDITION),
-            AfterValidator(_condition),
+            AfterValidator(_check_condition),
             schema_rule(pattern="^$|[^ \\t\\n]"),
         ]
         | None

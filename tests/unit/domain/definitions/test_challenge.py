@@ -22,38 +22,41 @@ ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
 NOW = 1_800_000_000
 
 
-def nonce(address="", key=KEY):
-    return nonce_of(make_challenge(key, now=NOW, random_bytes=b"random", address=address))
+def new_nonce(address="", key=KEY):
+    challenge = make_challenge(key, now=NOW, random_bytes=b"random", address=address)
+    return nonce_of(challenge)
 
 
 def test_challenge_has_the_wire_format():
-    content = json.loads(make_challenge(KEY, now=NOW, random_bytes=b"random", address=""))
+    challenge = make_challenge(KEY, now=NOW, random_bytes=b"random", address="")
 
-    assert content["message"] == "login"
-    assert len(base64.b64decode(content["nonce"], validate=True)) == 16
+    message = json.loads(challenge)
+    assert message["message"] == "login"
+    assert len(base64.b64decode(message["nonce"], validate=True)) == 16
 
 
 @pytest.mark.parametrize("address", [ALICE, BOB, ""])
 def test_nonce_that_was_made_without_an_address_is_valid_for_every_address(address):
-    assert nonce_expiry([KEY], nonce(), address=address) == NOW + NONCE_LIFE_S
+    assert nonce_expiry([KEY], new_nonce(), address=address) == NOW + NONCE_LIFE_S
 
 
 def test_nonce_for_an_address_is_not_valid_for_another_address():
-    assert nonce_expiry([KEY], nonce(ALICE), address=ALICE) == NOW + NONCE_LIFE_S
-    assert nonce_expiry([KEY], nonce(ALICE), address=BOB) is None
+    assert nonce_expiry([KEY], new_nonce(ALICE), address=ALICE) == NOW + NONCE_LIFE_S
+    assert nonce_expiry([KEY], new_nonce(ALICE), address=BOB) is None
 
 
 def test_nonce_of_an_older_key_is_valid_while_the_service_has_the_key():
-    assert nonce_expiry([NEW_KEY, KEY], nonce(), address=ALICE)
-    assert nonce_expiry([NEW_KEY], nonce(), address=ALICE) is None
+    assert nonce_expiry([NEW_KEY, KEY], new_nonce(), address=ALICE)
+    assert nonce_expiry([NEW_KEY], new_nonce(), address=ALICE) is None
 
 
 @given(st.integers(0, 15), st.integers(1, 255))
 def test_altered_nonce_is_not_valid(position, change):
-    content = bytearray(base64.b64decode(nonce()))
-    content[position] ^= change
+    nonce_bytes = bytearray(base64.b64decode(new_nonce()))
+    nonce_bytes[position] ^= change
+    altered_nonce = base64.b64encode(nonce_bytes).decode()
 
-    assert nonce_expiry([KEY], base64.b64encode(content).decode(), address=ALICE) is None
+    assert nonce_expiry([KEY], altered_nonce, address=ALICE) is None
 
 
 base64_texts = st.binary(max_size=20).map(lambda data: base64.b64encode(data).decode())
@@ -69,12 +72,13 @@ def test_another_encoding_of_a_nonce_is_not_valid():
 
     Only one encoding is valid, so that a client cannot use a nonce again in another encoding.
     """
-    text = nonce()
-    last_digit = text[-3]  # The text ends with "==".
-    other_text = text[:-3] + chr(ord(last_digit) + 1) + "=="
+    nonce = new_nonce()
+    last_digit = nonce[-3]  # The nonce ends with "==".
+    other_digit = chr(ord(last_digit) + 1)
+    other_encoding = nonce[:-3] + other_digit + "=="
 
-    assert base64.b64decode(other_text) == base64.b64decode(text)
-    assert nonce_expiry([KEY], other_text, address=ALICE) is None
+    assert base64.b64decode(other_encoding) == base64.b64decode(nonce)
+    assert nonce_expiry([KEY], other_encoding, address=ALICE) is None
 
 
 @given(st.binary(max_size=300))

@@ -21,7 +21,7 @@ from gridstead.domain.definitions.job_definition import (
 from gridstead.domain.jobs.lifecycle import JobState
 
 URL_SAFE = frozenset(string.ascii_letters + string.digits + "-_")
-OPEN = {JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING}
+OPEN_STATES = {JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING}
 
 
 def request(**changes):
@@ -86,7 +86,7 @@ def test_script_is_refused_to_other_customers_and_providers():
 
 @pytest.mark.parametrize("state", JobState)
 def test_job_is_open_from_its_match_to_its_end(state):
-    assert needs_script(job(state), request()) == (state in OPEN)
+    assert needs_script(job(state), request()) == (state in OPEN_STATES)
 
 
 def test_job_is_not_open_for_another_script():

@@ -15,9 +15,9 @@ from gridstead.domain.logs.access import (
     check_key_length,
     is_fresh,
     make_write_token,
-    parse_token,
     read_request_text,
     token_expiry,
+    verify_write_token,
     watch_request_text,
 )
 from gridstead.domain.logs.log import (
@@ -113,28 +113,32 @@ def test_token_is_valid_for_at_most_the_longest_token_time():
 
 
 def test_token_is_valid_for_its_log():
-    assert (
-        parse_token(KEY, make_write_token(KEY, PERMIT), owner=CUSTOMER, log_name="0x07") == PERMIT
-    )
+    token = make_write_token(KEY, PERMIT)
+
+    assert verify_write_token(KEY, token, owner=CUSTOMER, log_name="0x07") == PERMIT
 
 
 @pytest.mark.parametrize(("owner", "log_name"), [(OTHER_ADDRESS, "0x07"), (CUSTOMER, "0x08")])
 def test_token_is_not_valid_for_another_log(owner, log_name):
-    assert parse_token(KEY, make_write_token(KEY, PERMIT), owner=owner, log_name=log_name) is None
+    token = make_write_token(KEY, PERMIT)
+
+    assert verify_write_token(KEY, token, owner=owner, log_name=log_name) is None
 
 
 @pytest.mark.parametrize("token", ["", "é", make_write_token(b"j" * 32, PERMIT)])
 def test_token_that_was_not_signed_with_the_key_is_not_valid(token):
-    assert parse_token(KEY, token, owner=CUSTOMER, log_name="0x07") is None
+    assert verify_write_token(KEY, token, owner=CUSTOMER, log_name="0x07") is None
 
 
-@pytest.mark.parametrize("part", [0, 1, 2])
-def test_altered_token_is_not_valid(part):
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_altered_token_is_not_valid(index):
     parts = make_write_token(KEY, PERMIT).split(".")
-    new_digit = "1" if parts[part].startswith("0") else "0"
-    parts[part] = new_digit + parts[part][1:]
+    part = parts[index]
+    new_digit = "1" if part.startswith("0") else "0"
+    parts[index] = new_digit + part[1:]
+    altered_token = ".".join(parts)
 
-    assert parse_token(KEY, ".".join(parts), owner=CUSTOMER, log_name="0x07") is None
+    assert verify_write_token(KEY, altered_token, owner=CUSTOMER, log_name="0x07") is None
 
 
 def test_signed_texts_contain_purpose_owner_and_time():

@@ -12,9 +12,9 @@ from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.matching.matching import choose, fits, satisfies
 
 HARDWARE = Hardware(gpus_per_node=(0, 1), cpus_per_node=(4, 4), memory_per_node_mb=(1000, 1000))
-CHEAP = Prices(gpu_per_min=CREDIT, cpu_per_min=CREDIT, memory_mb_per_min=0)
-EXPENSIVE = replace(CHEAP, cpu_per_min=2 * CREDIT)
-PENDING = job(
+LOW_PRICES = Prices(gpu_per_min=CREDIT, cpu_per_min=CREDIT, memory_mb_per_min=0)
+HIGH_PRICES = replace(LOW_PRICES, cpu_per_min=2 * CREDIT)
+PENDING_JOB = job(
     JobState.PENDING,
     provider="",
     resources=Resources(gpus=0, tasks=2, cpus_per_task=2, memory_per_cpu_mb=100),
@@ -25,7 +25,7 @@ def provider(address=PROVIDER, **changes):
     base = Provider(
         address=address,
         hardware=HARDWARE,
-        prices=CHEAP,
+        prices=LOW_PRICES,
         labels=(Label(key="zone", value="lab"),),
         is_joined=True,
     )
@@ -36,19 +36,19 @@ def provider(address=PROVIDER, **changes):
     ("ineligible", "reason"),
     [
         (provider(is_joined=False), "1 banned or not accepting jobs"),
-        (provider(prices=replace(CHEAP, cpu_per_min=1000 * CREDIT)), "1 too expensive"),
+        (provider(prices=replace(LOW_PRICES, cpu_per_min=1000 * CREDIT)), "1 too expensive"),
         (provider(hardware=replace(HARDWARE, cpus_per_node=(1, 1))), "1 too small"),
     ],
 )
 def test_ineligible_provider_is_not_chosen(ineligible, reason):
-    choice = choose(PENDING, [ineligible], refused_by=())
+    choice = choose(PENDING_JOB, [ineligible], refused_by=())
 
     assert choice.provider is None
     assert reason in choice.reason
 
 
 def test_provider_that_refused_a_job_is_not_chosen_for_this_job_again():
-    choice = choose(PENDING, [provider()], refused_by={PROVIDER})
+    choice = choose(PENDING_JOB, [provider()], refused_by={PROVIDER})
 
     assert choice.provider is None
     assert "1 refused it" in choice.reason
@@ -56,8 +56,8 @@ def test_provider_that_refused_a_job_is_not_chosen_for_this_job_again():
 
 def test_provider_without_claim_timeouts_is_preferred_to_a_cheaper_provider_with_timeouts():
     choice = choose(
-        PENDING,
-        [provider(PROVIDER), provider(OTHER_ADDRESS, prices=EXPENSIVE)],
+        PENDING_JOB,
+        [provider(PROVIDER), provider(OTHER_ADDRESS, prices=HIGH_PRICES)],
         refused_by=(),
         timeout_counts={PROVIDER: 1},
     )
@@ -68,8 +68,8 @@ def test_provider_without_claim_timeouts_is_preferred_to_a_cheaper_provider_with
 
 def test_provider_with_fewer_claim_timeouts_is_preferred():
     choice = choose(
-        PENDING,
-        [provider(PROVIDER), provider(OTHER_ADDRESS, prices=EXPENSIVE)],
+        PENDING_JOB,
+        [provider(PROVIDER), provider(OTHER_ADDRESS, prices=HIGH_PRICES)],
         refused_by=(),
         timeout_counts={PROVIDER: 2, OTHER_ADDRESS: 1},
     )
@@ -80,14 +80,14 @@ def test_provider_with_fewer_claim_timeouts_is_preferred():
 def test_provider_with_claim_timeouts_is_chosen_if_no_other_provider_is_eligible():
     providers = [provider(PROVIDER), provider(OTHER_ADDRESS, is_joined=False)]
 
-    choice = choose(PENDING, providers, refused_by=(), timeout_counts={PROVIDER: 3})
+    choice = choose(PENDING_JOB, providers, refused_by=(), timeout_counts={PROVIDER: 3})
 
     assert choice.provider == PROVIDER
 
 
 def test_excluded_provider_is_not_chosen():
     choice = choose(
-        PENDING,
+        PENDING_JOB,
         [provider()],
         refused_by=(),
         timeout_counts={PROVIDER: 3},
@@ -100,7 +100,7 @@ def test_excluded_provider_is_not_chosen():
 
 def test_reason_names_the_refusal_of_a_provider_that_also_has_claim_timeouts():
     choice = choose(
-        PENDING,
+        PENDING_JOB,
         [provider()],
         refused_by={PROVIDER},
         timeout_counts={PROVIDER: 1},
@@ -111,7 +111,7 @@ def test_reason_names_the_refusal_of_a_provider_that_also_has_claim_timeouts():
 
 
 def test_no_provider_is_chosen_if_no_provider_is_approved():
-    choice = choose(PENDING, [], refused_by=())
+    choice = choose(PENDING_JOB, [], refused_by=())
 
     assert choice.provider is None
     assert "none approved" in choice.reason
@@ -119,14 +119,16 @@ def test_no_provider_is_chosen_if_no_provider_is_approved():
 
 def test_cheapest_eligible_provider_is_chosen():
     choice = choose(
-        PENDING, [provider(PROVIDER, prices=EXPENSIVE), provider(OTHER_ADDRESS)], refused_by=()
+        PENDING_JOB,
+        [provider(PROVIDER, prices=HIGH_PRICES), provider(OTHER_ADDRESS)],
+        refused_by=(),
     )
 
     assert (choice.provider, choice.price_per_min) == (OTHER_ADDRESS, 4 * CREDIT)
 
 
 def test_provider_with_the_lowest_address_is_chosen_if_prices_are_equal():
-    choice = choose(PENDING, [provider(OTHER_ADDRESS), provider(PROVIDER)], refused_by=())
+    choice = choose(PENDING_JOB, [provider(OTHER_ADDRESS), provider(PROVIDER)], refused_by=())
 
     assert choice.provider == PROVIDER
 
@@ -177,4 +179,4 @@ def test_label_is_the_left_operand_of_a_condition(label_value, operator, value, 
     ],
 )
 def test_provider_is_chosen_only_if_it_has_the_labels_that_a_job_requires(changes, chosen):
-    assert choose(replace(PENDING, **changes), [provider()], refused_by=()).provider == chosen
+    assert choose(replace(PENDING_JOB, **changes), [provider()], refused_by=()).provider == chosen

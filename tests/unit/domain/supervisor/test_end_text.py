@@ -42,8 +42,8 @@ def text_of(state="FAILED", *, requested=None, **changes):
 
 def test_every_end_state_of_slurm_has_a_text():
     assert END_TEXTS.keys() == END_STATES.keys()
-    silent_states = {state for state, text in END_TEXTS.items() if not text}
-    assert {END_STATES[state] for state in silent_states} == {JobState.FINISHED}
+    states_without_text = {state for state, text in END_TEXTS.items() if not text}
+    assert {END_STATES[state] for state in states_without_text} == {JobState.FINISHED}
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_job_that_slurm_could_not_start_has_no_exit_code(state):
 
 @pytest.mark.parametrize("state", sorted(END_STATES))
 def test_every_text_is_short_ascii(state):
-    large = resources(tasks=10**6, cpus=10**6, memory_mb=10**9 + 1)
+    large_request = resources(tasks=10**6, cpus=10**6, memory_mb=10**9 + 1)
     exit_codes = [number << 8 for number in range(256)] + list(range(128))
     for exit_code in exit_codes:
-        text = text_of(state, requested=large, exit_code=exit_code, failed_step=2**32 - 1)
+        text = text_of(state, requested=large_request, exit_code=exit_code, failed_step=2**32 - 1)
         assert text.isascii()
         assert len(text) <= MAX_ERROR_BYTES
 

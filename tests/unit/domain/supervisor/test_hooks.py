@@ -32,34 +32,34 @@ HOOK_POLICY = replace(POLICY, hook_timeout_s=TIMEOUT_S)
 
 
 def report(event, occurred_at, **changes):
-    fields = {"sequence": 1, "event": event, "slurm_job_id": 42, "uid": UID}
-    return NodeReport(**(fields | {"occurred_at": occurred_at} | changes))
+    base = NodeReport(sequence=1, event=event, slurm_job_id=42, uid=UID, occurred_at=occurred_at)
+    return replace(base, **changes)
 
 
-def calls_for_end(our_job, ended, *reports, policy=HOOK_POLICY):
+def calls_for_end(our_job, ended_attempt, *reports, policy=HOOK_POLICY):
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
         policy=policy,
-        accounting_sample=accounting_sample(ended),
+        accounting_sample=accounting_sample(ended_attempt),
         reports=reports,
     )
     return calls_of(actions)
 
 
-def bill(*reports, timeout_s=TIMEOUT_S, **changes):
+def seconds_billed(*reports, timeout_s=TIMEOUT_S, **changes):
     running_job = job(JobState.RUNNING)
-    ended = attempt(running_job, "COMPLETED", uid=UID, **changes)
-    return billed_seconds(running_job, ended, reports, hook_timeout_s=timeout_s)
+    ended_attempt = attempt(running_job, "COMPLETED", uid=UID, **changes)
+    return billed_seconds(running_job, ended_attempt, reports, hook_timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize("hooks_s", [0, 1, 29, 30])
 def test_run_time_of_pre_hooks_is_not_billed(hooks_s):
-    assert bill(report("start", T0 + 2 + hooks_s)) == 30 - hooks_s
+    assert seconds_billed(report("start", T0 + 2 + hooks_s)) == 30 - hooks_s
 
 
 def test_at_most_the_timeout_of_pre_hooks_is_left_out_of_the_bill():
-    assert bill(report("start", T0 + 2 + 29), timeout_s=5) == 30 - 5
+    assert seconds_billed(report("start", T0 + 2 + 29), timeout_s=5) == 30 - 5
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_at_most_the_timeout_of_pre_hooks_is_left_out_of_the_bill():
     ],
 )
 def test_timeout_is_left_out_if_no_report_of_the_start_matches(other_report):
-    assert bill(other_report, timeout_s=5) == 30 - 5
+    assert seconds_billed(other_report, timeout_s=5) == 30 - 5
 
 
 def test_bill_without_pre_hooks_does_not_depend_on_the_report_of_the_start():
-    assert bill(report("start", T0 + 12), timeout_s=0) == 30
+    assert seconds_billed(report("start", T0 + 12), timeout_s=0) == 30
 
 
 REPORTS = st.lists(
@@ -101,8 +101,8 @@ REPORTS = st.lists(
 def test_no_reports_lower_a_bill_by_more_than_two_timeouts(reports, timeout_s, run_s, suspended_s):
     times = {"started_at": T0, "ended_at": T0 + run_s, "suspended_s": suspended_s}
 
-    without_hooks = bill(*reports, timeout_s=0, **times)
-    with_hooks = bill(*reports, timeout_s=timeout_s, **times)
+    without_hooks = seconds_billed(*reports, timeout_s=0, **times)
+    with_hooks = seconds_billed(*reports, timeout_s=timeout_s, **times)
 
     assert max(0, without_hooks - 2 * timeout_s) <= with_hooks <= without_hooks
 
@@ -112,7 +112,7 @@ def test_bill_contains_the_script_and_hooks_beyond_their_timeout(run_s, hooks_s,
     """The pre-hooks of this attempt took ``hooks_s``, then its script took ``run_s``."""
     end_at = T0 + hooks_s + run_s
 
-    seconds = bill(
+    seconds = seconds_billed(
         report("start", T0 + hooks_s),
         report("end", end_at),
         timeout_s=timeout_s,
@@ -126,9 +126,9 @@ def test_bill_contains_the_script_and_hooks_beyond_their_timeout(run_s, hooks_s,
 @pytest.mark.parametrize("state", [JobState.SCHEDULED, JobState.RUNNING])
 def test_failed_pre_hook_ends_the_job_as_panicked_and_unbilled(state):
     our_job = job(state)
-    ended = attempt(our_job, "CANCELLED", uid=UID)
+    ended_attempt = attempt(our_job, "CANCELLED", uid=UID)
 
-    (end,) = calls_for_end(our_job, ended, report(PRE_HOOK_FAILED, T0 + 32))
+    (end,) = calls_for_end(our_job, ended_attempt, report(PRE_HOOK_FAILED, T0 + 32))
 
     assert isinstance(end, Settle)
     assert (end.state, end.seconds) == (JobState.PANICKED, 0)
@@ -163,9 +163,9 @@ def test_failed_pre_hook_counts_only_shortly_before_the_end(run_s, is_billed):
     """The prolog could not cancel the attempt, and all reports of its script were lost."""
     our_job = job(JobState.RUNNING)
     failed_at = T0 + 10
-    ended = attempt(our_job, "CANCELLED", uid=UID, ended_at=failed_at + run_s)
+    ended_attempt = attempt(our_job, "CANCELLED", uid=UID, ended_at=failed_at + run_s)
 
-    (end,) = calls_for_end(our_job, ended, report(PRE_HOOK_FAILED, failed_at))
+    (end,) = calls_for_end(our_job, ended_attempt, report(PRE_HOOK_FAILED, failed_at))
 
     assert (end.state is not JobState.PANICKED) == is_billed
     assert (end.seconds > 0) == is_billed
@@ -173,9 +173,11 @@ def test_failed_pre_hook_counts_only_shortly_before_the_end(run_s, is_billed):
 
 def test_failed_pre_hook_is_ignored_if_the_site_has_no_hooks():
     our_job = job()
-    ended = attempt(our_job, "CANCELLED", uid=UID)
+    ended_attempt = attempt(our_job, "CANCELLED", uid=UID)
 
-    (start,) = calls_for_end(our_job, ended, report(PRE_HOOK_FAILED, T0 + 32), policy=POLICY)
+    (start,) = calls_for_end(
+        our_job, ended_attempt, report(PRE_HOOK_FAILED, T0 + 32), policy=POLICY
+    )
 
     assert isinstance(start, SetRunning)
 
@@ -185,8 +187,8 @@ def test_start_of_a_job_with_a_failed_pre_hook_is_not_reported(slack_min):
     """The contracts of DeepSquare 1.2 bill a minute for each job whose start was reported."""
     policy = replace(HOOK_POLICY, deepsquare_slack_min=slack_min)
     our_job = job()
-    ended = attempt(our_job, "CANCELLED", uid=UID)
+    ended_attempt = attempt(our_job, "CANCELLED", uid=UID)
 
-    calls = calls_for_end(our_job, ended, report(PRE_HOOK_FAILED, T0 + 32), policy=policy)
+    calls = calls_for_end(our_job, ended_attempt, report(PRE_HOOK_FAILED, T0 + 32), policy=policy)
 
     assert not any(isinstance(call, SetRunning) for call in calls)

@@ -145,7 +145,8 @@ def test_job_that_is_absent_for_six_seconds_is_submitted_again():
 
 def test_job_that_slurm_lost_too_often_panics_without_a_bill():
     our_job = job(JobState.RUNNING)
-    submissions = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(POLICY.max_attempts)]
+    slurm_job_ids = range(POLICY.max_attempts)
+    submissions = [(EntryKind.SUBMITTED, T0 + slurm_id, slurm_id) for slurm_id in slurm_job_ids]
     lost_record = journal_record(
         our_job, (EntryKind.SUBMIT_INTENDED, T0), *submissions, (EntryKind.ABSENT, T0 + 54)
     )
@@ -336,7 +337,7 @@ def test_submission_with_an_unknown_result_is_repeated_after_a_minute(now, types
 
 
 def test_intended_submissions_are_not_counted_as_attempts():
-    intentions = [(EntryKind.SUBMIT_INTENDED, T0 - 200 + n) for n in range(10)]
+    intentions = [(EntryKind.SUBMIT_INTENDED, T0 - age_s) for age_s in range(200, 190, -1)]
 
     assert journal_record(job(), *intentions).attempt_count == 0
 
@@ -350,15 +351,15 @@ def test_claimable_jobs_are_claimed_with_one_call():
 def test_several_calls_claim_the_queues_of_plain_contracts():
     policy = replace(POLICY, deepsquare_slack_min=15, claim_limit=4)
 
-    puts = planned_actions(policy=policy, queues=QueueSizes(claimable=9, cancelling=2, top_up=1))
+    actions = planned_actions(policy=policy, queues=QueueSizes(claimable=9, cancelling=2, top_up=1))
 
     # Each call claims one entry of a queue. In one tick, the supervisor puts at most
     # ``claim_limit`` calls per queue into the outbox.
-    calls = calls_of(puts)
+    calls = calls_of(actions)
     assert calls[:4] == [ClaimJobs(limit=4)] * 4
     assert calls[4:6] == [ClaimCancelling()] * 2
     assert calls[6:] == [ClaimTopUp()]
-    assert len({put.key for put in puts}) == len(puts)
+    assert len({action.key for action in actions}) == len(actions)
 
 
 def test_claim_that_is_in_the_outbox_is_not_put_again():

@@ -33,7 +33,7 @@ from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, Journal
 from gridstead.domain.supervisor.reconcile import plan_jobs
 
 # The states of the job on the chain after its claim disappeared. None if the chain has no such job.
-UNCLAIMED = [
+UNCLAIMED_JOBS = [
     job(JobState.META_SCHEDULED),
     job(JobState.PENDING, provider=""),
     job(provider=OTHER_ADDRESS),
@@ -119,7 +119,7 @@ def test_attempt_that_survived_its_cancellation_is_cancelled_again():
     assert [type(action) for action in actions] == [Cancel]
 
 
-@pytest.mark.parametrize("job_on_chain", UNCLAIMED)
+@pytest.mark.parametrize("job_on_chain", UNCLAIMED_JOBS)
 def test_attempt_is_not_cancelled_until_its_claim_is_missing_for_enough_blocks(job_on_chain):
     our_job = job()
 
@@ -134,7 +134,7 @@ def test_attempt_is_not_cancelled_until_its_claim_is_missing_for_enough_blocks(j
     assert actions == ()
 
 
-@pytest.mark.parametrize("job_on_chain", UNCLAIMED)
+@pytest.mark.parametrize("job_on_chain", UNCLAIMED_JOBS)
 def test_attempt_is_cancelled_when_its_claim_is_missing_for_enough_blocks(job_on_chain):
     our_job = job()
 
@@ -151,20 +151,21 @@ def test_attempt_is_cancelled_when_its_claim_is_missing_for_enough_blocks(job_on
 
 
 @pytest.mark.parametrize(
-    "job_on_chain", [*UNCLAIMED, job(JobState.FINISHED, provider=OTHER_ADDRESS)]
+    "job_on_chain", [*UNCLAIMED_JOBS, job(JobState.FINISHED, provider=OTHER_ADDRESS)]
 )
 def test_attempt_is_not_cancelled_if_the_latest_block_is_older_than_the_claim(job_on_chain):
     """The blockchain node lags behind and does not have the block of the claim yet."""
     our_job = job()
-    state = snapshot(
+    chain_snapshot = snapshot(
         jobs_on_chain(job_on_chain),
         [submitted_record(our_job)],
         controller_sample=controller_sample(attempt(our_job)),
         unclaimed_since_block={our_job.job_key: 1},
     )
-    older_head = replace(state.head, timestamp=T0)
+    older_head = replace(chain_snapshot.head, timestamp=T0)
+    older_snapshot = replace(chain_snapshot, head=older_head)
 
-    assert plan_jobs(replace(state, head=older_head), POLICY) == ()
+    assert plan_jobs(older_snapshot, POLICY) == ()
 
 
 def record_of_a_cancelled_attempt(our_job, cancelled_attempt):
@@ -219,35 +220,32 @@ def test_orphan_for_a_job_of_our_contracts_is_cancelled():
 def test_attempt_of_a_claimed_job_without_a_record_is_not_cancelled():
     our_job = job()
 
-    assert (
-        planned_actions(
-            [our_job], controller_sample=controller_sample(attempt(our_job)), now=T0 + 120
-        )
-        == ()
+    actions = planned_actions(
+        [our_job], controller_sample=controller_sample(attempt(our_job)), now=T0 + 120
     )
+
+    assert actions == ()
 
 
 def test_orphan_is_not_cancelled_while_its_claim_may_be_in_a_later_block():
     other_job = job(provider=OTHER_ADDRESS)
-    # The attempt was submitted at T0 + 1. The supervisor waits 60 seconds for the claim.
 
-    assert (
-        planned_actions(
-            [other_job], controller_sample=controller_sample(attempt(other_job)), now=T0 + 60
-        )
-        == ()
+    # The attempt was submitted at T0 + 1. The supervisor waits 60 seconds for the claim.
+    actions = planned_actions(
+        [other_job], controller_sample=controller_sample(attempt(other_job)), now=T0 + 60
     )
+
+    assert actions == ()
 
 
 def test_attempt_for_a_job_of_other_contracts_is_not_cancelled():
     policy = replace(POLICY, contract="0x" + "dd" * 20)
 
-    assert (
-        planned_actions(
-            policy=policy, controller_sample=controller_sample(attempt(job())), now=T0 + 120
-        )
-        == ()
+    actions = planned_actions(
+        policy=policy, controller_sample=controller_sample(attempt(job())), now=T0 + 120
     )
+
+    assert actions == ()
 
 
 def test_cancelled_attempts_are_retained_after_a_job_is_closed():

@@ -67,11 +67,11 @@ def test_slack_is_added_to_the_whole_minutes_since_the_start(now, seconds):
 )
 def test_contracts_accept_a_report_within_the_slack(now, delay_s, slack_min, used_s):
     """The report is mined ``delay_s`` after the block for which it was computed."""
-    running = job_started_at(now // 2)
-    seconds = min(used_s, max_billable_seconds(running, now=now, slack_min=slack_min))
+    running_job = job_started_at(now // 2)
+    seconds = min(used_s, max_billable_seconds(running_job, now=now, slack_min=slack_min))
 
     minutes = billed_minutes(JobState.FINISHED, seconds)
 
-    minutes_on_chain = (now + delay_s - running.started_at) // 60
+    minutes_on_chain = (now + delay_s - running_job.started_at) // 60
     assert minutes <= minutes_on_chain + slack_min
     assert minutes * 60 <= used_s

@@ -33,16 +33,16 @@ HEAD = 50
 
 def transaction(nonce, *entry_ids, name="", **fields):
     """Return a transaction that the node accepted. Its hash is the nonce and the name."""
-    values = {"raw": "0x", "fees": FEES, "sent_at": 1} | fields
-    return Transaction(hash=f"{nonce}{name}", nonce=nonce, entry_ids=entry_ids, **values)
+    all_fields = {"raw": "0x", "fees": FEES, "sent_at": 1} | fields
+    return Transaction(hash=f"{nonce}{name}", nonce=nonce, entry_ids=entry_ids, **all_fields)
 
 
-def view(*entries, transactions=(), statuses=None, **fields):
+def chain_view(*entries, transactions=(), statuses=None, **fields):
     """Return a chain view with these fields. By default, the transactions were sent just now."""
     if statuses is None:
         just_sent = PendingStatus(waiting_since=NOW, last_sent_at=NOW)
         statuses = dict.fromkeys(map(hash_of, transactions), just_sent)
-    values = {
+    all_fields = {
         "now": NOW,
         "head": HEAD,
         "certain_nonce": 7,  # The wallet has used the nonces below 7.
@@ -53,8 +53,10 @@ def view(*entries, transactions=(), statuses=None, **fields):
         "max_gas": {},
         "refusals": {},
     } | fields
-    values.setdefault("nonce_at_head", values["certain_nonce"])
-    return ChainView(entries=entries, transactions=tuple(transactions), statuses=statuses, **values)
+    all_fields.setdefault("nonce_at_head", all_fields["certain_nonce"])
+    return ChainView(
+        entries=entries, transactions=tuple(transactions), statuses=statuses, **all_fields
+    )
 
 
 def hash_of(transaction):
@@ -63,7 +65,7 @@ def hash_of(transaction):
 
 def plan_for(*entries, policy=POLICY, **fields):
     """Return the plan for a view with these entries."""
-    return plan_transactions(view(*entries, **fields), policy)
+    return plan_transactions(chain_view(*entries, **fields), policy)
 
 
 def sent_entries(first, last):

@@ -75,11 +75,11 @@ def test_new_transactions_of_one_tick_are_limited_by_gas():
     policy = replace(POLICY, max_batch_calls=1, max_new_gas_in_blocks=2)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
-    sufficient = plan_for(*entries, policy=policy, gas_limit=750_000, max_gas=gas)
-    too_low = plan_for(*entries, policy=policy, gas_limit=749_999, max_gas=gas)
+    plan_at_sufficient_limit = plan_for(*entries, policy=policy, gas_limit=750_000, max_gas=gas)
+    plan_at_low_limit = plan_for(*entries, policy=policy, gas_limit=749_999, max_gas=gas)
 
-    assert sufficient.batches == ((1,), (2,), (3,))
-    assert too_low.batches == ((1,), (2,))
+    assert plan_at_sufficient_limit.batches == ((1,), (2,), (3,))
+    assert plan_at_low_limit.batches == ((1,), (2,))
 
 
 def test_pending_transactions_are_limited_by_gas():
@@ -89,23 +89,23 @@ def test_pending_transactions_are_limited_by_gas():
     policy = replace(POLICY, max_batch_calls=1, max_pending_gas_in_blocks=3)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
-    too_low = plan_for(
+    plan_at_low_limit = plan_for(
         *entries, transactions=pending_transactions, policy=policy, gas_limit=499_999, max_gas=gas
     )
-    sufficient = plan_for(
+    plan_at_sufficient_limit = plan_for(
         *entries, transactions=pending_transactions, policy=policy, gas_limit=500_000, max_gas=gas
     )
 
-    assert too_low.batches == ()
-    assert sufficient.batches == ((3,),)
+    assert plan_at_low_limit.batches == ()
+    assert plan_at_sufficient_limit.batches == ((3,),)
 
 
 def test_call_that_exceeds_every_limit_is_sent_if_nothing_is_pending():
     large_entry = entry(1, ClaimJobs(limit=1))
 
-    assert plan_for(large_entry, entry(2), gas_limit=1, max_gas={1: 10**6, 2: 10**6}).batches == (
-        (1,),
-    )
+    plan = plan_for(large_entry, entry(2), gas_limit=1, max_gas={1: 10**6, 2: 10**6})
+
+    assert plan.batches == ((1,),)
 
 
 def test_call_that_may_not_be_sent_is_neither_sent_nor_rejected():

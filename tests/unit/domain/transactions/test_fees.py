@@ -25,23 +25,28 @@ def test_max_fee_is_twice_the_base_fee_plus_the_suggested_tip():
 
 
 def test_tip_is_never_below_the_least_tip():
-    assert (
-        new_fees(7, 0) == new_fees(7, LEAST_TIP - 1) == Fees(max_fee=14 + LEAST_TIP, tip=LEAST_TIP)
-    )
+    least_fees = Fees(max_fee=14 + LEAST_TIP, tip=LEAST_TIP)
+
+    assert new_fees(7, 0) == least_fees
+    assert new_fees(7, LEAST_TIP - 1) == least_fees
 
 
 def test_tip_is_limited_whatever_the_node_suggests():
-    assert new_fees(7, MOST_TIP + 1) == new_fees(7, 10**30) == new_fees(7, MOST_TIP)
-    assert new_fees(7, 10**30).tip == MOST_TIP
+    highest_fees = Fees(max_fee=14 + MOST_TIP, tip=MOST_TIP)
+
+    assert new_fees(7, MOST_TIP + 1) == highest_fees
+    assert new_fees(7, 10**30) == highest_fees
 
 
 def test_max_fee_suffices_after_five_full_blocks():
-    base_fee = after_five_blocks = 10 * GWEI
+    base_fee = 10 * GWEI
+    later_base_fee = base_fee
     for _ in range(5):
-        after_five_blocks += after_five_blocks // 8
+        later_base_fee += later_base_fee // 8
 
-    assert suffices(new_fees(base_fee, GWEI), new_fees(after_five_blocks, GWEI))
-    assert not suffices(new_fees(base_fee, GWEI), new_fees(2 * after_five_blocks, GWEI))
+    offered_fees = new_fees(base_fee, GWEI)
+    assert suffices(offered_fees, new_fees(later_base_fee, GWEI))
+    assert not suffices(offered_fees, new_fees(2 * later_base_fee, GWEI))
 
 
 @given(base_fee=AMOUNTS, tip=AMOUNTS)
@@ -62,8 +67,8 @@ def test_replacement_offers_an_eighth_more_than_each_earlier_transaction(earlier
     current = new_fees(base_fee, 0)
     fees = replacement_fees(earlier, current)
 
-    for lower in earlier:
-        assert fees.max_fee >= raised_fees(lower).max_fee
-        assert fees.tip >= raised_fees(lower).tip
+    for required_fees in map(raised_fees, earlier):
+        assert fees.max_fee >= required_fees.max_fee
+        assert fees.tip >= required_fees.tip
     assert fees.max_fee >= current.max_fee
     assert fees.tip >= current.tip

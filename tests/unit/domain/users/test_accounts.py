@@ -48,9 +48,8 @@ def test_customers_are_the_wallets_that_requested_a_job():
 
 
 def test_missing_accounts_are_unique_and_sorted():
-    assert addresses_without_account(
-        [CUSTOMER, PROVIDER, CUSTOMER, OTHER_ADDRESS], [user(OTHER_ADDRESS)]
-    ) == (
-        PROVIDER,
-        CUSTOMER,
-    )
+    addresses = [CUSTOMER, PROVIDER, CUSTOMER, OTHER_ADDRESS]
+
+    missing_addresses = addresses_without_account(addresses, [user(OTHER_ADDRESS)])
+
+    assert missing_addresses == (PROVIDER, CUSTOMER)

@@ -39,7 +39,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
         task: Any,  # noqa: ANN401, ARG002 - Ansible's
         is_conditional: Any,  # noqa: ANN401, ARG002 - Ansible's
     ) -> None:
-        """Stop the run if this was requested. All hosts have finished the previous task."""
+        """Stop the run if a stop was requested. All hosts have finished the previous task."""
         if Path(os.environ[STOP_VARIABLE]).exists():
             raise KeyboardInterrupt
 
