@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile the contracts and write their artifacts into the Python package, or check them.
 
-Rule 1: an artifact depends only on the sources, the compiler version and foundry.toml, so equal
-sources give equal files.
+Rule 1: an artifact depends only on the sources, the versions of the compiler and of OpenZeppelin,
+and foundry.toml, so equal sources give equal files.
 Rule 2: only this script needs node and a compiler. The Python package needs neither.
 Rule 3: the folders of earlier releases, such as 2.0.0, contain copies of their artifacts, which
 never change. This script does not read them.
@@ -24,6 +24,8 @@ CONTRACTS = Path(__file__).resolve().parent
 ARTIFACTS = CONTRACTS.parent / "control" / "gridstead" / "abi"
 # The settings that the bytecode depends on. The rest of foundry.toml is for tests and style.
 SETTINGS = ("evm_version", "optimizer", "optimizer_runs", "bytecode_hash", "cbor_metadata")
+# The npm packages that the bytecode depends on. package.json has their exact versions.
+PACKAGES = ("@openzeppelin/contracts", "solc")
 NAMES = (
     "Constants",
     "Credit",
@@ -46,11 +48,11 @@ def find_forge() -> str:
 
 
 def hash_sources(folder: str = "src") -> str:
-    """Return the SHA-256 of the settings, the compiler version and a folder's sources, in hex."""
+    """Return the SHA-256 of the settings, the packages' versions and a folder's sources, in hex."""
     digest = hashlib.sha256()
-    compiler = json.loads((CONTRACTS / "package.json").read_text())["devDependencies"]["solc"]
+    versions = json.loads((CONTRACTS / "package.json").read_text())["devDependencies"]
     profile = tomllib.loads((CONTRACTS / "foundry.toml").read_text())["profile"]["default"]
-    settings = {"solc": compiler, **{key: profile[key] for key in SETTINGS}}
+    settings = {name: versions[name] for name in PACKAGES} | {key: profile[key] for key in SETTINGS}
     digest.update(json.dumps(settings, sort_keys=True).encode() + b"\0")
     for path in sorted((CONTRACTS / folder).rglob("*.sol")):
         digest.update(f"{path.relative_to(CONTRACTS)}\0".encode())

@@ -16,6 +16,7 @@ from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import Wallet, wallet_of
 from gridstead.adapters.contracts.deploy import Deployment
+from gridstead.domain.contracts.setup import DeploymentOptions
 
 CHAIN_ID = 179188
 COIN = 10**18
@@ -123,10 +124,10 @@ class Devnet:
 
     def _deploy(self, directory: Path) -> dict[str, str]:
         """Deploy the contracts and return their addresses by name."""
-        deployment = Deployment(
-            self.node, self.admin, directory / "deployment.json", report=lambda _: None
-        )
-        return deployment.run(operator=self.operator.address, supply=SUPPLY)
+        options = DeploymentOptions(operator=self.operator.address, supply=SUPPLY)
+        path = directory / "deployment.json"
+        deployment = Deployment(self.node, self.admin, path, options, report=lambda _: None)
+        return deployment.run().contracts
 
     def close(self) -> None:
         """Stop the chain."""

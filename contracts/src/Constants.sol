@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {Owned} from "./access/Owned.sol";
+import {OwnershipOffer} from "./access/OwnershipOffer.sol";
 import {IConstants} from "./interfaces/IConstants.sol";
 
 /// @notice Implements IConstants; the documentation is in the interface.
-contract Constants is IConstants, Owned {
+contract Constants is IConstants, OwnershipOffer {
     uint256 public constant MAX_CUT = 100;
     uint64 public constant MAX_MINUTES = 5_256_000;
     uint64 public constant MAX_CLAIM_BLOCKS = 1_000_000;
@@ -24,6 +24,8 @@ contract Constants is IConstants, Owned {
     uint64 public settleGrace = 7 days;
 
     event ConstantChanged(string name, uint256 value);
+
+    constructor(address _owner) OwnershipOffer(_owner) {}
 
     /// @notice Sets minimumAmount: from 1 wei to the largest escrow of a job, 2^128 - 1 wei.
     function setMinimumAmount(uint256 _minimumAmount) external onlyOwner {

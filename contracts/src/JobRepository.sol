@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {Roles} from "./access/Roles.sol";
+import {AccessControl} from "@openzeppelin/contracts/access/AccessControl.sol";
+
 import {IJobRepository} from "./interfaces/IJobRepository.sol";
 import {Lifecycle} from "./libraries/Lifecycle.sol";
 import {Record, Records} from "./libraries/Records.sol";
 import {Job, JobCost, JobDefinition, JobId, JobStatus, JobTerms, JobTime} from "./Types.sol";
 
 /// @notice Implements IJobRepository; the documentation is in the interface.
-contract JobRepository is IJobRepository, Roles {
+contract JobRepository is IJobRepository, AccessControl {
     using Records for Record;
 
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
@@ -16,6 +17,10 @@ contract JobRepository is IJobRepository, Roles {
     uint256 public jobIdCounter;
     mapping(JobId => Record) private _records;
     mapping(address customer => uint64[]) private _idsByCustomer;
+
+    constructor(address _admin) {
+        _grantRole(DEFAULT_ADMIN_ROLE, _admin);
+    }
 
     // Writes.
 

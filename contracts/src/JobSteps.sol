@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
+
 import {IConstants} from "./interfaces/IConstants.sol";
 import {ICredit} from "./interfaces/ICredit.sol";
 import {IJobRepository} from "./interfaces/IJobRepository.sol";
@@ -18,6 +20,8 @@ import {JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "./Types
 /// are paid out, the record gets its final state. Therefore a reentrant call by the token cannot
 /// obtain more credits.
 abstract contract JobSteps is IMetaScheduler {
+    using SafeERC20 for ICredit;
+
     uint256 internal constant SECONDS_PER_MINUTE = 60;
     uint256 private constant NEVER = type(uint256).max;
 
@@ -243,13 +247,11 @@ abstract contract JobSteps is IMetaScheduler {
     }
 
     function _pull(address from, uint256 amount) internal {
-        require(
-            credit.transferFrom(from, address(this), amount), "MetaScheduler: credits not received"
-        );
+        credit.safeTransferFrom(from, address(this), amount);
     }
 
     function _pay(address to, uint256 amount) internal {
         if (amount == 0) return;
-        require(credit.transfer(to, amount), "MetaScheduler: credits not sent");
+        credit.safeTransfer(to, amount);
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {Roles} from "./access/Roles.sol";
+import {AccessControl} from "@openzeppelin/contracts/access/AccessControl.sol";
+
 import {IConstants} from "./interfaces/IConstants.sol";
 import {ICredit} from "./interfaces/ICredit.sol";
 import {IJobRepository} from "./interfaces/IJobRepository.sol";
@@ -16,7 +17,7 @@ import {JobDefinition, JobId, JobStatus, JobTerms, Match, Settlement, Start} fro
 
 /// @notice Implements IMetaScheduler; the documentation is in the interface.
 /// This contract checks the rights of callers. JobSteps.sol implements the effects of the calls.
-contract MetaScheduler is JobSteps, Roles {
+contract MetaScheduler is JobSteps, AccessControl {
     using Lifecycle for JobStatus;
 
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
@@ -24,12 +25,15 @@ contract MetaScheduler is JobSteps, Roles {
     bool public enableRequestNewJob = true;
 
     constructor(
+        address _admin,
         ICredit _credit,
         IConstants _constants,
         IProviderManager _providerManager,
         IProviderJobQueues _providerJobQueues,
         IJobRepository _jobs
-    ) JobSteps(_credit, _constants, _providerManager, _providerJobQueues, _jobs) {}
+    ) JobSteps(_credit, _constants, _providerManager, _providerJobQueues, _jobs) {
+        _grantRole(DEFAULT_ADMIN_ROLE, _admin);
+    }
 
     // Functions for customers.
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {Owned} from "./access/Owned.sol";
+import {OwnershipOffer} from "./access/OwnershipOffer.sol";
 import {IJobRepository} from "./interfaces/IJobRepository.sol";
 import {IProviderJobQueues} from "./interfaces/IProviderJobQueues.sol";
 import {JobId} from "./Types.sol";
 
 /// @notice Implements IProviderJobQueues; the documentation is in the interface.
-contract ProviderJobQueues is IProviderJobQueues, Owned {
+contract ProviderJobQueues is IProviderJobQueues, OwnershipOffer {
     /// @dev The entries are at the positions from `begin` up to, but not including, `end`. Four ids
     /// share a slot. Popped ids are not deleted, because a deletion costs more gas.
     struct Queue {
@@ -24,7 +24,7 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
     IJobRepository public immutable jobs;
     mapping(Kind => mapping(address provider => Queue)) private _queues;
 
-    constructor(IJobRepository _jobs) {
+    constructor(address _owner, IJobRepository _jobs) OwnershipOffer(_owner) {
         jobs = _jobs;
     }
 

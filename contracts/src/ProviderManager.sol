@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {Roles} from "./access/Roles.sol";
+import {AccessControl} from "@openzeppelin/contracts/access/AccessControl.sol";
+
 import {IProviderManager} from "./interfaces/IProviderManager.sol";
 import {Definitions} from "./libraries/Definitions.sol";
 import {ProviderList} from "./ProviderList.sol";
 import {Label, Provider, ProviderHardware, ProviderPrices} from "./Types.sol";
 
 /// @notice Implements IProviderManager; the documentation is in the interface.
-contract ProviderManager is IProviderManager, ProviderList, Roles {
+contract ProviderManager is IProviderManager, ProviderList, AccessControl {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
     bytes32 public constant METASCHEDULER_CONTRACT_ROLE = keccak256("METASCHEDULER_CONTRACT_ROLE");
     /// @notice Retained for existing clients. Registration is free.
@@ -51,6 +52,10 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
     modifier onlyOperator() {
         if (!hasRole(DEFAULT_ADMIN_ROLE, msg.sender)) _checkRole(METASCHEDULER_ROLE);
         _;
+    }
+
+    constructor(address _admin) {
+        _grantRole(DEFAULT_ADMIN_ROLE, _admin);
     }
 
     // Functions for providers.

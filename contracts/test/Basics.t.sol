@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {AccessControl} from "@openzeppelin/contracts/access/AccessControl.sol";
+import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
+
+import {Constants} from "../src/Constants.sol";
+import {Credit} from "../src/Credit.sol";
+import {JobRepository} from "../src/JobRepository.sol";
+import {MetaScheduler} from "../src/MetaScheduler.sol";
+import {ProviderJobQueues} from "../src/ProviderJobQueues.sol";
+import {ProviderManager} from "../src/ProviderManager.sol";
 import {Grid} from "./Grid.sol";
 
 /// @notice Tests of the contracts Credit and Constants, and of owners and roles.
@@ -66,10 +75,12 @@ contract BasicsTest is Grid {
         credit.decreaseAllowance(BOB, 4);
     }
 
-    function test_an_expired_forged_or_malleable_permit_is_refused() public {
+    function test_an_expired_forged_invalid_or_malleable_permit_is_refused() public {
         expectString("ERC20Permit: expired deadline");
         credit.permit(ALICE, BOB, 1, block.timestamp - 1, 27, "r", "s");
         expectString("ERC20Permit: invalid signature");
+        credit.permit(ALICE, BOB, 1, block.timestamp, 27, "x", bytes32(uint256(1)));
+        expectString("ECDSA: invalid signature");
         credit.permit(ALICE, BOB, 1, block.timestamp, 27, "r", bytes32(uint256(1)));
         expectString("ECDSA: invalid signature 's' value");
         credit.permit(ALICE, BOB, 1, block.timestamp, 27, "r", bytes32(type(uint256).max));
@@ -138,6 +149,35 @@ contract BasicsTest is Grid {
         constants.acceptOwnership();
         expectString("Ownable2Step: caller is not the new owner");
         constants.acceptOwnership();
+    }
+
+    function test_a_contract_is_not_created_for_the_zero_address_as_owner() public {
+        expectString("Ownable: new owner is the zero address");
+        new Constants(address(0));
+    }
+
+    function test_the_creator_of_the_contracts_has_no_rights_and_no_credits() public {
+        credit = new Credit(ALICE, BOB, FUNDS);
+        constants = new Constants(ALICE);
+        providers = new ProviderManager(ALICE);
+        jobs = new JobRepository(ALICE);
+        queues = new ProviderJobQueues(ALICE, jobs);
+        meta = new MetaScheduler(ALICE, credit, constants, providers, queues, jobs);
+
+        Ownable[3] memory owned = [Ownable(credit), constants, queues];
+        for (uint256 i = 0; i < owned.length; ++i) {
+            assertEq(owned[i].owner(), ALICE, "owner");
+        }
+        AccessControl[3] memory governed = [AccessControl(meta), jobs, providers];
+        bytes32[3] memory roles = [bytes32(0), ROLE, providers.METASCHEDULER_CONTRACT_ROLE()];
+        for (uint256 i = 0; i < governed.length; ++i) {
+            assertTrue(governed[i].hasRole(0, ALICE), "admin");
+            for (uint256 j = 0; j < roles.length; ++j) {
+                assertTrue(!governed[i].hasRole(roles[j], address(this)), "role of the creator");
+            }
+        }
+        assertEq(credit.balanceOf(BOB), FUNDS, "supply");
+        assertEq(credit.totalSupply(), FUNDS, "no other credits");
     }
 
     function test_an_offer_ends_with_a_new_offer_or_owner() public {

@@ -46,12 +46,12 @@ abstract contract Grid is Base {
     function setUp() public virtual {
         vm.warp(START_TIME);
         vm.roll(1000);
-        credit = new Credit(4 * FUNDS);
-        constants = new Constants();
-        providers = new ProviderManager();
-        jobs = new JobRepository();
-        queues = new ProviderJobQueues(jobs);
-        meta = new MetaScheduler(credit, constants, providers, queues, jobs);
+        credit = new Credit(address(this), address(this), 4 * FUNDS);
+        constants = new Constants(address(this));
+        providers = new ProviderManager(address(this));
+        jobs = new JobRepository(address(this));
+        queues = new ProviderJobQueues(address(this), jobs);
+        meta = new MetaScheduler(address(this), credit, constants, providers, queues, jobs);
         jobs.grantRole(jobs.METASCHEDULER_ROLE(), address(meta));
         providers.grantRole(providers.METASCHEDULER_CONTRACT_ROLE(), address(meta));
         queues.transferOwnership(address(meta));

@@ -20,10 +20,13 @@ contract TokensTest is Grid {
     function setUp() public override {
         vm.warp(START_TIME);
         token = new CallingToken();
-        jobs = new JobRepository();
-        providers = new ProviderManager();
-        queues = new ProviderJobQueues(jobs);
-        meta = new MetaScheduler(ICredit(address(token)), new Constants(), providers, queues, jobs);
+        jobs = new JobRepository(address(this));
+        providers = new ProviderManager(address(this));
+        queues = new ProviderJobQueues(address(this), jobs);
+        constants = new Constants(address(this));
+        meta = new MetaScheduler(
+            address(this), ICredit(address(token)), constants, providers, queues, jobs
+        );
         jobs.grantRole(jobs.METASCHEDULER_ROLE(), address(meta));
         providers.grantRole(providers.METASCHEDULER_CONTRACT_ROLE(), address(meta));
         queues.transferOwnership(address(meta));
@@ -38,7 +41,7 @@ contract TokensTest is Grid {
     function test_a_refused_pull_creates_no_job() public {
         token.setRefusing(true);
 
-        expectString("MetaScheduler: credits not received");
+        expectString("SafeERC20: ERC20 operation did not succeed");
         customer.request(definition(), ESCROW);
     }
 
@@ -46,7 +49,7 @@ contract TokensTest is Grid {
         JobId jobId = customer.request(definition(), ESCROW);
         token.setRefusing(true);
 
-        expectString("MetaScheduler: credits not sent");
+        expectString("SafeERC20: ERC20 operation did not succeed");
         customer.cancel(jobId);
 
         assertStatus(jobId, JobStatus.PENDING);

@@ -47,14 +47,15 @@ class GasGrid:
             chain.eth.accounts[:6]
         )
         self._unused_accounts = iter(chain.eth.accounts[6:])
-        self.credit = create("Credit", 10**6 * 10**18)
-        self.providers = create("ProviderManager")
-        self.jobs = create("JobRepository")
-        self.queues = create("ProviderJobQueues", self.jobs.address)
-        other_contracts = (create("Constants"), self.providers, self.queues, self.jobs)
-        self.contract = create(
-            "MetaScheduler", self.credit.address, *(other.address for other in other_contracts)
-        )
+        admin = self.admin
+        self.credit = create("Credit", admin, admin, 10**6 * 10**18)
+        self.providers = create("ProviderManager", admin)
+        self.jobs = create("JobRepository", admin)
+        self.queues = create("ProviderJobQueues", admin, self.jobs.address)
+        constants = create("Constants", admin)
+        others = (self.credit, constants, self.providers, self.queues, self.jobs)
+        addresses = [other.address for other in others]
+        self.contract = create("MetaScheduler", admin, *addresses)
         self.meta = self.contract.functions
         self._connect()
 

@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 
@@ -33,6 +34,24 @@ def test_every_artifact_has_the_hash_of_the_sources(read_artifact, contracts_dir
 
     for name in NAMES:
         assert read_artifact(name)["source_hash"] == source_hash, name
+
+
+@pytest.mark.parametrize("package", ["@openzeppelin/contracts", "solc"])
+def test_hash_of_the_sources_changes_with_the_version_of_a_package(
+    contracts_dir, tmp_path, monkeypatch, package
+):
+    build_artifacts = load(contracts_dir / "build-artifacts.py")
+    document = json.loads((contracts_dir / "package.json").read_text())
+    shutil.copy(contracts_dir / "foundry.toml", tmp_path)
+    monkeypatch.setattr(build_artifacts, "CONTRACTS", tmp_path)
+
+    hashes = set()
+    for version in (document["devDependencies"][package], "0.0.1"):
+        document["devDependencies"][package] = version
+        (tmp_path / "package.json").write_text(json.dumps(document))
+        hashes.add(build_artifacts.hash_sources())
+
+    assert len(hashes) == 2
 
 
 def test_artifact_of_the_devnet_has_the_hash_of_its_source(read_artifact, contracts_dir):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the contracts have every function, event and error of the ABI of DeepSquare 1.2."""
+"""Tests that the contracts have every function, event and error of the ABI of DeepSquare 1.2.
+
+They also have those of our release 2.0.0, and of OpenZeppelin only those that are listed here.
+"""
 
 from pathlib import Path
 
@@ -17,6 +20,14 @@ EVERY_CONTRACT = (
 )
 # DeepSquare 1.2 defines some errors in library Tools. Our contracts define them elsewhere.
 CONTRACTS_WITH_ERRORS_OF = {"Tools": ("JobRepository",)}
+EARLIER_RELEASE = "2.0.0"
+# What contract Credit inherits from OpenZeppelin 4.9 in addition to the entries of 2.0.0.
+CREDIT_ADDITIONS = {
+    "eip712Domain()",
+    "EIP712DomainChanged()",
+    "InvalidShortString()",
+    "StringTooLong(string)",
+}
 
 
 def published_rows():
@@ -70,6 +81,27 @@ def test_contract_has_the_published_entry(read_artifact, contract, entry):
     for name in names:
         entries += map(to_entry, read_artifact(name)["abi"])
     assert entry in entries
+
+
+def entries_of(artifact):
+    """Return the entries of an artifact in the format of the table, without the constructor."""
+    return list(filter(None, map(to_entry, artifact["abi"])))
+
+
+@pytest.mark.parametrize("name", EVERY_CONTRACT)
+def test_contract_has_every_entry_of_the_earlier_release(read_artifact, name):
+    entries = entries_of(read_artifact(name))
+
+    for entry in entries_of(read_artifact(f"{EARLIER_RELEASE}/{name}")):
+        assert entry in entries
+
+
+def test_credit_has_only_the_listed_additions(read_artifact):
+    earlier = entries_of(read_artifact(f"{EARLIER_RELEASE}/Credit"))
+
+    additions = [entry for entry in entries_of(read_artifact("Credit")) if entry not in earlier]
+
+    assert {signature for _, _, signature, *_ in additions} == CREDIT_ADDITIONS
 
 
 @pytest.mark.parametrize("name", EVERY_CONTRACT)

@@ -38,11 +38,11 @@ abstract contract World is Base, IInterrupter {
     uint256 private constant INVALID_ENUM_VALUE = 0x21;
 
     HostileToken public token = new HostileToken();
-    Constants public constants = new Constants();
-    ProviderManager public manager = new ProviderManager();
-    JobRepository public repository = new JobRepository();
+    Constants public constants = new Constants(address(this));
+    ProviderManager public manager = new ProviderManager(address(this));
+    JobRepository public repository = new JobRepository(address(this));
     Witness public witness = new Witness(repository, constants);
-    ProviderJobQueues public queues = new ProviderJobQueues(repository);
+    ProviderJobQueues public queues = new ProviderJobQueues(address(this), repository);
     MetaScheduler public meta;
 
     address[3] public customers;
@@ -74,7 +74,9 @@ abstract contract World is Base, IInterrupter {
 
     constructor() {
         IJobRepository recorder = IJobRepository(address(witness));
-        meta = new MetaScheduler(ICredit(address(token)), constants, manager, queues, recorder);
+        meta = new MetaScheduler(
+            address(this), ICredit(address(token)), constants, manager, queues, recorder
+        );
         repository.grantRole(repository.METASCHEDULER_ROLE(), address(witness));
         manager.grantRole(manager.METASCHEDULER_CONTRACT_ROLE(), address(meta));
         queues.transferOwnership(address(meta));

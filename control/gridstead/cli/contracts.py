@@ -17,6 +17,7 @@ from gridstead.cli.option_groups import expanded
 from gridstead.cli.options import Json
 from gridstead.cli.output import parse_credits, print_note
 from gridstead.domain.contracts.checks import check_contracts
+from gridstead.domain.contracts.setup import DeploymentOptions
 from gridstead.domain.diagnostic import exit_code
 
 app = typer.Typer(no_args_is_help=True)
@@ -28,10 +29,7 @@ DeploymentFile = Annotated[
     Path,
     typer.Option(
         "--deployment",
-        help=(
-            "File that records each step. After an interruption, the command continues after the"
-            " last recorded step."
-        ),
+        help=("File to which the addresses of the contracts are written."),
     ),
 ]
 
@@ -52,16 +50,48 @@ def deploy(
         str,
         typer.Option(
             "--supply",
-            help="Credits that the administrator receives when the Credit contract is created.",
+            help=(
+                "Credits that the administrator receives when the Credit contract is created. The"
+                " addresses depend on this number."
+            ),
         ),
     ] = "1000000",
+    salt: Annotated[
+        str,
+        typer.Option(
+            "--salt", help="Any text. With another text, the contracts get other addresses."
+        ),
+    ] = "",
+    deployer: Annotated[
+        str | None,
+        typer.Option(
+            "--deployer",
+            help=(
+                "Address of the contract that creates the contracts (a copy of the deterministic"
+                " deployment proxy). Required only if the chain refuses the standard one."
+            ),
+        ),
+    ] = None,
+    claim_timeout_s: Annotated[
+        int,
+        typer.Option(
+            "--claim-timeout-s",
+            min=1,
+            help=(
+                "Time within which a provider must claim a matched job. The command measures the"
+                " block time of the chain, and sets claimJobTimeout to the number of blocks."
+            ),
+        ),
+    ] = 120,
     chain_id: ChainId = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Deploy the contracts of a grid, grant the roles, and check the result on the chain.
 
-    The command is idempotent: it sends only the missing steps.
+    The addresses of the contracts follow from their code, the administrator, the supply and the
+    salt. The command is idempotent: it creates only missing contracts, and sends only missing
+    changes. If it was interrupted, run it again with the same options.
 
     The last step is irreversible: it seals JobRepository. Afterwards no contract except
     MetaScheduler can have the right to write job records. A contract with this right could take the
@@ -70,26 +100,25 @@ def deploy(
     """
     operator = parse_recipient(meta_scheduler)
     amount = parse_credits(supply)
+    factory = parse_recipient(deployer) if deployer is not None else None
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415 - slow import
-    from gridstead.wiring.contracts.administration import (  # noqa: PLC0415
-        ContractsLocation,
-        find_set,
-    )
 
-    admin_files = (admin_keystore, admin_password_file)
-    request = wiring.DeploymentRequest(
-        admin=admin_files, path=deployment, operator=operator, supply=amount
+    options = DeploymentOptions(
+        operator=operator,
+        supply=amount,
+        salt=salt,
+        deployer=factory,
+        claim_timeout_s=claim_timeout_s,
     )
+    arguments = ((admin_keystore, admin_password_file), deployment, options)
     node = wiring.check_chain(rpc_url, chain_id)
     if dry_run:
-        emit_plan(wiring.plan_deployment(node, request), as_json=as_json)
+        emit_plan(wiring.plan_deployment(node, *arguments, report=print_note), as_json=as_json)
         return
-    deployment_result = wiring.deploy(node, request, report=print_note)
-    grid = find_set(ContractsLocation(rpc_url=rpc_url, deployment=deployment))
-    state = grid.inspect(count_escrow=False, report=print_note)
-    diagnostics = check_contracts(state, expected=deployment_result.contracts)
-    extra_fields = {"changed": bool(deployment_result.steps), "sent": len(deployment_result.steps)}
-    emit_status(state, diagnostics, extra=extra_fields, as_json=as_json)
+    result = wiring.deploy(node, *arguments, report=print_note)
+    diagnostics = check_contracts(result.state, expected=result.contracts)
+    extra_fields = {"changed": result.sent > 0, "sent": result.sent}
+    emit_status(result.state, diagnostics, extra=extra_fields, as_json=as_json)
     raise typer.Exit(exit_code(diagnostics))
 
 

@@ -73,7 +73,7 @@ def emit_plan(steps: Sequence[TransactionStep], *, as_json: bool) -> None:
         return
     rows: Rows = []
     for step in steps:
-        recipient = step.to or f"creates {step.creates}"
+        recipient = f"creates {step.creates}" if step.creates else step.to
         rows.append((step.nonce, recipient, _call_text(step), step.gas or "", step.title))
     emit_table(("NONCE", "TO", "CALL", "GAS", "RESULT"), rows)
     for step in steps:
@@ -164,6 +164,7 @@ def _summary(state: GridState) -> dict[str, object]:
         "version": state.version or "DeepSquare 1.2",
         "first block": "unknown" if state.first_block is None else state.first_block,
         "new jobs": "accepted" if state.accepts_jobs else "refused",
+        "claim timeout": _claim_timeout_text(state),
         "accrued fees": fees,
     }
     escrow = state.escrow
@@ -175,6 +176,14 @@ def _summary(state: GridState) -> dict[str, object]:
         f" {credits_text(escrow.balance)} credits in the contract: {coverage}"
     )
     return summary | {"escrow": escrow_text, "jobs": escrow.jobs}
+
+
+def _claim_timeout_text(state: GridState) -> str:
+    """Return the claim timeout in blocks and in seconds."""
+    blocks = state.constants.get("claimJobTimeout", "unknown")
+    if state.claim_timeout_s is None:
+        return f"{blocks} blocks, the time between blocks is not known yet"
+    return f"{blocks} blocks, about {state.claim_timeout_s} s"
 
 
 def _contract_table(state: GridState) -> tuple[Columns, Rows]:
@@ -263,6 +272,8 @@ def _to_json(state: GridState, diagnostics: Sequence[Diagnostic]) -> dict[str, o
         "generation": generation_of(state.version),
         "first_block": state.first_block,
         "accepts_jobs": state.accepts_jobs,
+        "claim_timeout_blocks": state.constants.get("claimJobTimeout"),
+        "claim_timeout_s": state.claim_timeout_s,
         "contracts": contracts,
         "roles": list(map(_holder_json, state.holders)),
         "owners": list(map(_owner_json, state.owners)),

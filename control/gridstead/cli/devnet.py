@@ -13,6 +13,7 @@ from gridstead.cli.contracts import AdminKeystore, DeploymentFile
 from gridstead.cli.contracts_options import AdminPassword, RpcUrl
 from gridstead.cli.options import Json
 from gridstead.cli.output import credits_text, emit_result, parse_credits, print_note
+from gridstead.domain.contracts.setup import DeploymentOptions
 from gridstead.domain.jobs.ids import parse_address
 
 app = typer.Typer(no_args_is_help=True)
@@ -64,10 +65,8 @@ def init(
     if wiring.mint_devnet_coins(node, admin_address, minimum=ADMIN_COINS // 2, amount=ADMIN_COINS):
         report_step(f"{admin_address} has coins")
     operator = keystore_address(meta_scheduler_keystore)
-    request = wiring.DeploymentRequest(
-        admin=admin_files, path=deployment, operator=operator, supply=SUPPLY
-    )
-    wiring.deploy(node, request, report=report_step, renew=True)
+    options = DeploymentOptions(operator=operator, supply=SUPPLY)
+    wiring.deploy(node, admin_files, deployment, options, report=report_step, renew=True)
     wallets = list(map(keystore_address, fund_keystore))
     funded_addresses = wiring.fund(
         node, admin_files, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS

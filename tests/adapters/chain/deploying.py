@@ -15,20 +15,35 @@ from tests.fakes.crash import Crash
 
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.node import Node
-from gridstead.adapters.contracts.blueprint import address_of
+from gridstead.adapters.contracts.blueprint import plan_set
 from gridstead.adapters.contracts.deploy import Deployment
 from gridstead.adapters.contracts.deployment_file import read
+from gridstead.adapters.contracts.factory import STANDARD_FACTORY, salt_of
 from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.domain.contracts.checks import check_contracts
+from gridstead.domain.contracts.setup import DeploymentOptions
 
 ADMIN, OPERATOR = wallet(66), wallet(67)
 STEP_COUNT = 12  # each step is one transaction
+CREATION_COUNT = 6  # the first steps create the contracts
 SEND_METHOD = "eth_sendRawTransaction"
+MINING_METHODS = ("eth_getTransactionReceipt", "eth_getTransactionCount")
 
 
-def has_method(requests, method):
-    """Return whether one of the JSON-RPC requests calls this method."""
-    return any(request_method == method for request_method, _ in requests)
+def has_method(requests, *methods):
+    """Return whether one of the JSON-RPC requests calls one of these methods."""
+    return any(request_method in methods for request_method, _ in requests)
+
+
+def options(**changes):
+    """Return the options of a deployment."""
+    return DeploymentOptions(**({"operator": OPERATOR.address, "supply": COIN} | changes))
+
+
+def planned_addresses(deployer=STANDARD_FACTORY, salt="", supply=COIN):
+    """Return the addresses of the contracts of ADMIN's set, by name."""
+    contracts = plan_set(deployer, salt_of(salt), admin=ADMIN.address, supply=supply)
+    return {contract.name: contract.address for contract in contracts}
 
 
 class CrashingNode(Node):
@@ -51,10 +66,10 @@ class CrashingNode(Node):
 
 
 class MiningNode(Node):
-    """A node that mines a block whenever a receipt is requested."""
+    """A node that mines a block whenever a receipt or a number of transactions is requested."""
 
     def batch(self, requests):
-        if has_method(requests, "eth_getTransactionReceipt"):
+        if has_method(requests, *MINING_METHODS):
             super().batch([("evm_mine", [])])
         return super().batch(requests)
 
@@ -65,9 +80,10 @@ class UnsealedDevnet(Devnet):
     def _deploy(self, directory):
         path = directory / "deployment.json"
         node = CrashingNode(self.anvil.url, STEP_COUNT, sent=False)
-        deployment = Deployment(node, self.admin, path, report=lambda _: None)
+        unsealed_options = options(operator=self.operator.address, supply=SUPPLY)
+        deployment = Deployment(node, self.admin, path, unsealed_options, report=lambda _: None)
         with pytest.raises(Crash):
-            deployment.run(operator=self.operator.address, supply=SUPPLY)
+            deployment.run()
         node.close()
         return read(path).contracts
 
@@ -79,22 +95,28 @@ class DeploymentSite:
         self.chain, self.path = chain, path
         self.reported, self.nodes = [], []
 
-    def node(self, node_class, *arguments, **options):
+    def node(self, node_class, *arguments, **parameters):
         """Return a new node of this class, which the fixture closes."""
-        self.nodes.append(node_class(self.chain.anvil.url, *arguments, **options))
+        self.nodes.append(node_class(self.chain.anvil.url, *arguments, **parameters))
         return self.nodes[-1]
 
-    def deployment(self, node=None, admin=ADMIN, **options):
+    def deployment(self, node=None, *, admin=ADMIN, renew=False, **changes):
+        """Return a deployment. ``changes`` are the options that differ from the usual ones."""
         return Deployment(
-            node or self.chain.node, admin, self.path, report=self.reported.append, **options
+            node or self.chain.node,
+            admin,
+            self.path,
+            options(**changes),
+            report=self.reported.append,
+            renew=renew,
         )
 
-    def run(self, node=None, **options):
+    def run(self, node=None, **parameters):
         """Deploy the contracts, and return their addresses by contract."""
-        return self.deployment(node, **options).run(operator=OPERATOR.address, supply=COIN)
+        return self.deployment(node, **parameters).run().contracts
 
-    def plan_steps(self):
-        return self.deployment().plan_steps(operator=OPERATOR.address, supply=COIN)
+    def plan_steps(self, **parameters):
+        return self.deployment(**parameters).plan_steps()
 
     def crash(self, position, *, sent):
         """Deploy until the client dies before or after it sends transaction ``position``."""
@@ -104,8 +126,8 @@ class DeploymentSite:
 
     def leave_pending(self, position):
         """Crash after each transaction up to number ``position``. Leave the last one pending."""
-        for _ in range(position - 1):
-            self.crash(1, sent=True)
+        if position > 1:
+            self.crash(position - 1, sent=True)
         self.chain.anvil.rpc("evm_setAutomine", False)
         self.crash(1, sent=True)
 
@@ -122,23 +144,15 @@ class DeploymentSite:
         """Return ADMIN's next nonce at a block: the number of transactions that ADMIN has sent."""
         return int(self.chain.anvil.rpc("eth_getTransactionCount", ADMIN.address, block), 16)
 
-    def created_contracts(self):
-        """Return the addresses of all contracts that ADMIN has created, oldest first."""
-        addresses = [address_of(ADMIN.address, nonce) for nonce in range(self.next_nonce())]
-        return list(filter(self._has_code, addresses))
-
-    def _has_code(self, address):
+    def has_code(self, address):
         return self.chain.anvil.rpc("eth_getCode", address, "latest") != "0x"
 
-    def count_reports(self, start):
-        """Return how many reported lines start with this text."""
-        return sum(line.startswith(start) for line in self.reported)
-
-    def drop_intents(self):
-        """Remove the recorded transactions from the file. Earlier releases did not record them."""
+    def keep_only_fields_of_earlier_releases(self):
+        """Rewrite the deployment file as an earlier release wrote it."""
         document = json.loads(self.path.read_text())
-        fields = ("chain_id", "genesis", "admin", "contracts")
-        self.path.write_text(json.dumps({field: document[field] for field in fields}))
+        fields = ("chain_id", "genesis", "admin", "first_block", "contracts")
+        old_document = {field: document[field] for field in fields} | {"transactions": []}
+        self.path.write_text(json.dumps(old_document))
 
     def inspect(self, addresses):
         """Return the state of the set with these addresses."""
@@ -146,13 +160,13 @@ class DeploymentSite:
         return Inspector(self.chain.node, contracts, report=self.reported.append).inspect()
 
     def check(self, addresses, *, other_transactions=0):
-        """Assert that the set is complete, and that no contract and no transaction was repeated.
+        """Assert that the set is complete, at its addresses, and that no transaction was repeated.
 
         ``other_transactions`` is the number of ADMIN's transactions that are not steps.
         """
         state = self.inspect(addresses)
         assert check_contracts(state, expected=addresses) == ()
         assert state.addresses == addresses
-        assert sorted(self.created_contracts()) == sorted(addresses.values())
+        assert addresses == planned_addresses()
         assert self.next_nonce() == STEP_COUNT + other_transactions
         assert json.loads(self.path.read_text())["contracts"] == addresses

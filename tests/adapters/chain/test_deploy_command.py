@@ -6,18 +6,22 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.adapters.chain import deploying
 from tests.adapters.chain.contracts_command import (
     CONFIG_ERROR,
     INPUT_ERROR,
     NEW_OWNER,
+    UNUSED_ADDRESS,
     contract_addresses,
     field_values,
     holders,
 )
-from tests.adapters.chain.deploying import STEP_COUNT
 from tests.devnet import CHAIN_ID, wallet
 
+from gridstead.adapters.contracts.factory import STANDARD_FACTORY
+
 OPERATOR = wallet(67).address
+STEP_COUNT = deploying.STEP_COUNT + 1  # the command also sets the claim timeout
 LAST_STEP = "nobody can name a writer to JobRepository any more"
 
 
@@ -28,6 +32,7 @@ def deploy(contracts_cli, tmp_path):
     The function has the attributes ``file`` (the deployment file) and ``contracts_cli``.
     """
     file = tmp_path / "grid.json"
+    contracts_cli.chain.anvil.rpc("anvil_mine", hex(1200), hex(2))  # 2 s between blocks
 
     def run(*arguments, **options):
         defaults = {"deployment": file, "meta-scheduler": OPERATOR, "by": NEW_OWNER}
@@ -62,7 +67,7 @@ def check_step(step):
         assert step["to"]
         assert step["data"].startswith("0x")
         return
-    assert step["to"] is None
+    assert step["to"] == STANDARD_FACTORY
     assert step["gas"] > 0
     assert step["data_bytes"] > 0
     assert len(step["data_hash"]) == 66  # "0x" and 64 digits
@@ -85,8 +90,10 @@ def test_planned_transactions_are_sent_and_the_set_is_verified(deploy):
     document = json.loads(deploy.file.read_text())
     assert document["contracts"] == addresses
     assert document["first_block"] == status["first_block"]
-    assert f"[11/{STEP_COUNT}] sending: {OPERATOR} is matcher of ProviderManager" in err
-    assert f"[12/{STEP_COUNT}] sending: {LAST_STEP}" in err
+    assert "[6/6] sending: creation of MetaScheduler" in err
+    assert "[6/7] sending: claimJobTimeout is " in err
+    assert f"[7/7] sending: {LAST_STEP}" in err
+    assert status["claim_timeout_s"] == pytest.approx(120, abs=3)
 
 
 def test_second_run_sends_nothing(deploy):
@@ -108,7 +115,7 @@ def test_dry_run_prints_a_table(deploy):
     assert code == 0
     assert "creation of MetaScheduler" in out
     assert "0: " in out
-    assert f"{STEP_COUNT - 2}: 0x2f2ff15d" in out  # the selector of grantRole
+    assert f"{STEP_COUNT - 3}: 0x2f2ff15d" in out  # the selector of grantRole
     assert f"{STEP_COUNT - 1}: 0x36568abe" in out  # the selector of renounceRole
 
 
@@ -118,6 +125,9 @@ def test_dry_run_prints_a_table(deploy):
         ({"chain-id": CHAIN_ID + 1}, CONFIG_ERROR, f"the chain must be {CHAIN_ID + 1}"),
         ({"meta-scheduler": "0x12"}, INPUT_ERROR, "invalid address '0x12'"),
         ({"supply": "-1"}, INPUT_ERROR, "invalid amount of credits '-1'"),
+        ({"salt": "\udcff"}, INPUT_ERROR, "invalid salt"),
+        ({"deployer": "0x12"}, INPUT_ERROR, "invalid address '0x12'"),
+        ({"deployer": UNUSED_ADDRESS}, CONFIG_ERROR, f"there is no deployer at {UNUSED_ADDRESS}"),
         ({"admin-keystore": "/nonexistent"}, CONFIG_ERROR, "cannot read wallet /nonexistent"),
         ({"admin-password-file": "/nonexistent"}, CONFIG_ERROR, "cannot read wallet"),
     ],

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deployments of the contracts on a real chain that are interrupted at each step."""
+"""Deployments of the contracts on a real chain that are interrupted and started again."""
 
 from __future__ import annotations
 
+import os
+import random
 import signal
 import subprocess
 import sys
@@ -12,41 +14,34 @@ from pathlib import Path
 import pytest
 from tests.adapters.chain.deploying import (
     ADMIN,
+    CREATION_COUNT,
     OPERATOR,
     SEND_METHOD,
     STEP_COUNT,
     CrashingNode,
     MiningNode,
     has_method,
+    planned_addresses,
 )
-from tests.devnet import COIN
 from tests.fakes.crash import Crash
 
-from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import create_wallet
-from gridstead.adapters.contracts import deploy as deploying
-from gridstead.adapters.contracts.blueprint import BLUEPRINT, address_of
-from gridstead.adapters.contracts.deployment_file import InUse, locked, read
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
 COMMAND = Path(sys.executable).with_name("gridstead")
+# The first and the last creation of a contract, the first change, and the seal.
+POSITIONS = (1, CREATION_COUNT, CREATION_COUNT + 1, STEP_COUNT)
+KILLS = 20
 
 
-@pytest.mark.parametrize("position", range(1, STEP_COUNT + 1))
-def test_next_run_continues_after_the_last_sent_transaction(site, position):
-    site.crash(position, sent=True)
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("sent", [True, False])
+def test_next_run_continues_after_the_last_sent_transaction(site, position, sent):
+    site.crash(position, sent=sent)
 
-    assert site.next_nonce() == position
-    site.check(site.run())
-
-
-@pytest.mark.parametrize("position", [1, 4, 6, 7, STEP_COUNT])
-def test_next_run_sends_a_transaction_that_was_signed_but_not_sent(site, position):
-    site.crash(position, sent=False)
-
-    assert site.next_nonce() == position - 1
+    assert site.next_nonce() == position - (not sent)
     site.check(site.run())
 
 
@@ -59,123 +54,96 @@ def test_a_run_finishes_a_deployment_that_was_interrupted_at_every_step(site):
     site.check(site.run())
 
 
-@pytest.mark.parametrize("position", range(1, STEP_COUNT + 1))
+@pytest.mark.parametrize("position", POSITIONS)
 def test_next_run_waits_for_a_pending_transaction(site, position):
     site.leave_pending(position)
-    hashes = read(site.path).intents[-1].hashes
 
-    addresses = site.run(site.node(MiningNode))
-
-    site.check(addresses)
-    assert read(site.path).intents[position - 1].hashes == hashes
+    site.check(site.run(site.node(MiningNode)))
 
 
-@pytest.mark.parametrize("position", range(1, STEP_COUNT + 1))
-def test_transaction_mined_during_the_next_run_is_found(site, position):
-    """The pending transaction is mined between the plan of the next run and its gas estimate."""
-    site.leave_pending(position)
-    hashes = read(site.path).intents[-1].hashes
+class CountingNode(Node):
+    """A node that counts the requests."""
 
-    site.check(site.run(site.node(NodeThatMinesBeforeEstimates)))
-    assert read(site.path).intents[position - 1].hashes[0] == hashes[0]
-
-
-class NodeThatMinesBeforeEstimates(MiningNode):
-    """A MiningNode that also mines a block before each gas estimate after the plan."""
-
-    is_planned = False
+    count = 0
 
     def batch(self, requests):
-        if self.is_planned and has_method(requests, "eth_estimateGas"):
-            Node.batch(self, [("evm_mine", [])])
-        if has_method(requests, "eth_getBalance"):  # the last request of the plan
-            self.is_planned = True
+        self.count += 1
         return super().batch(requests)
 
 
-def test_replacement_of_an_underpriced_transaction_uses_the_same_nonce(site):
-    site.chain.anvil.rpc("evm_setAutomine", False)
-    site.crash(1, sent=True)
-    (old_intent,) = read(site.path).intents
-    site.chain.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(old_intent.max_fee * 10))
-    site.chain.anvil.mine()
+class KillingNode(Node):
+    """A node whose process kills itself (-9) before or after request number ``position``."""
 
-    addresses = site.run(site.node(MiningNode))
+    def __init__(self, url, position, *, sent):
+        super().__init__(url)
+        self._requests_before_kill = position
+        self._is_sent = sent
 
-    site.check(addresses)
-    new_intent = read(site.path).intent("creation of Credit")
-    assert (new_intent.nonce, len(new_intent.hashes)) == (old_intent.nonce, 2)
-    # Nodes accept a replacement only if its fees are at least an eighth higher.
-    assert new_intent.max_fee > old_intent.max_fee * 9 // 8
-
-
-def test_step_gets_another_nonce_if_another_program_used_its_nonce(site):
-    """Another program has created a contract at the address that was planned for our contract."""
-    site.crash(2, sent=False)
-    creation_code = "0x600160005260016000f3"  # creates a contract with one byte of code
-    receipt = DirectSender(site.chain.node, ADMIN).transact(
-        "", creation_code, name="another program's"
-    )
-    other_address = receipt["contractAddress"].lower()
-    assert other_address == address_of(ADMIN.address, 1)
-
-    addresses = site.run()
-
-    assert other_address not in addresses.values()
-    assert len(set(addresses.values())) == len(BLUEPRINT)
-    assert site.next_nonce() == STEP_COUNT + 1
+    def batch(self, requests):
+        self._requests_before_kill -= 1
+        if self._requests_before_kill > 0:
+            return super().batch(requests)
+        if self._is_sent:
+            super().batch(requests)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
 
 
-@pytest.mark.parametrize("position", [1, 7])
-@pytest.mark.parametrize("is_lost", [False, True])
-def test_nonce_gap_of_a_lost_transaction_is_filled(site, position, is_lost):
-    """Another program sends a transaction, and our transaction gets the next nonce.
-
-    The node drops the transaction of the other program. If ``is_lost``, it also drops ours.
-    """
-    for _ in range(position - 1):
-        site.crash(1, sent=True)
-    site.chain.anvil.rpc("evm_setAutomine", False)
-    lost_nonce = site.next_nonce()
-    other_transaction = DirectSender(site.chain.node, ADMIN).draft(
-        Payload(to=OPERATOR.address, data="0x", gas=None),
-        nonce=lost_nonce,
-        name="another program's",
-    )
-    site.chain.anvil.rpc("eth_sendRawTransaction", other_transaction.raw)
-    site.crash(1, sent=True)
-    intent = read(site.path).intents[-1]
-    assert intent.nonce == lost_nonce + 1
-    site.chain.anvil.rpc("anvil_dropTransaction", other_transaction.hash)
-    if is_lost:
-        for tx_hash in intent.hashes:
-            site.chain.anvil.rpc("anvil_dropTransaction", tx_hash)
-    assert site.plan_steps()[0].nonce == lost_nonce
-
-    addresses = site.run(site.node(MiningNode))
-
-    site.check(addresses, other_transactions=1)
-    assert read(site.path).intent(intent.step).nonce == lost_nonce + 1
+def deploy_in_a_process_that_is_killed(site, position, *, sent):
+    """Deploy in a child process that kills itself. Return whether it was killed."""
+    child = os.fork()
+    if child == 0:
+        try:
+            site.run(KillingNode(site.chain.anvil.url, position, sent=sent))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    assert code in {0, -signal.SIGKILL}
+    return code != 0
 
 
-def test_next_run_finds_created_contracts_without_receipts(site):
-    """Some nodes delete old receipts."""
-    site.crash(6, sent=True)
-    deleted_hashes = set()
-    for intent in read(site.path).intents:
-        deleted_hashes.update(intent.hashes)
+def test_deployment_killed_at_20_random_moments_gives_one_set_at_the_same_addresses(site):
+    """When a deployment is complete before 20 kills, the next one starts on the chain of before."""
+    rng = random.Random(24)
+    before = site.chain.anvil.rpc("evm_snapshot")
+    node = site.node(CountingNode)
+    site.check(site.run(node))
+    kills, is_complete = 0, True
+    while kills < KILLS:
+        if is_complete:
+            site.chain.anvil.rpc("evm_revert", before)
+            before = site.chain.anvil.rpc("evm_snapshot")
+            site.path.unlink()
+        position, is_sent = rng.randint(1, node.count), rng.random() < 0.5
+        is_killed = deploy_in_a_process_that_is_killed(site, position, sent=is_sent)
+        site.wait_for_mining()
+        is_complete = not is_killed
+        kills += is_killed
+        if is_complete:
+            site.check(planned_addresses())
 
-    class ForgetfulNode(Node):
-        """A node without the receipts of the interrupted run."""
+    site.check(site.run())
+
+
+def test_contract_that_another_account_creates_counts_as_done(site):
+    """Anybody can create the contracts of a set, but only at their addresses and for its admin."""
+    site.chain.anvil.fund(OPERATOR.address)
+
+    class RacingNode(Node):
+        """A node on which OPERATOR creates a contract before ADMIN's transaction arrives."""
+
+        is_racing = False
 
         def batch(self, requests):
-            answers = super().batch(requests)
-            for index, (method, params) in enumerate(requests):
-                if method == "eth_getTransactionReceipt" and params[0] in deleted_hashes:
-                    answers[index] = None
-            return answers
+            if has_method(requests, SEND_METHOD) and not self.is_racing:
+                self.is_racing = True
+                step = site.plan_steps()[0]
+                DirectSender(self, OPERATOR).transact(step.to, step.data, name=step.title)
+            return super().batch(requests)
 
-    site.check(site.run(site.node(ForgetfulNode)))
+    site.check(site.run(site.node(RacingNode)))
 
 
 def test_contracts_lost_in_a_reorg_are_created_again_at_their_old_addresses(site):
@@ -191,8 +159,7 @@ def test_contracts_lost_in_a_reorg_are_created_again_at_their_old_addresses(site
 def test_next_run_finishes_the_deployment_of_a_killed_process(site, tmp_path):
     (tmp_path / "password").write_text("a secret\n")
     create_wallet(tmp_path / "key", tmp_path / "password", key=(66).to_bytes(32), iterations=2)
-    for _ in range(5):
-        site.crash(1, sent=True)
+    site.crash(5, sent=True)
     site.chain.anvil.rpc("evm_setAutomine", False)
     options = {
         "rpc-url": site.chain.anvil.url,
@@ -200,14 +167,14 @@ def test_next_run_finishes_the_deployment_of_a_killed_process(site, tmp_path):
         "admin-password-file": tmp_path / "password",
         "deployment": site.path,
         "meta-scheduler": OPERATOR.address,
-        "supply": "0.000000000000000001",
+        "supply": "1",
     }
     command = [COMMAND, "contracts", "deploy"]
     for name, value in options.items():
         command.append(f"--{name}={value}")
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while site.next_nonce("pending") < 6:
+    while site.next_nonce("pending") < CREATION_COUNT:
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -219,21 +186,12 @@ def test_next_run_finishes_the_deployment_of_a_killed_process(site, tmp_path):
     site.check(site.run())
 
 
-def test_second_concurrent_run_is_refused(site):
-    with locked(site.path), pytest.raises(InUse, match="another run"):
-        site.run()
-
-    assert site.next_nonce() == 0
-
-
-def test_run_fails_if_another_program_uses_every_nonce_of_the_wallet(site, monkeypatch):
-    monkeypatch.setattr(deploying, "ATTEMPTS", 3)
-
+def test_run_fails_if_another_program_uses_every_nonce_of_the_wallet(site):
     with pytest.raises(ChainUnavailable, match="creation of Credit") as error:
         site.run(site.node(BusyNode))
 
     assert "another program" in error.value.detail
-    assert site.created_contracts() == []
+    assert not any(map(site.has_code, planned_addresses().values()))
 
 
 class BusyNode(Node):
@@ -249,23 +207,14 @@ class BusyNode(Node):
         return super().batch(requests)
 
 
-def test_deployment_opened_before_another_run_deploys_nothing(site):
-    deployment = site.deployment()
-    addresses = site.run()
-
-    assert deployment.run(operator=OPERATOR.address, supply=COIN) == addresses
-
-    site.check(addresses)
-
-
 class LowEstimateNode(Node):
     """A node whose gas estimate for the creation of a contract is too low."""
 
     def batch(self, requests):
         answers = super().batch(requests)
         for index, (method, params) in enumerate(requests):
-            if method == "eth_estimateGas" and "to" not in params[0]:
-                answers[index] = hex(600_000)
+            if method == "eth_estimateGas" and len(params[0]["data"]) > 2000:
+                answers[index] = hex(300_000)
         return answers
 
 
@@ -276,7 +225,6 @@ class CrashingLowEstimateNode(LowEstimateNode, CrashingNode):
 def test_failed_creation_is_reported_and_the_next_run_repeats_it(site):
     with pytest.raises(TransactionReverted, match="creation of Credit"):
         site.run(site.node(LowEstimateNode))
-    assert (site.created_contracts(), read(site.path).intents) == ([], [])
 
     site.check(site.run(), other_transactions=1)
 

@@ -37,8 +37,9 @@ def test_status_of_a_complete_set_of_contracts_has_no_findings(contracts_cli):
 
     assert code == 0
     assert set(status) == {
-        "chain_id", "block", "version", "generation", "first_block", "accepts_jobs", "contracts",
-        "roles", "owners", "constants", "accrued_fees_wei", "escrow", "verdict",
+        "chain_id", "block", "version", "generation", "first_block", "accepts_jobs",
+        "claim_timeout_blocks", "claim_timeout_s", "contracts", "roles", "owners", "constants",
+        "accrued_fees_wei", "escrow", "verdict",
     }  # fmt: skip
     assert (status["chain_id"], status["generation"], status["accepts_jobs"]) == (CHAIN_ID, 3, True)
     assert field_values(status["constants"], "name") == {constant.name for constant in CONSTANTS}
@@ -120,12 +121,15 @@ def test_status_fails_if_credits_of_the_escrow_are_missing(contracts_cli, chain)
 
 
 def test_status_is_printed_as_tables(contracts_cli, chain):
+    chain.anvil.rpc("anvil_mine", hex(1200), hex(2))
+
     code, out, err = contracts_cli.read("status")
 
     assert (code, err) == (0, "")
     for address in chain.addresses.values():
         assert address in out
     assert "20 percent" in out
+    assert "10 blocks, about 20 s" in out
     assert "all checks passed" in out
 
 

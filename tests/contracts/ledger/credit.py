@@ -65,7 +65,9 @@ def use_permit(
     digest = permit.digest(
         model.addresses[CREDIT], model.chain_id, (owner, spender, value, nonce, deadline)
     )
-    require(permit.signer(digest, v, r, s) == owner, "ERC20Permit: invalid signature")
+    signer = permit.signer(digest, v, r, s)
+    require(signer is not None, "ECDSA: invalid signature")
+    require(signer == owner, "ERC20Permit: invalid signature")
     model.state.permits_used[owner] = nonce + 1
     _allow(model, owner, spender, value)
 

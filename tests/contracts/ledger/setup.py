@@ -72,14 +72,15 @@ def create_accounts() -> Accounts:
 
 def create_grid(chain: Chain, admin: str) -> ContractModel:
     """Deploy the contracts, and return their model."""
-    addresses = {"Credit": chain.create(admin, "Credit", SUPPLY)}
+    addresses = {"Credit": chain.create(admin, "Credit", admin, admin, SUPPLY)}
     for name in ("Constants", "ProviderManager", "JobRepository"):
-        addresses[name] = chain.create(admin, name)
+        addresses[name] = chain.create(admin, name, admin)
     addresses["ProviderJobQueues"] = chain.create(
-        admin, "ProviderJobQueues", addresses["JobRepository"]
+        admin, "ProviderJobQueues", admin, addresses["JobRepository"]
     )
     parameters = ("Credit", "Constants", "ProviderManager", "ProviderJobQueues", "JobRepository")
-    grid = chain.create(admin, "MetaScheduler", *(addresses[name] for name in parameters))
+    arguments = (admin, *(addresses[name] for name in parameters))
+    grid = chain.create(admin, "MetaScheduler", *arguments)
     model = ContractModel({**addresses, "MetaScheduler": grid}, CHAIN_ID)
     model.state.balances[admin] = SUPPLY
     model.state.constants = dict(DEFAULTS)

@@ -107,7 +107,7 @@ class State:
     balances: dict[str, int] = field(default_factory=dict)
     allowances: dict[tuple[str, str], int] = field(default_factory=dict)
     permits_used: dict[str, int] = field(default_factory=dict)
-    # Owned and Roles
+    # Owners and roles
     owners: dict[str, str] = field(default_factory=dict)
     offers: dict[str, str] = field(default_factory=dict)
     members: frozenset[tuple[str, bytes, str]] = frozenset()

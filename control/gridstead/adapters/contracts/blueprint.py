@@ -1,129 +1,125 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a set of contracts is built: its constructors, roles and owners, and the expected code."""
+"""How a set of contracts is created: the order, the constructor arguments, and the code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from eth_utils.crypto import keccak
-
-from gridstead.adapters.chain.abi import artifact
+from gridstead.adapters.chain.abi import artifact, read_document
 from gridstead.adapters.chain.node import Node, RpcError
-from gridstead.domain.contracts.administration import Change
-from gridstead.domain.contracts.deployment import NOBODY, ROLE_NAMES, SEALABLE, SEALED, Role
+from gridstead.adapters.contracts.factory import address_of
+from gridstead.domain.contracts.deployment import NOBODY
 from gridstead.domain.jobs.job import Block
 
-SUPPLY = "supply"
-RENUNCIATION = "renounceRole"
-# The sender of a simulated constructor call. It is not the zero address, because Credit mints to
-# its creator, and a mint to the zero address fails.
-ANY_SENDER = "0x" + "11" * 20
-
-# The contracts in the order of their creation, with their constructor arguments. An argument is the
-# name of an earlier contract, or the supply.
-BLUEPRINT: dict[str, tuple[str, ...]] = {
-    "Credit": (SUPPLY,),
-    "Constants": (),
-    "ProviderManager": (),
-    "JobRepository": (),
-    "ProviderJobQueues": ("JobRepository",),
-    "MetaScheduler": (
-        "Credit",
-        "Constants",
-        "ProviderManager",
-        "ProviderJobQueues",
-        "JobRepository",
-    ),
+# Any account except the zero address, to which Credit does not mint.
+ANY_ACCOUNT = "0x" + "11" * 20
+# The contracts in the order of their creation: the constructors need the addresses of earlier ones.
+ORDER = (
+    "Credit",
+    "Constants",
+    "ProviderManager",
+    "JobRepository",
+    "ProviderJobQueues",
+    "MetaScheduler",
+)
+# The contract whose address a parameter of a constructor has.
+_CONTRACT_OF = {
+    "_credit": "Credit",
+    "_constants": "Constants",
+    "_providerManager": "ProviderManager",
+    "_providerJobQueues": "ProviderJobQueues",
+    "_jobs": "JobRepository",
 }
+_ACCOUNTS = ("_owner", "_admin", "_receiver")
 
 
-def arguments_of(
-    contract: str, addresses: Mapping[str, str], *, supply: int = 0
-) -> list[str | int]:
-    """Return the arguments of a constructor. A missing address becomes the zero address."""
-    values: dict[str, str | int] = {**addresses, SUPPLY: supply}
-    return [values.get(name, NOBODY) for name in BLUEPRINT[contract]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedContract:
+    """A contract of a set, with its address, creation code and constructor arguments."""
+
+    name: str
+    address: str
+    code: str
+    arguments: tuple[str | int, ...]
 
 
-def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[Change, ...]:
-    """Return the changes that set up new contracts, in order. The last change is irreversible.
+def plan_set(factory: str, salt: bytes, *, admin: str, supply: int) -> tuple[PlannedContract, ...]:
+    """Return the contracts of a set of this release, in the order of their creation.
 
     Args:
-        addresses: The addresses of all contracts, by name.
-        operator: The wallet of the meta-scheduler service.
-        admin: The wallet that created the contracts.
+        factory: The address of the factory that creates the contracts.
+        salt: The 32 bytes of the salt.
+        admin: The account that owns and administers the contracts, and receives the supply.
+        supply: The credits that Credit mints, wei.
     """
-    meta_scheduler = addresses["MetaScheduler"]
-    transfer = Change(
-        contract="ProviderJobQueues",
-        function="transferOwnership",
-        arguments=(meta_scheduler,),
-        title=f"ProviderJobQueues belongs to {meta_scheduler}",
-    )
-    grants = [
-        *_grant_everywhere(Role.CONTRACT, meta_scheduler),
-        *_grant_everywhere(Role.MATCHER, operator),
-    ]
-    role = ROLE_NAMES[SEALABLE, Role.ADMIN]
-    seal = Change(contract=SEALABLE, function=RENUNCIATION, arguments=(role, admin), title=SEALED)
-    return (transfer, *grants, seal)
+    addresses: dict[str, str] = {}
+    contracts = []
+    for name in ORDER:
+        arguments = _arguments_of(name, addresses, admin=admin, supply=supply)
+        code = artifact(name).creation(*arguments)
+        addresses[name] = address_of(factory, salt, code)
+        contract = PlannedContract(
+            name=name, address=addresses[name], code=code, arguments=tuple(arguments)
+        )
+        contracts.append(contract)
+    return tuple(contracts)
 
 
-def _grant_everywhere(role: Role, account: str) -> Iterator[Change]:
-    """Yield the grants of a role in each contract that has it."""
-    for contract, role_of_contract in ROLE_NAMES:
-        if role_of_contract is role:
-            yield _grant(contract, role, account)
+def _arguments_of(
+    contract: str, addresses: Mapping[str, str], *, admin: str, supply: int = 0, release: str = ""
+) -> list[str | int]:
+    """Return the arguments of a constructor. A missing address becomes the zero address.
+
+    ``release`` is that of ``read_document``: the parameters of each release are different.
+    """
+    arguments: list[str | int] = []
+    for parameter in _parameters(contract, release):
+        if parameter in _ACCOUNTS:
+            arguments.append(admin)
+        elif parameter in _CONTRACT_OF:
+            arguments.append(addresses.get(_CONTRACT_OF[parameter], NOBODY))
+        else:
+            assert parameter == "_amountWei", parameter
+            arguments.append(supply)
+    return arguments
 
 
-def _grant(contract: str, role: Role, account: str) -> Change:
-    return Change(
-        contract=contract,
-        function="grantRole",
-        arguments=(ROLE_NAMES[contract, role], account),
-        title=f"{account} is {role.value} of {contract}",
-    )
+def _parameters(contract: str, release: str) -> list[str]:
+    """Return the names of the parameters of a constructor."""
+    for entry in read_document(contract, release)["abi"]:
+        if entry["type"] == "constructor":
+            return [parameter["name"] for parameter in entry["inputs"]]
+    return []
 
 
 def code_of_release(
     node: Node,
     contract: str,
+    address: str,
     addresses: Mapping[str, str],
     *,
     at_block: Block,
     earlier_release: str = "",
 ) -> str | None:
-    """Return the code that a release would deploy; None if the node refuses to compute it.
+    """Return the code of a release for a contract; None if the node refuses to compute it.
 
-    The release is this release, or an earlier one such as ``2.0.0``. The node simulates the
-    constructor, because the code contains immutables that the constructor sets: the addresses of
-    other contracts. The code does not depend on the supply or the sender.
+    The node runs the constructor at the contract's address (a state override of ``eth_call``),
+    because the code contains immutables that the constructor sets: the addresses of other
+    contracts, and in Credit the domain of permits, with the chain and the address of Credit. The
+    code does not depend on the supply, the sender or the administrator.
+
+    Args:
+        node: The node of the chain.
+        contract: The name of the contract.
+        address: The address of the contract.
+        addresses: The addresses of the other contracts, by name.
+        at_block: The block whose state the node uses.
+        earlier_release: An earlier release such as ``2.0.0``; empty for this release.
     """
-    creation = {
-        "from": ANY_SENDER,
-        "data": artifact(contract, earlier_release).creation(*arguments_of(contract, addresses)),
-    }
+    arguments = _arguments_of(contract, addresses, admin=ANY_ACCOUNT, release=earlier_release)
+    creation = artifact(contract, earlier_release).creation(*arguments)
+    call = {"from": ANY_ACCOUNT, "to": address}
     pin = {"blockHash": at_block.hash, "requireCanonical": True}
-    (answer,) = node.batch([("eth_call", [creation, pin])])
+    (answer,) = node.batch([("eth_call", [call, pin, {address: {"code": creation}}])])
     return None if isinstance(answer, RpcError) else str(answer)
-
-
-def address_of(sender: str, nonce: int) -> str:
-    """Return the address of the contract that a sender creates with this nonce, lower case.
-
-    Source: Ethereum yellow paper, part 7: the last 20 bytes of keccak(RLP([sender, nonce])).
-    """
-    # In RLP, 0x94 starts a string of 20 bytes, and 0xC0 plus the length starts a short list.
-    rlp_nonce = _rlp_of_nonce(nonce)
-    rlp_items = b"\x94" + bytes.fromhex(sender[2:]) + rlp_nonce
-    rlp_list = bytes([0xC0 + len(rlp_items)]) + rlp_items
-    return "0x" + keccak(rlp_list)[12:].hex()
-
-
-def _rlp_of_nonce(nonce: int) -> bytes:
-    # A number from 1 to 127 is encoded as this byte. Any other number is encoded as 0x80 plus its
-    # length, and then its bytes. The number 0 has no bytes.
-    digits = nonce.to_bytes((nonce.bit_length() + 7) // 8)
-    if 0 < nonce < 0x80:
-        return digits
-    return bytes([0x80 + len(digits)]) + digits

@@ -1,45 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deploys the contracts of a new grid.
 
-A step is one transaction. The remaining steps are planned from the chain and the deployment file,
-one transaction is sent, and the steps are planned again. Therefore an interrupted deployment
-continues with the remaining steps. deployment_file.py describes why no contract is created twice.
+The addresses of a set follow from the code, the admin, the supply and the salt, because a factory
+creates the contracts (CREATE2). Code at an address is therefore a finished step, and a deployment
+may be interrupted anywhere and started again. When all contracts exist, the admin sends the
+transactions that set them up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from gridstead.adapters.chain.contract import Payload
-from gridstead.adapters.chain.node import Node
+from gridstead.adapters.chain.contracts import find_contracts
+from gridstead.adapters.chain.node import Node, to_block
 from gridstead.adapters.chain.wallet import Wallet
-from gridstead.adapters.contracts.deploy_plan import plan_deployment_steps
-from gridstead.adapters.contracts.deployment_file import (
-    Intent,
-    Origin,
-    Record,
-    locked,
-    read,
-    read_renamed,
-    rename_file,
-    write,
+from gridstead.adapters.contracts.administrator import AdministrationResult, Administrator
+from gridstead.adapters.contracts.blueprint import ORDER
+from gridstead.adapters.contracts.creations import plan_creations
+from gridstead.adapters.contracts.deployment_file import Record, read, write
+from gridstead.adapters.contracts.factory import (
+    STANDARD_FACTORY,
+    create_own_factory,
+    create_standard_factory,
+    find_factory,
 )
-from gridstead.adapters.contracts.steps import TransactionStep
-from gridstead.adapters.contracts.survey import creation_title
-from gridstead.adapters.transactions.direct import DirectSender
-from gridstead.domain.transactions.outbox import Fees, SendResult
+from gridstead.adapters.contracts.inspection import Inspector, has_code, read_block_time
+from gridstead.adapters.contracts.steps import TransactionStep, to_steps
+from gridstead.adapters.transactions.direct import POLL_S, DirectSender
+from gridstead.domain.contracts.administration import Change
+from gridstead.domain.contracts.deployment import GridState
+from gridstead.domain.contracts.setup import (
+    CLAIM_TIMEOUT,
+    INITIAL_CLAIM_BLOCKS,
+    DeploymentOptions,
+    new_set,
+    set_up,
+)
+from gridstead.domain.jobs.job import Block
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
-# Assumed gas of a call of a contract that does not exist yet. A node cannot estimate this gas. The
-# grant of a role uses less gas.
-WIRING_GAS = 100_000
-# A run gives up after this number of consecutive failed steps, because another program probably
-# uses the wallet.
-ATTEMPTS = 10
 TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentResult:
+    """The addresses by contract name, how many transactions were sent, and the state of the set."""
+
+    contracts: dict[str, str]
+    sent: int
+    state: GridState
 
 
 class Deployment:
@@ -49,14 +61,14 @@ class Deployment:
         node: A node of the chain.
         admin: The wallet that pays, and that owns the contracts afterwards.
         path: The deployment file.
+        options: The options of the deployment.
         report: Called with a line when a transaction is sent and when it is mined.
-        renew: What to do if the file is of another chain or admin. If false, fail. If true, rename
-            the file and deploy again, as needed on a development chain. If an earlier chain is used
-            again, its renamed file is read.
+        renew: What to do if the file is of another chain, admin or set. If false, fail. If true,
+            replace the file, as needed on a development chain.
 
     Raises:
-        ConfigError: If the file cannot be read, or if it is of another chain or admin and ``renew``
-            is false.
+        ConfigError: If the file cannot be read, or if it is of another chain, admin or set and
+            ``renew`` is false.
     """
 
     def __init__(
@@ -64,6 +76,7 @@ class Deployment:
         node: Node,
         admin: Wallet,
         path: Path,
+        options: DeploymentOptions,
         *,
         report: Callable[[str], None],
         renew: bool = False,
@@ -72,200 +85,180 @@ class Deployment:
         self._direct = DirectSender(node, admin, timeout_s=TIMEOUT_S)
         self._admin = admin
         self._path = path
+        self._options = options
         self._report = report
-        self._origin = Origin(
-            chain_id=int(node.ask("eth_chainId"), 16),
-            genesis=node.ask("eth_getBlockByNumber", "0x0", False)["hash"],
-            admin=admin.address,
-        )
-        self._renew = renew
-        self._replaced_record: Record | None = None
-        self._record = self._load()
+        self._record = self._load(renew=renew)
 
-    def plan_steps(self, *, operator: str, supply: int) -> tuple[TransactionStep, ...]:
+    def plan_steps(self) -> tuple[TransactionStep, ...]:
         """Return the remaining transactions. This method writes and sends nothing.
 
-        Args:
-            operator: The wallet of the meta-scheduler service, which may match jobs and approve
-                providers.
-            supply: The credits that the admin receives when Credit is created, wei.
-
         Raises:
-            ConfigError: If contracts are missing and the existing contracts are of another release,
-                so that this release cannot complete the set.
+            ConfigError: If contracts are missing that this release cannot create, or if there is no
+                deployer at the chosen address.
         """
-        return plan_deployment_steps(self._node, self._record, operator=operator, supply=supply)
+        if self._exists():
+            return self._set_up(dry_run=True).steps
+        factory = self._find_factory()
+        if factory is None:
+            self._report("the chain has no deployer yet: a run of this command creates it first")
+        head = self._head()
+        record, creations = self._plan_creations(factory or STANDARD_FACTORY, head)
+        state = new_set(record.chain_id, head.number, record.contracts, record.admin)
+        changes = self._changes(state, self._claim_blocks(head))
+        steps = [*creations, *to_steps(changes, record.contracts, nonce=0)]
+        nonce = self._direct.next_nonce()
+        return tuple(replace(step, nonce=nonce + offset) for offset, step in enumerate(steps))
 
-    def with_gas(self, steps: Iterable[TransactionStep]) -> tuple[TransactionStep, ...]:
-        """Return the steps with the node's gas estimates, where the node can estimate the gas."""
-        return tuple(map(self._with_gas, steps))
-
-    def run(self, *, operator: str, supply: int) -> dict[str, str]:
+    def run(self) -> DeploymentResult:
         """Send the remaining transactions one by one.
 
-        Args:
-            operator: As in ``plan_steps``.
-            supply: As in ``plan_steps``.
-
-        Returns:
-            The addresses by contract name, lower case.
-
         Raises:
-            InUse: If another run is active.
-            ChainUnavailable: If a transaction was not mined in time. The next run continues with
-                this transaction.
-            TransactionReverted: If a contract refuses a transaction.
-            ConfigError: As in ``plan_steps``, or if the wallet cannot pay for all transactions. In
-                both cases no transaction is sent.
+            ChainUnavailable: If a transaction was not mined in time. The next run continues.
+            NotAllowed: If a contract refuses a transaction.
+            ConfigError: As in ``plan_steps``, or if the wallet cannot pay for a transaction.
         """
-        with locked(self._path):
-            self._record = self._load()  # another run may have written the file
-            steps = self.plan_steps(operator=operator, supply=supply)
-            if steps:
-                self._admin.open()
-                self._check_coins(self.with_gas(steps))
-            total, failed_attempts = len(steps), 0
-            while steps:
-                position = total - len(steps) + 1
-                self._report(f"[{position}/{total}] sending: {steps[0].title}")
-                if self._perform(steps[0]):
-                    failed_attempts = 0
-                else:
-                    failed_attempts += 1
-                if failed_attempts == ATTEMPTS:
-                    detail = "another program uses the same wallet, or the node is behind"
-                    raise ChainUnavailable(f"could not confirm {steps[0].title}", detail=detail)
-                steps = self.plan_steps(operator=operator, supply=supply)
-                total = max(total, len(steps))
-            self._finish(supply)
-            return dict(self._record.contracts)
+        self._direct.wait_for_pending()
+        sent = 0 if self._exists() else self._create()
+        result = self._set_up(dry_run=False)
+        self._save(replace(self._record, first_block=result.after.first_block))
+        return DeploymentResult(
+            contracts=self._record.contracts,
+            sent=sent + len(result.sent_steps),
+            state=result.after,
+        )
 
-    def _load(self) -> Record:
-        origin, record = self._origin, read(self._path)
-        empty_record = Record(origin=origin, contracts={}, intents=[])
+    def _load(self, *, renew: bool) -> Record:
+        new_record = Record(
+            chain_id=int(self._node.ask("eth_chainId"), 16),
+            genesis=self._node.ask("eth_getBlockByNumber", "0x0", False)["hash"],
+            admin=self._admin.address,
+            supply_wei=self._options.supply,
+            salt=self._options.salt,
+        )
+        record = read(self._path)
         if record is None:
-            return empty_record
-        if record.origin == origin:
+            return new_record
+        differences = record.differences(new_record)
+        if not differences:
             return record
-        if self._renew:
-            self._replaced_record = record
-            return read_renamed(self._path, origin) or empty_record
-        differences = []
-        for key in ("chain_id", "genesis", "admin"):
-            recorded_value = getattr(record.origin, key)
-            current_value = getattr(origin, key)
-            if recorded_value != current_value:
-                differences.append(f"its {key} is {recorded_value}, here it is {current_value}")
+        if renew:
+            return new_record
         hint = (
-            "Use the chain and the wallet that the deployment was started with,"
+            "Use the chain, the wallet and the options that the deployment was started with,"
             " or another file to deploy a new set."
         )
         raise ConfigError(
-            f"the deployment {self._path} is of another chain or wallet",
+            f"the deployment {self._path} is of another chain, wallet or set",
             detail=", ".join(differences),
             hint=hint,
         )
 
-    def _with_gas(self, step: TransactionStep) -> TransactionStep:
-        if step.to and step.contract not in self._record.contracts:
-            return step
-        transaction = {"from": self._admin.address, "data": step.data}
-        if step.to:
-            transaction["to"] = step.to
-        (answer,) = self._node.batch([("eth_estimateGas", [transaction])])
-        return replace(step, gas=int(answer, 16)) if isinstance(answer, str) else step
+    def _save(self, record: Record) -> None:
+        if record.first_block is None:
+            record = replace(record, first_block=self._record.first_block)
+        if record != read(self._path):
+            write(self._path, record)
+        self._record = record
 
-    def _check_coins(self, steps: tuple[TransactionStep, ...]) -> None:
-        price = self._direct.fees().max_fee
-        needed_wei = sum(step.gas or WIRING_GAS for step in steps) * price
-        balance = int(self._node.ask("eth_getBalance", self._admin.address, "latest"), 16)
-        if balance < needed_wei:
-            detail = (
-                f"{len(steps)} transactions cost up to {needed_wei} wei at {price} wei per gas,"
-                f" the wallet has {balance} wei"
-            )
-            hint = "Send coins of the chain to the wallet."
-            raise ConfigError(
-                f"{self._admin.address} cannot pay for the deployment", detail=detail, hint=hint
-            )
+    def _head(self) -> Block:
+        return to_block(self._node.ask("eth_getBlockByNumber", "latest", False))
 
-    def _perform(self, step: TransactionStep) -> bool:
-        """Send a step and wait until it is mined.
+    def _exists(self) -> bool:
+        """Return whether all contracts of the deployment file exist."""
+        contracts = self._record.contracts
+        return all(name in contracts and has_code(self._node, contracts[name]) for name in ORDER)
 
-        Returns:
-            Whether the step was mined. If not, another transaction has used its nonce.
-        """
-        earlier_hashes: tuple[str, ...] = ()
-        earlier: tuple[int, Fees] | None = None
-        recorded_intent = self._record.intent(step.title)
-        if recorded_intent is not None and recorded_intent.nonce == step.nonce:
-            earlier_hashes = recorded_intent.hashes
-            earlier = (recorded_intent.gas, recorded_intent.fees)
-        payload = Payload(to=step.to, data=step.data, gas=None)
-        draft = self._direct.draft(payload, nonce=step.nonce, name=step.title, earlier=earlier)
-        intent = Intent(
-            step=step.title,
-            nonce=step.nonce,
-            hashes=tuple(dict.fromkeys([*earlier_hashes, draft.hash])),
-            gas=draft.gas,
-            max_fee=draft.fees.max_fee,
-            tip=draft.fees.tip,
+    def _find_factory(self) -> str | None:
+        return find_factory(
+            self._node, chosen=self._options.deployer, recorded=self._record.deployer
         )
-        self._record_intent(intent)
-        if self._direct.submit(draft) is SendResult.NONCE_USED:
-            return False
-        receipt = self._receipt(intent)
-        if receipt is None:
-            return False
-        block = int(receipt["blockNumber"], 16)
-        self._record_intent(replace(intent, block=block), mined_step=step)
-        address = f", at {step.creates}" if step.creates else ""
-        self._report(f"{step.title}: done in block {block}{address}")
-        return True
 
-    def _receipt(self, intent: Intent) -> dict[str, Any] | None:
+    def _plan_creations(
+        self, factory: str, head: Block
+    ) -> tuple[Record, tuple[TransactionStep, ...]]:
+        return plan_creations(self._node, self._record, self._options, factory, head)
+
+    def _create(self) -> int:
+        """Create the missing contracts, and return how many transactions were sent for them."""
+        factory = self._find_factory()
+        if factory is None:
+            self._admin.open()
+            factory = self._create_factory()
+        record, steps = self._plan_creations(factory, self._head())
+        if steps:
+            self._admin.open()
+        self._save(record)
+        for position, step in enumerate(steps, 1):
+            self._report(f"[{position}/{len(steps)}] sending: {step.title}")
+            self._send(step)
+        self._wait_for_contracts()
+        return len(steps)
+
+    def _create_factory(self) -> str:
+        self._report("sending: creation of the deployer")
+        if create_standard_factory(self._node, self._direct):
+            return STANDARD_FACTORY
+        factory = create_own_factory(self._direct)
+        self._save(replace(self._record, deployer=factory))
+        self._report(
+            f"the chain refuses the standard deployer, so {self._admin.address} has created its own"
+            f" deployer at {factory}: to get the same addresses again, use --deployer {factory}"
+        )
+        return factory
+
+    def _send(self, step: TransactionStep) -> None:
+        """Create a contract. Another run may have created it in the meantime."""
         try:
-            return self._direct.wait(intent.hashes, intent.nonce, name=intent.step)
+            receipt = self._direct.transact(step.to, step.data, name=step.title)
         except TransactionReverted:
-            intents = self._record.intents
-            self._record.intents = [other for other in intents if other.nonce != intent.nonce]
-            self._write()
-            raise
+            if not has_code(self._node, step.creates):
+                raise
+            self._report(f"{step.title}: done by another transaction, at {step.creates}")
+            return
+        block = int(receipt["blockNumber"], 16)
+        self._report(f"{step.title}: done in block {block}, at {step.creates}")
 
-    def _record_intent(self, intent: Intent, *, mined_step: TransactionStep | None = None) -> None:
-        """Write an intent to the file. It replaces an intent with the same step and nonce."""
-        key = (intent.step, intent.nonce)
-        other_intents = [
-            other for other in self._record.intents if (other.step, other.nonce) != key
-        ]
-        self._record.intents = [*other_intents, intent]
-        if mined_step is not None and mined_step.creates:
-            self._record.contracts[mined_step.contract] = mined_step.creates
-        self._write()
+    def _wait_for_contracts(self) -> None:
+        """Wait until the endpoint reports all contracts. Some of its nodes may lag."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not self._exists():
+            if time.monotonic() > deadline:
+                detail = f"the node does not report them after {TIMEOUT_S:g} s"
+                raise ChainUnavailable("could not confirm the contracts", detail=detail)
+            time.sleep(POLL_S)
 
-    def _finish(self, supply: int) -> None:
-        """Write the record, and report if Credit was created with another supply.
+    def _set_up(self, *, dry_run: bool) -> AdministrationResult:
+        """Send the transactions that set up the contracts."""
+        contracts = find_contracts(self._node, self._record.contracts["MetaScheduler"])
+        inspector = Inspector(self._node, contracts, report=self._report)
+        administrator = Administrator(
+            self._node,
+            inspector,
+            self._admin,
+            report=self._report,
+            first_block=self._record.first_block,
+        )
+        claim_blocks = self._claim_blocks(self._head())
+        result = administrator.carry_out(
+            lambda state: self._changes(state, claim_blocks),
+            accounts=(self._options.operator,),
+            dry_run=dry_run,
+        )
+        blocks = result.after.constants.get(CLAIM_TIMEOUT.name)
+        is_unset = self._options.claim_timeout_s is not None and claim_blocks is None
+        if is_unset and blocks == INITIAL_CLAIM_BLOCKS:
+            self._report(
+                f"the chain is too young to measure its block time: the claim timeout is {blocks}"
+                " blocks until you run this command again, or set claimJobTimeout"
+            )
+        return result
 
-        The supply differs if an earlier run with another supply sent the mined transaction.
-        """
-        if read(self._path) != self._record:
-            self._write()
-        creation = self._record.intent(creation_title("Credit"))
-        hashes = creation.hashes if creation else ()
-        requests = [("eth_getTransactionByHash", [tx_hash]) for tx_hash in hashes]
-        for answer in self._node.batch(requests):
-            if not isinstance(answer, dict) or not answer.get("blockNumber"):
-                continue
-            # The supply is the only argument of the constructor: the last 32 bytes of the data.
-            minted_supply = int(answer["input"][-64:], 16)
-            if minted_supply != supply:
-                self._report(
-                    f"Credit was created with {minted_supply} wei by an earlier run,"
-                    f" so the supply of {supply} wei is not used"
-                )
+    def _changes(self, state: GridState, claim_blocks: int | None) -> tuple[Change, ...]:
+        operator = self._options.operator
+        return set_up(state, self._admin.address, operator, claim_blocks=claim_blocks)
 
-    def _write(self) -> None:
-        if self._replaced_record is not None:
-            rename_file(self._path, self._replaced_record)
-            self._replaced_record = None
-        write(self._path, self._record)
+    def _claim_blocks(self, head: Block) -> int | None:
+        """Return how many blocks the claim timeout has; None to leave its initial value."""
+        timeout_s = self._options.claim_timeout_s
+        block_time = read_block_time(self._node, head) if timeout_s is not None else None
+        return block_time.blocks_ceil(timeout_s) if block_time and timeout_s else None

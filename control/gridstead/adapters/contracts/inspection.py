@@ -11,15 +11,17 @@ from eth_utils.crypto import keccak
 from gridstead.adapters.chain.contract import Contract
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.ledger import ChainLedger
-from gridstead.adapters.chain.node import Node, RpcError
+from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.contracts.blueprint import code_of_release
 from gridstead.adapters.contracts.role_history import RoleGrant, search
 from gridstead.adapters.contracts.steps import role_id
+from gridstead.domain.contracts.block_time import BlockTime
 from gridstead.domain.contracts.constants import CONSTANTS
 from gridstead.domain.contracts.deployment import (
     NOBODY,
     OWNED_CONTRACTS,
     ROLE_NAMES,
+    SEALABLE,
     Code,
     DeployedContract,
     Escrow,
@@ -35,6 +37,8 @@ from gridstead.errors import ChainUnavailable
 
 JOBS_AT_ONCE = 1000
 JOBS_PER_REPORT = 10 * JOBS_AT_ONCE
+BLOCKS_MEASURED = 1000  # the newest blocks, whose mean time is measured
+MIN_BLOCKS_MEASURED = 3
 
 ViewArguments = tuple[Contract, str, tuple[Any, ...]]  # contract, name of the view, its arguments
 
@@ -111,6 +115,10 @@ class Inspector:
             fees=fees,
             queues_jobs=str(queues_jobs).lower() if queues_jobs else None,
             escrow=self._escrow(int(balance or 0), fees or 0, head) if count_escrow else None,
+            repository_accounts=frozenset(
+                grant.account for grant in grants if grant.contract == SEALABLE
+            ),
+            block_time=read_block_time(self._node, head),
         )
 
     def _deployed(self, name: str, head: Block) -> DeployedContract:
@@ -124,7 +132,7 @@ class Inspector:
         version = self._contracts.version
         earlier_release = version if version in EARLIER_RELEASES else ""
         expected_code = code_of_release(
-            self._node, name, addresses, at_block=head, earlier_release=earlier_release
+            self._node, name, address, addresses, at_block=head, earlier_release=earlier_release
         )
         if expected_code is None:
             return DeployedContract(
@@ -233,6 +241,20 @@ class Inspector:
 
 def _hash(code: str) -> str:
     return "0x" + keccak(bytes.fromhex(code[2:])).hex()
+
+
+def read_block_time(node: Node, head: Block) -> BlockTime | None:
+    """Return the mean time between the newest blocks, None if the chain is too young.
+
+    Block 0 does not count, because its time is often not that of its creation.
+    """
+    first = max(1, head.number - BLOCKS_MEASURED)
+    blocks = head.number - first
+    if blocks < MIN_BLOCKS_MEASURED:
+        return None
+    earlier = to_block(node.ask("eth_getBlockByNumber", hex(first), False))
+    seconds = head.timestamp - earlier.timestamp
+    return BlockTime(blocks=blocks, seconds=seconds) if seconds > 0 else None
 
 
 def has_code(node: Node, address: str) -> bool:

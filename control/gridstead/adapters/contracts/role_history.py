@@ -9,13 +9,14 @@ appears. If the node has pruned the old states that the binary search needs, the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gridstead.adapters.chain.abi import artifact
 from gridstead.adapters.chain.contract import Contract
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.chain.records import to_address
+from gridstead.adapters.contracts.factory import FACTORY_CODE
 from gridstead.adapters.contracts.steps import role_id
 from gridstead.domain.contracts.deployment import ROLE_CONTRACTS, ROLE_NAMES, Role
 from gridstead.domain.jobs.job import Block
@@ -28,7 +29,10 @@ _OWNER_EVENTS = artifact("Credit").events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleGrant:
-    """A grant of a role to an account; the role may have been revoked since."""
+    """A grant of a role to an account; the role may have been revoked since.
+
+    ``given_by`` is the account itself if the contract was created with this grant.
+    """
 
     contract: str
     role: Role
@@ -51,8 +55,8 @@ class RoleHistory:
     def is_whole_of(self, contract: str) -> bool:
         """Return whether the history starts at the creation of a contract that has roles.
 
-        At its creation, each contract grants the admin role to its creator. In a whole history, the
-        first grant of the admin role is therefore one that an account made to itself.
+        Each contract is created with an admin. In a whole history, the first grant of the admin
+        role is therefore one that an account made to itself.
         """
         for grant in self.grants:
             if (grant.contract, grant.role) == (contract, Role.ADMIN):
@@ -85,8 +89,23 @@ def search(
     grants: list[RoleGrant] = []
     for log in logs:
         grants += _grants(log, names[log["address"].lower()])
+    factories = _find_factories(node, {grant.given_by for grant in grants})
+    for index, grant in enumerate(grants):
+        if grant.given_by in factories:
+            grants[index] = replace(grant, given_by=grant.account)
     first_block = min(int(log["blockNumber"], 16) for log in logs)
     return RoleHistory(grants=tuple(grants), first_block=first_block)
+
+
+def _find_factories(node: Node, accounts: Iterable[str]) -> set[str]:
+    """Return the accounts that are factories.
+
+    A factory only creates contracts. So it made its grants in constructors, which name the account.
+    """
+    addresses = sorted(accounts)
+    answers = node.batch([("eth_getCode", [address, "latest"]) for address in addresses])
+    codes = zip(addresses, answers, strict=True)
+    return {address for address, answer in codes if answer == FACTORY_CODE}
 
 
 def _grants(log: dict[str, Any], contract: str) -> Iterator[RoleGrant]:

@@ -21,9 +21,9 @@ class TransactionStep:
     """A transaction that has not been sent.
 
     Attributes:
-        title: What is true after the step. A deployment file identifies the step by this title.
+        title: What is true after the step.
         contract: The name of the contract that is called or created.
-        to: The contract's address; empty for a creation.
+        to: The contract's address; for a creation, the address of the deployer.
         function: The contract's function; ``constructor`` for a creation.
         arguments: The function's arguments in order, as text.
         data: The transaction's data, 0x and hexadecimal digits.
@@ -84,31 +84,12 @@ def to_steps(
     )
 
 
-def filler_step(nonce: int, sender: str) -> TransactionStep:
-    """Return a step that uses a nonce, so that the transactions with higher nonces can be mined.
-
-    The step transfers 0 wei from the sender to the sender.
-    """
-    # Deployment files of earlier releases contain this title. With another title, an interrupted
-    # deployment would sign the transaction again without its earlier fees.
-    title = f"nonce {nonce} is used, which nothing else waits with"
-    return TransactionStep(
-        title=title,
-        contract="",
-        to=sender,
-        function="transfer",
-        arguments=(),
-        data="0x",
-        nonce=nonce,
-    )
-
-
 def to_json(step: TransactionStep) -> dict[str, Any]:
     """Return a step as JSON. For a creation, the length and the hash replace the data."""
     fields: dict[str, Any] = {
         "title": step.title,
         "contract": step.contract,
-        "to": step.to or None,
+        "to": step.to,
         "function": step.function,
         "arguments": list(step.arguments),
         "nonce": step.nonce,

@@ -183,10 +183,10 @@ class ChainAccount:
         for transaction in transactions:
             request_length = sum(map(len, raws)) + len(transaction.raw)
             if raws and request_length > MAX_REQUEST_LENGTH:
-                replies += _send_raw_all(self._node, raws)
+                replies += send_raw_all(self._node, raws)
                 raws = []
             raws.append(transaction.raw)
-        return (*replies, *_send_raw_all(self._node, raws))
+        return (*replies, *send_raw_all(self._node, raws))
 
     def _receipt(self, answer: dict[str, Any]) -> Receipt:
         skipped_jobs: dict[JobId, str] = {}
@@ -298,7 +298,7 @@ def send_raw(node: Node, raw: str, sender: str) -> SendResult:
         ChainUnavailable: If the node does not answer, is busy, or refuses the transaction for
             another reason.
     """
-    (reply,) = _send_raw_all(node, [raw])
+    (reply,) = send_raw_all(node, [raw])
     if reply.result is SendResult.CANNOT_PAY:
         hint = "Send coins of the chain to the wallet."
         raise ConfigError(
@@ -311,7 +311,8 @@ def send_raw(node: Node, raw: str, sender: str) -> SendResult:
     return reply.result
 
 
-def _send_raw_all(node: Node, raws: Sequence[str]) -> list[Reply]:
+def send_raw_all(node: Node, raws: Sequence[str]) -> list[Reply]:
+    """Send signed transactions to the node, and return how it answers each of them."""
     answers = node.batch([("eth_sendRawTransaction", [raw]) for raw in raws])
     return list(map(_to_reply, answers))
 

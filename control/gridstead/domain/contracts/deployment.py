@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from gridstead.domain.contracts.block_time import BlockTime
 from gridstead.errors import InvalidInput
 
 NOBODY = "0x" + "00" * 20  # the zero address
@@ -19,7 +20,6 @@ ROLE_CONTRACTS = ("MetaScheduler", "JobRepository", "ProviderManager")
 OWNED_CONTRACTS = ("Constants", "Credit", "ProviderJobQueues")
 # This contract needs no admin. An admin could add a second writer, which could spend the escrow.
 SEALABLE = "JobRepository"
-# Deployment files store this title of a step. A released title never changes.
 SEALED = f"nobody can name a writer to {SEALABLE} any more"
 # ProviderJobQueues is not transferable: it always belongs to MetaScheduler.
 TRANSFERABLE_CONTRACTS = ("Constants", "Credit")
@@ -157,6 +157,9 @@ class GridState:
         fees: Accrued fees, wei. None if this version of the contracts does not count fees.
         queues_jobs: The JobRepository that ProviderJobQueues reads. None if it reads none.
         escrow: The escrow. None if it was not requested.
+        repository_accounts: The accounts that were ever granted a role in JobRepository. Complete
+            only if ``first_block`` is known.
+        block_time: The time between blocks. None if the chain is too young to measure it.
     """
 
     chain_id: int
@@ -171,6 +174,16 @@ class GridState:
     fees: int | None
     queues_jobs: str | None
     escrow: Escrow | None
+    repository_accounts: frozenset[str] = frozenset()
+    block_time: BlockTime | None = None
+
+    @property
+    def claim_timeout_s(self) -> int | None:
+        """The claim timeout, rounded down to seconds. None if it is unknown."""
+        blocks = self.constants.get("claimJobTimeout")
+        if blocks is None or self.block_time is None:
+            return None
+        return self.block_time.seconds_floor(blocks)
 
     @property
     def addresses(self) -> dict[str, str]:

@@ -98,7 +98,7 @@ def find_set(location: ContractsLocation) -> GridContracts:
     chain_id, first_block = location.chain_id, location.first_block
     expected: Mapping[str, str] = {}
     if record is not None:
-        chain_id = chain_id or record.origin.chain_id
+        chain_id = chain_id or record.chain_id
         first_block = record.first_block if first_block is None else first_block
         expected = record.contracts
     node = check_chain(location.rpc_url, chain_id)

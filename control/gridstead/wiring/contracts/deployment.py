@@ -4,73 +4,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import lazy_wallet, load_wallet
-from gridstead.adapters.contracts.deploy import Deployment
+from gridstead.adapters.contracts.deploy import Deployment, DeploymentResult
 from gridstead.adapters.contracts.multicall import MULTICALL_ADDRESS, place_multicall
 from gridstead.adapters.contracts.steps import TransactionStep
 from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.contracts.setup import DeploymentOptions
 from gridstead.errors import ConfigError
 
 WalletFiles = tuple[Path, Path]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeploymentRequest:
-    """The parameters of a deployment.
-
-    Attributes:
-        admin: Keystore file and password file of the wallet that will own the contracts.
-        path: The deployment file, which records each step.
-        operator: The wallet of the meta-scheduler service.
-        supply: The credits that the administrator receives, wei.
-    """
-
-    admin: WalletFiles
-    path: Path
-    operator: str
-    supply: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeployedContracts:
-    """The steps that a deployment sent, and the addresses of the contracts by name."""
-
-    steps: tuple[TransactionStep, ...]
-    contracts: dict[str, str]
-
-
 def deploy(
-    node: Node, request: DeploymentRequest, *, report: Callable[[str], None], renew: bool = False
-) -> DeployedContracts:
-    """Deploy and set up the contracts that are missing.
+    node: Node,
+    admin: WalletFiles,
+    path: Path,
+    options: DeploymentOptions,
+    *,
+    report: Callable[[str], None],
+    renew: bool = False,
+) -> DeploymentResult:
+    """Create the missing contracts of a grid and set them up.
 
     Args:
         node: The node of the chain.
-        request: The parameters of the deployment.
+        admin: Keystore file and password file of the wallet that will own the contracts.
+        path: The deployment file.
+        options: The options of the deployment.
         report: Called with a line when a transaction is sent and when it is mined.
-        renew: Whether to deploy again if the deployment file records another chain or admin. Set
-            for a development chain, which is a new chain after each start.
+        renew: Whether to deploy again if the deployment file records another chain, admin or set.
+            Set for a development chain, which is a new chain after each start.
     """
-    admin = lazy_wallet(*request.admin)
-    deployment = Deployment(node, admin, request.path, report=report, renew=renew)
-    steps = deployment.plan_steps(operator=request.operator, supply=request.supply)
-    return DeployedContracts(
-        steps=steps, contracts=deployment.run(operator=request.operator, supply=request.supply)
-    )
+    return Deployment(node, lazy_wallet(*admin), path, options, report=report, renew=renew).run()
 
 
-def plan_deployment(node: Node, request: DeploymentRequest) -> tuple[TransactionStep, ...]:
+def plan_deployment(
+    node: Node,
+    admin: WalletFiles,
+    path: Path,
+    options: DeploymentOptions,
+    *,
+    report: Callable[[str], None],
+) -> tuple[TransactionStep, ...]:
     """Return the transactions that ``deploy`` would send. Write nothing, and open no wallet."""
-    admin = lazy_wallet(*request.admin)
-    deployment = Deployment(node, admin, request.path, report=lambda _: None)
-    steps = deployment.plan_steps(operator=request.operator, supply=request.supply)
-    return deployment.with_gas(steps)
+    return Deployment(node, lazy_wallet(*admin), path, options, report=report).plan_steps()
 
 
 def check_chain(rpc_url: str, chain_id: int | None) -> Node:
