@@ -110,6 +110,7 @@ contract JobRepository is IJobRepository, Roles {
         Record storage record = _recordOf(jobId);
         record.hasCancelRequest = true;
         record.cancelRequestTime = uint40(block.timestamp);
+        record.isCancelledUnstarted = record.status != JobStatus.RUNNING;
     }
 
     /// @inheritdoc IJobRepository
@@ -232,6 +233,12 @@ contract JobRepository is IJobRepository, Roles {
     }
 
     /// @inheritdoc IJobRepository
+    function billUntil(JobId jobId) external view returns (uint256) {
+        Record storage record = _recordOf(jobId);
+        return record.isCancelledUnstarted ? record.cancelRequestTime : type(uint256).max;
+    }
+
+    /// @inheritdoc IJobRepository
     function getByCustomer(address customer) external view returns (JobId[] memory jobIds) {
         (jobIds,) = getByCustomerPage(customer, 0, type(uint256).max);
     }
@@ -276,7 +283,7 @@ contract JobRepository is IJobRepository, Roles {
         // A job that the customer or the matching service has ended may still be in the provider's
         // Slurm queue. Therefore the provider must also cancel such a job.
         bool awaitsCancellation = status == JobStatus.CANCELLED || status == JobStatus.PANICKED
-            || (status == JobStatus.RUNNING && record.hasCancelRequest);
+            || (!Lifecycle.isCold(status) && record.hasCancelRequest);
         return awaitsCancellation && record.provider == provider;
     }
 
