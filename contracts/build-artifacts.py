@@ -5,6 +5,8 @@
 Rule 1: an artifact depends only on the sources, the compiler version and foundry.toml, so equal
 sources give equal files.
 Rule 2: only this script needs node and a compiler. The Python package needs neither.
+Rule 3: the folders of earlier releases, such as 2.0.0, contain copies of their artifacts, which
+never change. This script does not read them.
 """
 
 from __future__ import annotations

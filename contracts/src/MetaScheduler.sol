@@ -19,7 +19,7 @@ contract MetaScheduler is JobSteps, Roles {
     using Lifecycle for JobStatus;
 
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
-    string public constant version = "2.0.0";
+    string public constant version = "3.0.0";
     bool public enableRequestNewJob = true;
 
     constructor(

@@ -54,6 +54,8 @@ struct JobCost {
 }
 
 /// @notice The times of a job, in seconds since 1970, and the block of its last transition.
+/// @dev If a job ended without a start, `start` equals `end`, as in DeepSquare 1.2. Clients that
+/// must know whether the job started read JobTerms.
 struct JobTime {
     uint256 submit;
     uint256 start;
@@ -80,7 +82,7 @@ struct Job {
 
 /// @notice The fields of a job that the contracts need for their decisions.
 /// @dev `pricePerMinute` is the price for all resources of the job together, fixed at the match.
-/// Times are seconds since 1970.
+/// Times are seconds since 1970. `startTime` is 0 for a job that has not started.
 struct JobTerms {
     JobStatus status;
     address customer;

@@ -222,7 +222,7 @@ contract BasicsTest is Grid {
         assertEq(address(meta.providerJobQueues()), address(queues), "queues");
         assertEq(address(meta.jobs()), address(jobs), "jobs");
         assertEq(address(queues.jobs()), address(jobs), "jobs of the queues");
-        assertEq(meta.version(), "2.0.0", "version");
+        assertEq(meta.version(), "3.0.0", "version");
     }
 
     function _expectNoOffer(address account) private {

@@ -2,7 +2,7 @@
 pragma solidity 0.8.37;
 
 import {IProviderJobQueues} from "../src/interfaces/IProviderJobQueues.sol";
-import {JobId, JobTerms} from "../src/Types.sol";
+import {Job, JobId, JobStatus, JobTerms, JobTime} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
 /// @notice The queues of jobs and the records of jobs. Only MetaScheduler may write them. Every
@@ -87,6 +87,28 @@ contract StoresTest is Grid {
         assertEq(jobs.getMany(ids)[1].cost.maxCost, 2 * ESCROW, "whole records");
         assertEq(terms[0].provider, address(0), "first provider");
         assertEq(terms[1].provider, PROVIDER, "second provider");
+    }
+
+    function test_a_job_that_ended_without_a_start_has_a_run_time_of_zero() public {
+        JobId[] memory ids = new JobId[](2);
+        ids[0] = request(ALICE, ESCROW);
+        ids[1] = claimedJob(ESCROW);
+        assertEq(jobOf(ids[1]).time.start, 0, "start of a claimed job");
+        passTime(600);
+        vm.prank(ALICE);
+        meta.cancelJob(ids[0]);
+        settle(ids[1], JobStatus.FAILED, 60);
+        passTime(600);
+
+        Job[] memory ended = jobs.getMany(ids);
+
+        for (uint256 i = 0; i < ids.length; ++i) {
+            assertEq(ended[i].time.end, START_TIME + 600, "end");
+            assertEq(ended[i].time.start, ended[i].time.end, "start");
+            (,,,,,, JobTime memory time,,,,) = jobs.jobs(ids[i]);
+            assertEq(time.start, time.end, "start in the published getter");
+            assertEq(jobs.terms(ids[i]).startTime, 0, "stored start");
+        }
     }
 
     function test_the_published_getter_returns_zeros_for_an_unknown_job() public {

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that the artifacts in the Python package match the sources, and tests of the lock file."""
 
+import hashlib
 import json
 import subprocess
 import sys
 
+import pytest
 from tests.modules import load
 
 NAMES = (
@@ -16,6 +18,10 @@ NAMES = (
     "ProviderManager",
 )
 EIP_170_LIMIT = 24_576
+# SHA-256 of the artifacts of an earlier release, in the order of NAMES.
+EARLIER_RELEASES = {
+    "2.0.0": "bf4585c2bb773f9cc6358408486aaef6cb3f17f95fda1f6b5643f281ca4161f6",
+}
 
 
 def test_every_artifact_has_the_hash_of_the_sources(read_artifact, contracts_dir):
@@ -59,6 +65,17 @@ def test_every_contract_is_within_the_size_limit(read_compiled, contracts_dir):
         size = len(bytes.fromhex(bytecode.removeprefix("0x")))
 
         assert size <= EIP_170_LIMIT, name
+
+
+@pytest.mark.parametrize(("release", "expected_hash"), EARLIER_RELEASES.items())
+def test_artifacts_of_an_earlier_release_never_change(release, expected_hash, contracts_dir):
+    folder = contracts_dir.parent / "control" / "gridstead" / "abi" / release
+
+    digest = hashlib.sha256()
+    for name in NAMES:
+        digest.update((folder / f"{name}.json").read_bytes())
+
+    assert digest.hexdigest() == expected_hash
 
 
 def test_lock_file_names_no_registry(contracts_dir):

@@ -110,7 +110,7 @@ library Records {
         });
         job.time = JobTime({
             submit: record.submitTime,
-            start: record.startTime,
+            start: _shownStart(record),
             end: record.endTime,
             cancelRequestTimestamp: record.hasCancelRequest
                 ? record.cancelRequestTime
@@ -122,6 +122,12 @@ library Records {
         job.hasCancelRequest = record.hasCancelRequest;
         job.lastError = record.lastError;
         job.exitCode = record.exitCode;
+    }
+
+    /// @dev For a job that ended without a start, the time of its end. Existing clients show the end
+    /// minus the start as the run time. `toTerms` has the start as stored: 0 for such a job.
+    function _shownStart(Record storage record) private view returns (uint256) {
+        return record.startTime == 0 ? record.endTime : record.startTime;
     }
 
     /// @notice The record without its strings.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gridstead.cli.output import credits_text, emit_json, emit_record, emit_table, print_line
 from gridstead.domain.contracts.constants import CONSTANTS, Constant
 from gridstead.domain.contracts.deployment import Escrow, GridState, Holder, Ownership
+from gridstead.domain.contracts.releases import generation_of
 from gridstead.domain.diagnostic import Diagnostic, Severity, exit_code
 
 if TYPE_CHECKING:  # The import takes a second.
@@ -259,7 +260,7 @@ def _to_json(state: GridState, diagnostics: Sequence[Diagnostic]) -> dict[str, o
         "chain_id": state.chain_id,
         "block": state.block,
         "version": state.version or None,
-        "generation": 2 if state.version else 1,
+        "generation": generation_of(state.version),
         "first_block": state.first_block,
         "accepts_jobs": state.accepts_jobs,
         "contracts": contracts,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures: chains on anvil, and the grid on such a chain or in memory.
 
-There are two generations of contracts. "1.2" are the contracts of DeepSquare 1.2 ("plain
-DeepSquare"). "ours" are Gridstead's contracts, which are derived from those. The contracts of one
-deployment are a set. A set is sealed if JobRepository has no admin. Nobody can then change the
-roles in JobRepository.
+There are three generations of contracts. "1.2" are the contracts of DeepSquare 1.2 ("plain
+DeepSquare"). "2.0.0" and "ours" are Gridstead's contracts, which are derived from those: the ones
+of release 2.0.0 and the ones of this release. The contracts of one deployment are a set. A set is
+sealed if JobRepository has no admin. Nobody can then change the roles in JobRepository.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from tests.adapters.chain.generations import GENERATIONS
 from tests.adapters.chain.grids import FakeGrid, RealGrid
 from tests.devnet import COIN, Devnet
 from tests.generation1 import PlainDevnet
+from tests.generation2 import EarlierDevnet
 
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.transactions.account import ChainAccount
 from gridstead.domain.jobs.billing import Resources
 
-# The chains by name: our sealed contracts, our unsealed contracts, and DeepSquare 1.2.
-DEVNETS = {"ours": Devnet, "unsealed": UnsealedDevnet, "1.2": PlainDevnet}
+# The chains by name: our sealed contracts, our unsealed contracts, our contracts of release 2.0.0,
+# and DeepSquare 1.2.
+DEVNETS = {"ours": Devnet, "unsealed": UnsealedDevnet, "2.0.0": EarlierDevnet, "1.2": PlainDevnet}
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The expected differences between the two generations of contracts.
+"""The expected differences between the three generations of contracts.
 
-The generations are the contracts of DeepSquare 1.2 ("plain DeepSquare"), and our contracts, which
-are derived from them.
+The generations are the contracts of DeepSquare 1.2 ("plain DeepSquare"), and our contracts of
+release 2.0.0 and of this release, which are derived from them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -19,7 +19,8 @@ class Generation:
     """The expected behaviour of a generation.
 
     Attributes:
-        version: The version that MetaScheduler reports; empty if MetaScheduler reports no version.
+        version: The first number of the version that MetaScheduler reports; empty if it reports no
+            version.
         max_calls: The highest number of calls in one transaction.
         max_claimed_jobs: The highest number of jobs that one claim takes.
         billing_unit_s: The billed time is rounded down to a multiple of this unit.
@@ -61,7 +62,7 @@ class Generation:
 
 
 OURS = Generation(
-    version="2",
+    version="3",
     max_calls=50,
     max_claimed_jobs=50,
     billing_unit_s=1,
@@ -75,6 +76,7 @@ OURS = Generation(
     has_own_events=True,
     expires_claimed_jobs=True,
 )
+RELEASE_2 = replace(OURS, version="2")
 PLAIN_DEEPSQUARE = Generation(
     version="",
     max_calls=1,
@@ -90,10 +92,17 @@ PLAIN_DEEPSQUARE = Generation(
     has_own_events=False,
     expires_claimed_jobs=False,
 )
-GENERATIONS = {"ours": OURS, "1.2": PLAIN_DEEPSQUARE}
+GENERATIONS = {"ours": OURS, "2.0.0": RELEASE_2, "1.2": PLAIN_DEEPSQUARE}
+
+
+def by_version(version: str) -> Generation:
+    """Return the generation of contracts that report this version; empty for DeepSquare 1.2."""
+    number, _, _ = version.partition(".")
+    return next(known for known in GENERATIONS.values() if known.version == number)
+
 
 # Runs a test that uses the fixture ``chain`` once on each generation.
-on_both = pytest.mark.parametrize("generation", list(GENERATIONS), indirect=True)
+on_all = pytest.mark.parametrize("generation", list(GENERATIONS), indirect=True)
 
 # Runs a test on our contracts while JobRepository still has an admin.
 on_unsealed = pytest.mark.parametrize("generation", ["unsealed"], indirect=True)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tests.adapters.chain.generations import GENERATIONS, OURS
+from tests.adapters.chain.generations import OURS, by_version
 from tests.devnet import COIN
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL, FakeLedger
 
@@ -105,7 +105,7 @@ class RealGrid:
 
     def __init__(self, devnet):
         self.devnet = devnet
-        self.expected = OURS if devnet.contracts.version else GENERATIONS["1.2"]
+        self.expected = by_version(devnet.contracts.version)
         self.ledger = ChainLedger(devnet.node, devnet.contracts)
         self.provider, self.customer = devnet.provider.address, devnet.customer.address
 

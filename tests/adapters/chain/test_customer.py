@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.generations import on_all
 from tests.adapters.chain.grids import RealGrid, join_real_grid
 from tests.devnet import COIN, wallet
 from tests.fakes.ledger import SMALL
@@ -41,7 +41,7 @@ def outsider(chain):
     return Customer(chain.node, chain.contracts, wallet(55))
 
 
-@on_both
+@on_all
 def test_credits_are_transferred_minted_and_allowed(chain, outsider):
     chain.as_admin.transfer(outsider.address, 7)
     chain.as_admin.mint(outsider.address, 3)
@@ -52,18 +52,18 @@ def test_credits_are_transferred_minted_and_allowed(chain, outsider):
     assert outsider.coins() > 0
 
 
-@on_both
+@on_all
 def test_constants_are_read(chain):
     assert (chain.as_customer.minimum_escrow(), chain.as_customer.fee_percent()) == (100 * COIN, 20)
 
 
-@on_both
+@on_all
 def test_only_the_owner_mints(chain, outsider):
     with pytest.raises(TransactionReverted, match="caller is not the owner"):
         outsider.mint(outsider.address, 1)
 
 
-@on_both
+@on_all
 def test_job_of_a_customer_without_credits_is_refused_by_the_contract(chain, outsider):
     outsider.allow(10**30)
 
@@ -71,7 +71,7 @@ def test_job_of_a_customer_without_credits_is_refused_by_the_contract(chain, out
         outsider.request_job(request())
 
 
-@on_both
+@on_all
 def test_job_without_allowance_is_refused(chain, outsider):
     chain.as_admin.transfer(outsider.address, 10**21)
 
@@ -79,7 +79,7 @@ def test_job_without_allowance_is_refused(chain, outsider):
         outsider.request_job(request())
 
 
-@on_both
+@on_all
 def test_job_takes_one_transaction_if_the_contracts_support_permits(chain, outsider, expected):
     chain.as_admin.transfer(outsider.address, 500 * COIN)
     before = transaction_count(chain, outsider)
@@ -101,7 +101,7 @@ def transaction_count(chain, customer):
     return int(chain.anvil.rpc("eth_getTransactionCount", customer.address, "latest"), 16)
 
 
-@on_both
+@on_all
 def test_refusal_of_a_low_escrow_states_the_escrow_and_the_minimum(chain):
     with pytest.raises(TransactionReverted) as refusal:
         chain.as_customer.request_job(request(escrow=5))
@@ -129,7 +129,7 @@ def test_text_above_a_limit_of_the_contracts_is_refused_locally(fields, expected
         request(**fields)
 
 
-@on_both
+@on_all
 def test_text_at_the_limits_of_the_contracts_is_accepted(chain):
     longest = Label(key="x" * 64, value="x" * 64)
 
@@ -137,7 +137,7 @@ def test_text_at_the_limits_of_the_contracts_is_accepted(chain):
     assert chain.as_customer.request_job(largest) > 0
 
 
-@on_both
+@on_all
 def test_jobs_are_listed_by_customer(chain):
     first = chain.as_customer.request_job(request())
     second = chain.as_customer.request_job(request())
@@ -146,7 +146,7 @@ def test_jobs_are_listed_by_customer(chain):
     assert chain.as_customer.job_numbers(chain.admin.address) == ()
 
 
-@on_both
+@on_all
 def test_jobs_requested_together_are_numbered_in_order(chain, ledger):
     first, second = chain.as_customer.request_jobs([request(name="first"), request(name="second")])
 
@@ -164,7 +164,7 @@ def test_no_job_is_requested_if_one_name_is_invalid(chain):
     assert chain.as_customer.job_numbers() == ()
 
 
-@on_both
+@on_all
 def test_affinity_operator_with_one_equals_sign_is_stored_with_two(chain, ledger):
     affinity = (
         Affinity(key="a", operator="=", value="b"),
@@ -179,7 +179,7 @@ def test_affinity_operator_with_one_equals_sign_is_stored_with_two(chain, ledger
     )
 
 
-@on_both
+@on_all
 def test_bytes_that_are_not_utf8_do_not_affect_other_jobs(chain, ledger):
     """Any account can store bytes that are not UTF-8; the other jobs must remain readable."""
     valid = chain.as_customer.request_job(request())
@@ -200,7 +200,7 @@ def test_bytes_that_are_not_utf8_do_not_affect_other_jobs(chain, ledger):
     assert jobs[invalid_id].uses == (Label(key="\ufffd" * 4, value="\ufffd" * 4),)
 
 
-@on_both
+@on_all
 def test_job_history_has_times_and_amounts(chain, expected):
     grid = join_real_grid(chain)
     number = grid.request("script-1")
@@ -239,7 +239,7 @@ def event_names(history):
     return [event.event for event in history]
 
 
-@on_both
+@on_all
 def test_history_of_a_refused_and_cancelled_job_has_all_its_events(chain, expected):
     grid = join_real_grid(chain)
     cancelled_number = grid.request("script-1")
@@ -259,7 +259,7 @@ def test_history_of_a_refused_and_cancelled_job_has_all_its_events(chain, expect
     assert history[-1].numbers == {"status": JobState.CANCELLED, "amount": 100 * COIN}
 
 
-@on_both
+@on_all
 def test_every_provider_is_listed_once(chain):
     grid = RealGrid(chain)
     grid.register()
@@ -277,7 +277,7 @@ def test_address_without_contracts_is_a_config_error(chain):
             find_contracts(chain.node, address)
 
 
-@on_both
+@on_all
 def test_fees_and_gas_are_read_from_the_node(chain, provider_account):
     fees = provider_account.fees()
 
@@ -288,7 +288,7 @@ def test_fees_and_gas_are_read_from_the_node(chain, provider_account):
     assert "ProviderNotJoined" in str(claim)
 
 
-@on_both
+@on_all
 def test_nonce_is_read_at_the_requested_block(chain, ledger):
     account = ChainAccount(chain.node, chain.contracts, chain.customer)
     before = ledger.head()
@@ -299,7 +299,7 @@ def test_nonce_is_read_at_the_requested_block(chain, ledger):
     assert account.nonce(at_block=ledger.head()) == nonce + 1
 
 
-@on_both
+@on_all
 def test_follower_reads_the_new_job_after_a_reorg_of_a_real_chain(chain, ledger):
     cursor, numbers = MemoryCursor(), []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.generations import on_all
 from tests.adapters.chain.grids import join_real_grid
 from tests.adapters.chain.sender_setup import WalletSender, settlement
 
@@ -83,7 +83,7 @@ def operator(chain, tmp_path):
     services.wallet_sender.close()
 
 
-@on_both
+@on_all
 def test_unclaimed_match_expires_and_is_matched_again(operator):
     number = operator.match_job()
     match_block = operator.grid.job(number).state_block
@@ -102,7 +102,7 @@ def test_unclaimed_match_expires_and_is_matched_again(operator):
     assert operator.grid.job(number).state is JobState.SCHEDULED
 
 
-@on_both
+@on_all
 def test_expiry_is_rejected_if_the_job_is_claimed_before_the_expiry_is_sent(operator):
     number = operator.match_job()
     match_block = operator.grid.job(number).state_block
@@ -144,7 +144,7 @@ def test_running_job_that_is_never_settled_is_refunded(operator):
     assert operator.grid.balances() == balances
 
 
-@on_both
+@on_all
 def test_outage_within_the_grace_period_costs_a_provider_nothing(operator):
     _, provider_before = operator.grid.balances()
     job = operator.start_job()

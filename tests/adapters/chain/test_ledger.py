@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.generations import on_all
 from tests.adapters.chain.grids import RealGrid, queue_sizes
 from tests.devnet import COIN
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
@@ -280,6 +280,17 @@ def test_job_number_is_reused_after_a_reorg(grid):
     assert grid.job(number).batch_location_hash == "script-2"
 
 
+def test_job_that_ended_without_a_start_has_no_start(joined_grid):
+    number = joined_grid.request("script-1")
+    joined_grid.pass_time(600)
+    joined_grid.cancel(number)
+
+    job = joined_grid.job(number)
+
+    assert (job.state, job.started_at) == (JobState.CANCELLED, 0)
+    assert job.ended_at == joined_grid.ledger.head().timestamp
+
+
 def test_timeouts_are_those_of_the_contracts(grid):
     timeouts = grid.ledger.timeouts(at_block=grid.ledger.head())
 
@@ -287,7 +298,7 @@ def test_timeouts_are_those_of_the_contracts(grid):
     assert timeouts == Timeouts(claim_blocks=10, start_s=week_s, settle_grace_s=week_s)
 
 
-@on_both
+@on_all
 def test_timeouts_are_read_at_the_requested_block(chain):
     ledger = ChainLedger(chain.node, chain.contracts)
     before = ledger.head()

@@ -7,7 +7,7 @@ The newest ``PINNED_BLOCKS`` blocks are read by their hashes, and older blocks b
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.generations import on_all
 from tests.adapters.chain.grids import join_real_grid
 from tests.fakes.ledger import HARDWARE, PRICES
 
@@ -194,7 +194,7 @@ def test_reads_of_several_block_ranges_return_all_logs(
     assert read_logs(chain.node, log_filter, first=head.number + 1, end=head) == []
 
 
-@on_both
+@on_all
 def test_claims_of_one_provider_are_read(grid, chain, expected):
     """With our contracts, a filter selects the claims of one provider.
 
@@ -227,7 +227,7 @@ def send(chain, wallet, call):
     sender.transact(payload.to, payload.data, name=type(call).__name__)
 
 
-@on_both
+@on_all
 def test_first_block_above_the_head_is_an_error(chain):
     """The error is raised at once, so that no service waits silently for that block."""
     newest = int(chain.node.ask("eth_blockNumber"), 16)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.generations import on_all
 from tests.adapters.chain.grids import join_real_grid, queue_sizes
 from tests.devnet import COIN
 from tests.fakes.ledger import PRICES
@@ -86,7 +86,7 @@ def test_running_job_keeps_its_price_if_the_contracts_fix_it(joined_grid, claime
     assert joined_grid.job(claimed_number).final_cost == 2 * running_price
 
 
-@on_both
+@on_all
 def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
     """The contracts of DeepSquare 1.2 do not return the prices of a removed provider.
 
@@ -116,7 +116,7 @@ def time_limit_of(job):
     return time_limit_min(job, max_min=10**6)
 
 
-@on_both
+@on_all
 @pytest.mark.parametrize(("reported_s", "billed_min"), [(900, 15), (960, 16), (1020, 1), (7200, 1)])
 def test_plain_deepsquare_limits_the_bill_if_the_start_is_reported_late(
     chain, expected, reported_s, billed_min

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.generations import on_all
 from tests.adapters.chain.grids import join_real_grid
 from tests.devnet import COIN, wallet
 from tests.fakes.ledger import PRICES, SMALL
@@ -17,7 +17,7 @@ from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.errors import TransactionReverted
 
-pytestmark = on_both
+pytestmark = on_all
 
 UNKNOWN_JOB = 10**9
 MISSING_ROLE = "is missing role"

@@ -28,6 +28,7 @@ from gridstead.domain.contracts.administration import grant
 from gridstead.domain.contracts.checks import check_contracts
 from gridstead.domain.contracts.constants import CONSTANTS
 from gridstead.domain.contracts.deployment import Role
+from gridstead.domain.contracts.releases import THIS_RELEASE
 from gridstead.domain.diagnostic import Severity
 
 
@@ -39,8 +40,9 @@ def test_status_of_a_complete_set_of_contracts_has_no_findings(contracts_cli):
         "chain_id", "block", "version", "generation", "first_block", "accepts_jobs", "contracts",
         "roles", "owners", "constants", "accrued_fees_wei", "escrow", "verdict",
     }  # fmt: skip
-    assert (status["chain_id"], status["generation"], status["accepts_jobs"]) == (CHAIN_ID, 2, True)
+    assert (status["chain_id"], status["generation"], status["accepts_jobs"]) == (CHAIN_ID, 3, True)
     assert field_values(status["constants"], "name") == {constant.name for constant in CONSTANTS}
+    assert status["version"] == THIS_RELEASE
     assert status["verdict"] == {"right": True, "exit_code": 0, "findings": []}
     assert status["first_block"] == 1
 
@@ -182,6 +184,20 @@ def test_status_reports_an_unsealed_set_of_contracts(contracts_cli):
     assert contracts_cli.run("seal").code == 0
     _, status = contracts_cli.status()
     assert findings(status) == []
+
+
+@pytest.mark.parametrize("generation", ["2.0.0"], indirect=True)
+def test_status_recognises_the_code_of_an_earlier_release(contracts_cli, chain):
+    code, status = contracts_cli.status()
+
+    assert (code, status["version"], status["generation"]) == (0, "2.0.0", 2)
+    assert field_values(status["contracts"], "code") == {"earlier"}
+    (finding,) = findings(status)
+    assert (finding["kind"], "an earlier release" in finding["text"]) == ("note", True)
+    credit = chain.addresses["Credit"]
+    changed_bytecode = chain.anvil.rpc("eth_getCode", credit, "latest") + "00"
+    chain.anvil.rpc("anvil_setCode", credit, changed_bytecode)
+    assert contracts_cli.status()[0] == 76  # the exit code for a finding of kind "code"
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from tests import billing_oracle
-from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.generations import on_all
 from tests.adapters.chain.grid_setup import GridServices
 from tests.adapters.chain.grids import queue_sizes
 from tests.adapters.chain.sender_setup import job_states
@@ -18,7 +18,7 @@ from gridstead.domain.jobs.job import QueueSizes
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.outbox import SendState
 
-pytestmark = on_both
+pytestmark = on_all
 
 ESCROW = 200 * COIN
 

@@ -134,7 +134,7 @@ def _expected_job(job: Job) -> tuple:
     panicked_at = job.ended_at if job.state is JobState.PANICKED else 0
     time = (
         job.submitted_at,
-        job.started_at,
+        job.started_at or job.ended_at,
         job.ended_at,
         job.cancel_requested_at,
         job.state_block,

@@ -111,16 +111,24 @@ class Artifact:
         return self.bytecode + encode(self.constructor, arguments).hex()
 
 
-def read_document(name: str) -> dict[str, Any]:
-    """Return the file that contracts/build-artifacts.py wrote for a contract."""
-    document: dict[str, Any] = json.loads((files("gridstead") / "abi" / f"{name}.json").read_text())
+def read_document(name: str, release: str = "") -> dict[str, Any]:
+    """Return the file that contracts/build-artifacts.py wrote for a contract.
+
+    Args:
+        name: The name of the contract.
+        release: The version of an earlier release, such as ``2.0.0``; empty for this release.
+    """
+    folder = files("gridstead") / "abi"
+    if release:
+        folder /= release
+    document: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
     return document
 
 
 @cache
-def artifact(name: str) -> Artifact:
-    """Return one of our compiled contracts by name."""
-    document = read_document(name)
+def artifact(name: str, release: str = "") -> Artifact:
+    """Return one of our compiled contracts by name. ``release`` is that of ``read_document``."""
+    document = read_document(name, release)
     functions: dict[str, Function] = {}
     events: dict[str, EventType] = {}
     errors: dict[bytes, Function] = {}

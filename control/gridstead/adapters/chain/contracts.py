@@ -2,7 +2,9 @@
 """The addresses and the version of a grid's contracts.
 
 A grid has either Gridstead's contracts ("our contracts") or the contracts of DeepSquare 1.2 ("plain
-DeepSquare"). Our contracts are derived from those of DeepSquare 1.2.
+DeepSquare"). Our contracts are derived from those of DeepSquare 1.2. Class ``Contracts`` is the one
+place that says in what the generations of contracts differ. Other modules ask its properties and do
+not compare versions.
 """
 
 from __future__ import annotations
@@ -16,10 +18,9 @@ from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
 from gridstead.adapters.chain.money import Constants, Credit
 from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.chain.provider_manager import ProviderManager
+from gridstead.domain.contracts.releases import DEEPSQUARE, GENERATIONS, generation_of
 from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import ConfigError
-
-COMPATIBLE_VERSION = "2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class Contracts:
 
     Attributes:
         chain_id: EIP-155 chain id.
-        version: The version of our contracts, such as ``2.0.0``; empty for plain DeepSquare 1.2.
+        version: The version of our contracts, such as ``3.0.0``; empty for plain DeepSquare 1.2.
     """
 
     chain_id: int
@@ -41,6 +42,11 @@ class Contracts:
     credit: Credit
 
     @property
+    def generation(self) -> int:
+        """The generation of the contracts: 1 for plain DeepSquare, 2 or 3 for ours."""
+        return generation_of(self.version) or DEEPSQUARE
+
+    @property
     def has_batches(self) -> bool:
         """Whether these are our contracts, and not those of plain DeepSquare.
 
@@ -50,7 +56,16 @@ class Contracts:
         minutes, and the price is the provider's price at the settlement. A job starts when the call
         that reports the start is mined. Events cannot be searched by job.
         """
-        return bool(self.version)
+        return self.generation > DEEPSQUARE
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether JobRepository stores the terms of a job: its price and its start.
+
+        Without terms, a job whose start equals its end has not run. DeepSquare 1.2 and 3.x show a
+        job that ended without a start like this in the struct ``Job``. 2.x shows a start of 0.
+        """
+        return self.generation > DEEPSQUARE
 
     def job_id(self, number: int) -> JobId:
         """Return the id of the job with a number."""
@@ -74,8 +89,9 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     if not (jobs and providers and queues and constants and credit):
         hint = "Set chain.contract to the address that `gridstead contracts deploy` printed."
         raise ConfigError(f"cannot find the grid's contracts at {meta_scheduler}", hint=hint)
-    if version and version.split(".")[0] != COMPATIBLE_VERSION:
-        detail = f"their version is {version}, this release needs {COMPATIBLE_VERSION}.x"
+    if generation_of(version) is None:
+        needed = " or ".join(f"{number}.x" for number in GENERATIONS if number > DEEPSQUARE)
+        detail = f"their version is {version}, this release needs {needed}"
         hint = "Install a release that supports this version of the contracts."
         raise ConfigError("cannot use the grid's contracts", detail=detail, hint=hint)
     return Contracts(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gridstead.adapters.chain.contract import Contract, ViewCall, to_bytes32
-from gridstead.adapters.chain.records import ChainJobRecord
+from gridstead.adapters.chain.records import ChainJobRecord, ChainJobTerms
 
 
 class JobRepository(Contract):
@@ -34,16 +34,13 @@ class JobRepository(Contract):
         """Return a call for the records of several jobs; ours only."""
         return self.view(_records, "getMany", list(map(to_bytes32, numbers)))
 
-    def prices_of_many(self, numbers: Iterable[int]) -> ViewCall[tuple[int, ...]]:
-        """Return a call for the prices per minute of several jobs, wei; ours only.
+    def terms_of_many(self, numbers: Iterable[int]) -> ViewCall[tuple[ChainJobTerms, ...]]:
+        """Return a call for the terms of several jobs; ours only."""
+        return self.view(_terms, "termsMany", list(map(to_bytes32, numbers)))
 
-        The price of a job that is not matched is 0.
-        """
-        return self.view(_prices, "termsMany", list(map(to_bytes32, numbers)))
-
-    def price_per_minute(self, number: int) -> ViewCall[int]:
-        """Return a call for the price per minute of a job, wei; 0 if not matched; ours only."""
-        return self.view(int, "pricePerMinute", to_bytes32(number))
+    def terms(self, number: int) -> ViewCall[ChainJobTerms]:
+        """Return a call for the terms of a job; ours only."""
+        return self.view(ChainJobTerms.of, "terms", to_bytes32(number))
 
 
 def _numbers(ids: Iterable[bytes]) -> tuple[int, ...]:
@@ -54,5 +51,5 @@ def _records(structs: Iterable[tuple[Any, ...]]) -> tuple[ChainJobRecord, ...]:
     return tuple(map(ChainJobRecord.of, structs))
 
 
-def _prices(terms: Iterable[tuple[Any, ...]]) -> tuple[int, ...]:
-    return tuple(price for _, _, _, price, *_ in terms)
+def _terms(structs: Iterable[tuple[Any, ...]]) -> tuple[ChainJobTerms, ...]:
+    return tuple(map(ChainJobTerms.of, structs))

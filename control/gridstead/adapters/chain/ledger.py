@@ -15,7 +15,7 @@ from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.events import EventReader
 from gridstead.adapters.chain.logs import read_logs
 from gridstead.adapters.chain.node import Node, RpcError, to_block
-from gridstead.adapters.chain.records import ChainJobRecord
+from gridstead.adapters.chain.records import ChainJobRecord, ChainJobTerms
 from gridstead.domain.chain.events import ChainEvent
 from gridstead.domain.jobs.billing import price_per_minute
 from gridstead.domain.jobs.ids import JobId
@@ -62,8 +62,8 @@ class ChainLedger:
         jobs = dict(cached_jobs) if cached_hash == at_block.hash else {}
         missing_numbers = [job_id.number for job_id in requested_ids if job_id not in jobs]
         if missing_numbers:
-            has_batches = self._contracts.has_batches
-            read_jobs = self._jobs_by_page if has_batches else self._jobs_one_by_one
+            has_terms = self._contracts.has_terms
+            read_jobs = self._jobs_by_page if has_terms else self._jobs_one_by_one
             for job in read_jobs(missing_numbers, at_block):
                 jobs[job.id] = job
             self._cache = at_block.hash, jobs
@@ -164,26 +164,26 @@ class ChainLedger:
         starts = range(0, len(numbers), JOBS_PER_READ)
         pages = [numbers[start : start + JOBS_PER_READ] for start in starts]
         record_views = list(map(repository.get_many, pages))
-        price_views = list(map(repository.prices_of_many, pages))
+        terms_views = list(map(repository.terms_of_many, pages))
         calls = [view.read for view in record_views]
-        calls += [view.read for view in price_views]
+        calls += [view.read for view in terms_views]
         answers = self._node.read(calls, at_block=at_block)
         jobs: list[Job] = []
         for index, page in enumerate(pages):
-            record_data, price_data = answers[index], answers[len(pages) + index]
-            if isinstance(record_data, RpcError) or isinstance(price_data, RpcError):
+            record_data, terms_data = answers[index], answers[len(pages) + index]
+            if isinstance(record_data, RpcError) or isinstance(terms_data, RpcError):
                 jobs += self._jobs_one_by_one(page, at_block)  # a job of the page does not exist
                 continue
             records = record_views[index].value(record_data)
-            prices = price_views[index].value(price_data)
-            jobs += map(self._job, records, prices)
+            terms = terms_views[index].value(terms_data)
+            jobs += map(self._job, records, terms)
         return jobs
 
     def _jobs_one_by_one(self, numbers: Sequence[int], at_block: Block) -> list[Job]:
         views = list(map(self._contracts.jobs.get, numbers))
         answers = self._node.read([view.read for view in views], at_block=at_block)
         records = self._existing_records(views, answers)
-        return list(map(self._job, records, self._prices(records, at_block)))
+        return list(map(self._job, records, self._terms(records, at_block)))
 
     def _existing_records(
         self, views: Sequence[ViewCall[ChainJobRecord]], answers: Sequence[bytes | RpcError]
@@ -199,21 +199,27 @@ class ChainLedger:
                 raise ChainUnavailable("could not read a job", detail=str(error))
         return records
 
-    def _prices(self, records: Sequence[ChainJobRecord], at_block: Block) -> list[int]:
-        """Return the prices per minute of jobs, wei.
+    def _terms(self, records: Sequence[ChainJobRecord], at_block: Block) -> list[ChainJobTerms]:
+        """Return the terms of jobs.
 
-        Plain DeepSquare does not fix a price at the match, so the provider's current price is used.
+        Plain DeepSquare has no terms. It does not fix a price at the match, so the provider's
+        current price is used.
         """
-        if self._contracts.has_batches:
-            price_of = self._contracts.jobs.price_per_minute
-            views = [price_of(record.number) for record in records]
+        if self._contracts.has_terms:
+            terms_of = self._contracts.jobs.terms
+            views = [terms_of(record.number) for record in records]
             return ask(self._node, views, at_block=at_block)
         addresses = {record.provider for record in records} - {""}
         providers = self.providers(addresses, at_block=at_block)
-        return [_current_price(record, providers.get(record.provider)) for record in records]
+        return [_plain_terms(record, providers.get(record.provider)) for record in records]
 
-    def _job(self, record: ChainJobRecord, price: int) -> Job:
-        return record.to_job(self._contracts.job_id(record.number), price_per_min=price)
+    def _job(self, record: ChainJobRecord, terms: ChainJobTerms) -> Job:
+        return record.to_job(self._contracts.job_id(record.number), terms)
+
+
+def _plain_terms(record: ChainJobRecord, provider: Provider | None) -> ChainJobTerms:
+    price = _current_price(record, provider)
+    return ChainJobTerms(price_per_min=price, started_at=record.apparent_start)
 
 
 def _current_price(job: ChainJobRecord, provider: Provider | None) -> int:

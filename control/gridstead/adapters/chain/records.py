@@ -26,6 +26,26 @@ def to_name(data: bytes) -> str:
     return text(data.rstrip(b"\0"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainJobTerms:
+    """What struct ``Job`` does not contain.
+
+    Attributes:
+        price_per_min: The price of one minute of the whole job, wei. 0 if the job is not matched.
+        started_at: Unix seconds. 0 if the job has not started. In struct ``Job``, the start of a
+            job that ended without a start is the time of the end.
+    """
+
+    price_per_min: int
+    started_at: int
+
+    @classmethod
+    def of(cls, struct: tuple[Any, ...]) -> Self:
+        """Return the terms of a decoded struct ``JobTerms``; only our contracts have it."""
+        _, _, _, price, _, _, start, *_ = struct
+        return cls(price_per_min=price, started_at=start)
+
+
 @dataclass(frozen=True, slots=True)
 class ChainJobRecord:
     """The decoded struct ``Job``. Gridstead's and DeepSquare's contracts have the same struct.
@@ -60,14 +80,17 @@ class ChainJobRecord:
             fields=struct,
         )
 
-    def to_job(self, job_id: JobId, *, price_per_min: int) -> Job:
-        """Return the job.
+    @property
+    def apparent_start(self) -> int:
+        """The start according to the struct: 0 if it equals the end, so that the job never ran.
 
-        Args:
-            job_id: The id of the job that has the record's number.
-            price_per_min: The price of one minute of the whole job in wei, which is not in the
-                struct.
+        A job that ran for less than a second is not distinguishable from one that never ran.
         """
+        start, end = self.fields[6][1:3]
+        return 0 if start == end else int(start)
+
+    def to_job(self, job_id: JobId, terms: ChainJobTerms) -> Job:
+        """Return the job with this id, which has the record's number."""
         _, _, _, _, definition, _, time, name, cancel, last_error, exit_code = self.fields
         *_, script, _, uses, affinity = definition
         return Job(
@@ -81,9 +104,9 @@ class ChainJobRecord:
             affinity=tuple(map(_affinity, affinity)),
             escrow=self.escrow,
             final_cost=self.final_cost,
-            price_per_min=price_per_min,
+            price_per_min=terms.price_per_min,
             submitted_at=time[0],
-            started_at=time[1],
+            started_at=terms.started_at,
             ended_at=time[2],
             state_block=time[4],
             cancel_requested=cancel,

@@ -86,16 +86,22 @@ def _grant(contract: str, role: Role, account: str) -> Change:
 
 
 def code_of_release(
-    node: Node, contract: str, addresses: Mapping[str, str], *, at_block: Block
+    node: Node,
+    contract: str,
+    addresses: Mapping[str, str],
+    *,
+    at_block: Block,
+    earlier_release: str = "",
 ) -> str | None:
-    """Return the code that this release would deploy; None if the node refuses to compute it.
+    """Return the code that a release would deploy; None if the node refuses to compute it.
 
-    The node simulates the constructor, because the code contains immutables that the constructor
-    sets: the addresses of other contracts. The code does not depend on the supply or the sender.
+    The release is this release, or an earlier one such as ``2.0.0``. The node simulates the
+    constructor, because the code contains immutables that the constructor sets: the addresses of
+    other contracts. The code does not depend on the supply or the sender.
     """
     creation = {
         "from": ANY_SENDER,
-        "data": artifact(contract).creation(*arguments_of(contract, addresses)),
+        "data": artifact(contract, earlier_release).creation(*arguments_of(contract, addresses)),
     }
     pin = {"blockHash": at_block.hash, "requireCanonical": True}
     (answer,) = node.batch([("eth_call", [creation, pin])])

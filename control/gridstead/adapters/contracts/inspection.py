@@ -28,6 +28,7 @@ from gridstead.domain.contracts.deployment import (
     Ownership,
     Role,
 )
+from gridstead.domain.contracts.releases import EARLIER_RELEASES
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.jobs.lifecycle import COLD
 from gridstead.errors import ChainUnavailable
@@ -113,22 +114,27 @@ class Inspector:
         )
 
     def _deployed(self, name: str, head: Block) -> DeployedContract:
-        """Return a contract of the set, with a comparison of its code with this release's code."""
+        """Return a contract of the set, with a comparison of its code with a release's code."""
         address = self._contracts_by_name[name].address
         addresses = {other: contract.address for other, contract in self._contracts_by_name.items()}
         pin = {"blockHash": head.hash, "requireCanonical": True}
         code = str(self._node.ask("eth_getCode", address, pin))
         if len(code) <= len("0x"):
             return DeployedContract(contract=name, address=address, code=Code.MISSING)
-        expected_code = code_of_release(self._node, name, addresses, at_block=head)
+        version = self._contracts.version
+        earlier_release = version if version in EARLIER_RELEASES else ""
+        expected_code = code_of_release(
+            self._node, name, addresses, at_block=head, earlier_release=earlier_release
+        )
         if expected_code is None:
             return DeployedContract(
                 contract=name, address=address, code=Code.UNKNOWN, code_hash=_hash(code)
             )
+        match = Code.EARLIER if earlier_release else Code.OURS
         return DeployedContract(
             contract=name,
             address=address,
-            code=Code.OURS if code == expected_code else Code.FOREIGN,
+            code=match if code == expected_code else Code.FOREIGN,
             code_hash=_hash(code),
             expected_hash=_hash(expected_code),
         )

@@ -20,6 +20,7 @@ from gridstead.domain.contracts.deployment import (
     Ownership,
     Role,
 )
+from gridstead.domain.contracts.releases import EARLIER_RELEASES, THIS_RELEASE
 from gridstead.domain.diagnostic import Diagnostic, Severity, most_serious_first
 
 _diagnostic = partial(Diagnostic, who="administrator")
@@ -52,6 +53,10 @@ def _check_code(state: GridState) -> Iterator[Diagnostic]:
     if not state.version:
         text = "this is plain DeepSquare 1.2: no batches, no seconds, no code to compare"
         yield _note(where=("MetaScheduler",), what=text)
+    elif state.version in EARLIER_RELEASES:
+        text = f"these contracts are of version {state.version}, an earlier release"
+        hint = f"They still work. Only a new set has the fixes of version {THIS_RELEASE}."
+        yield _note(where=("MetaScheduler",), what=text, hint=hint)
 
 
 def _check_code_of(deployed: DeployedContract, state: GridState) -> Iterator[Diagnostic]:
@@ -63,7 +68,10 @@ def _check_code_of(deployed: DeployedContract, state: GridState) -> Iterator[Dia
     elif deployed.code is Code.UNKNOWN:
         yield _note(where=where, what=f"the code of {name} could not be compared")
     elif deployed.code is Code.FOREIGN and state.version:
-        text = f"{name} does not have the code of this release"
+        release = (
+            f"version {state.version}" if state.version in EARLIER_RELEASES else "this release"
+        )
+        text = f"{name} does not have the code of {release}"
         hint = "Use the release that deployed it, or deploy a new set."
         yield _diagnostic(where=where, what=text, hint=hint, severity=Severity.CODE)
 

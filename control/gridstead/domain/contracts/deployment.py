@@ -48,10 +48,15 @@ ROLE_NAMES: dict[tuple[str, Role], str] = {
 
 
 class Code(Enum):
-    """How the code of a contract compares with the code of this release."""
+    """How the code of a contract compares with the code of a release.
+
+    The release is the one whose version MetaScheduler reports. If this release does not contain the
+    code of that release, the code is compared with the code of this release.
+    """
 
     OURS = "ours"
-    FOREIGN = "foreign"  # the code of another release or of another project
+    EARLIER = "earlier"  # the code of an earlier release
+    FOREIGN = "foreign"  # the code of an unknown release or of another project
     MISSING = "missing"  # there is no contract at the address
     UNKNOWN = "unknown"  # the node did not compute the expected code
 
@@ -63,9 +68,9 @@ class DeployedContract:
     Attributes:
         contract: Its name.
         address: Its address.
-        code: How its code compares with the code of this release.
+        code: How its code compares with the code of a release.
         code_hash: Keccak-256 hash of its code. None if it has no code.
-        expected_hash: Keccak-256 hash of the code of this release. None if this is not known.
+        expected_hash: Keccak-256 hash of the code of that release. None if this is not known.
     """
 
     contract: str

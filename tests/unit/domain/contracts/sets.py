@@ -18,6 +18,7 @@ from gridstead.domain.contracts.deployment import (
     Ownership,
     Role,
 )
+from gridstead.domain.contracts.releases import THIS_RELEASE
 
 OLD_ADMIN, NEW_ADMIN = "0x" + "a" * 40, "0x" + "b" * 40
 MATCHER, OUTSIDER = "0x" + "c" * 40, "0x" + "d" * 40
@@ -49,7 +50,7 @@ def state(**changes):
     values = {
         "chain_id": 1,
         "block": 10,
-        "version": "2.0.0",
+        "version": THIS_RELEASE,
         "first_block": 1,
         "contracts": tuple(
             DeployedContract(contract=name, address=address, code=Code.OURS)

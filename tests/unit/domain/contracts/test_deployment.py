@@ -39,6 +39,12 @@ def plain_deepsquare(**changes):
     return state(version="", contracts=contracts, **changes)
 
 
+def earlier_release():
+    """Return a set of contracts of release 2.0.0."""
+    contracts = tuple(replace(deployed, code=Code.EARLIER) for deployed in state().contracts)
+    return state(version="2.0.0", contracts=contracts)
+
+
 def with_balance(balance):
     """Return a set in which MetaScheduler holds this balance and owes 105 wei."""
     return state(escrow=Escrow(balance=balance, escrowed=100, fees=5, jobs=3, hot_jobs=1))
@@ -71,6 +77,11 @@ FAULTS = [
         with_code(Code.FOREIGN),
         Severity.CODE,
         f"Credit at {ADDRESSES['Credit']} does not have the code",
+    ),
+    (
+        replace(with_code(Code.FOREIGN), version="2.0.0"),
+        Severity.CODE,
+        f"Credit at {ADDRESSES['Credit']} does not have the code of version 2.0.0",
     ),
     (
         with_code(Code.MISSING, "MetaScheduler"),
@@ -108,6 +119,7 @@ FAULTS = [
 NOTES = [
     (with_code(Code.UNKNOWN), "could not be compared"),
     (plain_deepsquare(fees=None, queues_jobs=None), "plain DeepSquare 1.2"),
+    (earlier_release(), "these contracts are of version 2.0.0, an earlier release"),
     (unsealed(), f"{OLD_ADMIN} can add a second writer to JobRepository"),
     (state(first_block=None), "more accounts may hold roles than are shown"),
     (
