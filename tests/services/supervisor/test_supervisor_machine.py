@@ -115,6 +115,12 @@ class SupervisorMachine(RuleBasedStateMachine):
             if job.state is JobState.PANICKED:
                 assert job.final_cost == 0
 
+    @invariant()
+    def a_job_with_a_request_to_cancel_is_never_matched_again(self):
+        for job in self.grid.jobs():
+            if job.cancel_requested:
+                assert job.state not in {JobState.PENDING, JobState.META_SCHEDULED}
+
     def teardown(self):
         """End all faults and finish the jobs. Then no attempt or open journal entry may remain."""
         self.grid.slurm.dbd_delay_s = 0

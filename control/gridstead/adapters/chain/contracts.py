@@ -67,6 +67,15 @@ class Contracts:
         """
         return self.generation > DEEPSQUARE
 
+    @property
+    def has_cancel_requests(self) -> bool:
+        """Whether the cancellation of a claimed job is a request to its provider.
+
+        JobRepository then stores the time up to which such a job is billed. In 1.2 and 2.x, the
+        cancellation ends the job at once and returns the whole escrow.
+        """
+        return self.generation > 2
+
     def job_id(self, number: int) -> JobId:
         """Return the id of the job with a number."""
         return JobId(chain_id=self.chain_id, contract=self.meta_scheduler.address, number=number)

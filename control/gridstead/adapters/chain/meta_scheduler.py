@@ -69,7 +69,11 @@ class MetaSchedulerContract(Contract):
         )
 
     def cancel_job(self, number: int) -> Payload:
-        """Cancel the sender's job. If the job is claimed, its provider ends it later."""
+        """Cancel the sender's job, or request its provider to end it.
+
+        A running job is ended by its provider. On contracts of version 3, this is also true for a
+        claimed job.
+        """
         return self.call("cancelJob", to_bytes32(number))
 
     def top_up_job(self, number: int, amount: int) -> Payload:
@@ -95,7 +99,10 @@ class MetaSchedulerContract(Contract):
         return self.call("claimNextTopUpJob")
 
     def refuse_job(self, number: int) -> Payload:
-        """Refuse a claimed job. The job can then be matched again."""
+        """Refuse a claimed job. The job can then be matched again.
+
+        A job with a request to cancel is CANCELLED instead.
+        """
         return self.call("refuseJob", to_bytes32(number))
 
     def timeout_job(self, number: int) -> Payload:

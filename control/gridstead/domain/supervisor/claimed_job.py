@@ -151,9 +151,13 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     accepts some end states but pays nothing, and refuses the other end states.
 
     If the attempt ended before its script started, the end state is CANCELLED, FAILED or PANICKED.
+    If its customer requested to cancel such a job, it is refused instead.
     """
     if job.state is JobState.SCHEDULED and attempt.has_started:
         yield _put_set_running(job, attempt)
+        return
+    if _is_unstarted_request(job):
+        yield from _refuse(job, snapshot, rules)
         return
     if not _is_claim_confirmed(job, snapshot, rules):
         return
@@ -210,7 +214,9 @@ def _submit_or_give_up(
 ) -> Iterator[Action]:
     """Submit a job that is absent from Slurm, or end it on the chain."""
     limit = time_limit_min(job, max_min=rules.max_time_limit_min)
-    if record.unrunnable_reason or limit < 1:
+    if _is_unstarted_request(job):
+        yield from _refuse(job, snapshot, rules)
+    elif record.unrunnable_reason or limit < 1:
         reason = NO_SCRIPT if record.unrunnable_reason else "its credits do not pay for one minute"
         state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
         yield from _give_up(job, snapshot, rules, state, reason)
@@ -241,7 +247,17 @@ def _retry_rejected(
             yield Submit(job=job, time_limit_min=limit)
     elif job.state is not JobState.SCHEDULED:
         yield from _give_up(job, snapshot, rules, JobState.PANICKED, REFUSED_BY_SLURM)
-    elif _is_claim_confirmed(job, snapshot, rules):
+    else:
+        yield from _refuse(job, snapshot, rules)
+
+
+def _is_unstarted_request(job: Job) -> bool:
+    """Return whether a job has a request to cancel and the chain has not recorded its start."""
+    return job.state is JobState.SCHEDULED and job.cancel_requested
+
+
+def _refuse(job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    if _is_claim_confirmed(job, snapshot, rules):
         call = Refuse(job_key=job.job_key)
         yield Put(key=key_of(call), call=call)
 
