@@ -265,6 +265,12 @@ def _settle(grid: GasGrid) -> int:
     return grid.send(grid.provider, grid.meta.settleJob(job, FINISHED, 90, 0, "", EVIDENCE))
 
 
+def _refuse_requested(grid: GasGrid) -> int:
+    job = grid.create_job_in_step("claim")
+    grid.send(grid.customer, grid.meta.cancelJob(job))
+    return grid.send(grid.provider, grid.meta.refuseJob(job))
+
+
 def _settle_failed(grid: GasGrid) -> int:
     job = grid.create_job_in_step("start")
     grid.pass_time(90)
@@ -324,6 +330,7 @@ REPEATED_CALLS: dict[str, Callable[[GasGrid], int]] = {
         "request", "customer", "setDelegateSpendingAuthority", False
     ),
     "refuseJob, claimed": _call_on_job("claim", "provider", "refuseJob"),
+    "refuseJob, cancelled": _refuse_requested,
     "timeoutJob, claimed": _call_on_job("claim", "matcher", "timeoutJob"),
     "panicJob, running": _call_on_job("start", "matcher", "panicJob", "node lost"),
     "setJobRunning": _set_running,

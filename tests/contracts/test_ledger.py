@@ -14,6 +14,7 @@ import pytest
 from tests.contracts.ledger import meta_scheduler, providers, records, steps
 from tests.contracts.ledger.campaign import Campaign
 from tests.contracts.ledger.coverage import coverage_gaps
+from tests.contracts.ledger.model import MAX_UINT
 from tests.contracts.ledger.replay import Disagreement
 from tests.devnet import Anvil
 
@@ -80,6 +81,12 @@ WRONG_RULES = {
         "is_joined",
         lambda model, provider: providers.standing(model, provider).approved,
     ),
+    "a request before the start does not limit the bill": (
+        steps,
+        "bill_until",
+        lambda _: MAX_UINT,
+    ),
+    "a refused request is matched again": (steps, "is_requested", lambda _: False),
     "a cancelled job accepts a delegated top-up": (
         meta_scheduler,
         "may_spend",
@@ -96,6 +103,8 @@ DETECTING_SEEDS = {
     "a request to cancel does not change the expiry": 20261189,
     "a hot job may change to any state": 20261121,
     "a banned provider may claim": 20261120,
+    "a request before the start does not limit the bill": SEED,
+    "a refused request is matched again": SEED,
     "a cancelled job accepts a delegated top-up": 20261135,
     "an escrow may pay less than a minute": 20261130,
     "a queue skips no stale entry": 20261121,

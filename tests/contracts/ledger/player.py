@@ -87,6 +87,7 @@ def _call_weights(
         sensible.settle_by_minutes: 8,
         sensible.settle_many: 4,
         sensible.cancel: 2,
+        sensible.cancel_claimed: 4,
         sensible.cancel_run: 8,
         sensible.top_up: 14,
         sensible.top_up_delegate: 12,

@@ -19,7 +19,7 @@ HOUR_S = 3600
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Timeline:
     """What happens to one job during an outage. Seconds since the beginning of the outage.
 
     Attributes:
@@ -33,8 +33,8 @@ class Plan:
     cancelled_at: int
 
 
-PLANS = st.builds(
-    Plan,
+TIMELINES = st.builds(
+    Timeline,
     starts_at=st.none() | st.integers(1, HOUR_S - 1),
     runs_s=st.integers(1, 2 * HOUR_S),
     cancelled_at=st.integers(1, HOUR_S - 1),
@@ -44,17 +44,17 @@ PLANS = st.builds(
 class Outage:
     """Jobs that are in Slurm when the supervisor stops, and what happens until it is back."""
 
-    def __init__(self, plans):
+    def __init__(self, timelines):
         self.grid = SupervisorSetup()
-        self.plans = plans
-        self.numbers = [self.grid.request_job(escrow=10**22) for _ in plans]
+        self.timelines = timelines
+        self.numbers = [self.grid.request_job(escrow=10**22) for _ in timelines]
         self.grid.run_steps(3)
         jobs = map(self.grid.ledger.job, self.numbers)
         attempts = {attempt.job_key: attempt for attempt in self.grid.slurm.attempts()}
         self.slurm_ids = [attempts[job.job_key].slurm_job_id for job in jobs]
 
     def pass_time(self):
-        """Let an hour pass, with the events of the plans, but without the supervisor."""
+        """Let an hour pass, with the events of the timelines, but without the supervisor."""
         began_at = self.grid.clock.now()
         for second, event in sorted(self._events(), key=lambda timed: timed[0]):
             self._advance_to(began_at + second)
@@ -73,12 +73,14 @@ class Outage:
         return self.grid.slurm.attempt(self.slurm_ids[index])
 
     def _events(self):
-        for plan, number, slurm_id in zip(self.plans, self.numbers, self.slurm_ids, strict=True):
-            yield plan.cancelled_at, lambda number=number: self.grid.ledger.cancel(number)
-            if plan.starts_at is None:
+        for timeline, number, slurm_id in zip(
+            self.timelines, self.numbers, self.slurm_ids, strict=True
+        ):
+            yield timeline.cancelled_at, lambda number=number: self.grid.ledger.cancel(number)
+            if timeline.starts_at is None:
                 continue
-            yield plan.starts_at, lambda slurm_id=slurm_id: self.grid.slurm.start(slurm_id)
-            ends_at = plan.starts_at + plan.runs_s
+            yield timeline.starts_at, lambda slurm_id=slurm_id: self.grid.slurm.start(slurm_id)
+            ends_at = timeline.starts_at + timeline.runs_s
             if ends_at < HOUR_S:
                 yield ends_at, lambda slurm_id=slurm_id: self.grid.slurm.end(slurm_id)
 
@@ -87,17 +89,17 @@ class Outage:
         self.grid.ledger.mine()
 
 
-@given(plans=st.lists(PLANS, min_size=1, max_size=4))
+@given(timelines=st.lists(TIMELINES, min_size=1, max_size=4))
 @settings(max_examples=60)
-def test_each_job_that_is_cancelled_during_an_outage_is_billed_until_its_request(plans):
-    outage = Outage(plans)
+def test_each_job_that_is_cancelled_during_an_outage_is_billed_until_its_request(timelines):
+    outage = Outage(timelines)
     outage.pass_time()
-    requested_at = [outage.job(index).cancel_requested_at for index in range(len(plans))]
+    requested_at = [outage.job(index).cancel_requested_at for index in range(len(timelines))]
 
     outage.settle_all()
 
     earned = 0
-    for index in range(len(plans)):
+    for index in range(len(timelines)):
         job, attempt = outage.job(index), outage.attempt(index)
         run_s = 0
         if attempt.has_started:
@@ -107,12 +109,12 @@ def test_each_job_that_is_cancelled_during_an_outage_is_billed_until_its_request
         assert job.final_cost == billing_oracle.cost(run_s, job.price_per_min)
         earned += billing_oracle.earned(job.final_cost)
     assert outage.grid.ledger.balance(PROVIDER) == earned
-    assert len(outage.grid.slurm.submissions) == len(plans)
+    assert len(outage.grid.slurm.submissions) == len(timelines)
 
 
 def test_a_job_that_runs_through_an_outage_is_paid_until_its_customer_cancels_it():
     """Before, the customer got the whole escrow back, and the provider nothing."""
-    outage = Outage([Plan(starts_at=10, runs_s=2 * HOUR_S, cancelled_at=HOUR_S - 10)])
+    outage = Outage([Timeline(starts_at=10, runs_s=2 * HOUR_S, cancelled_at=HOUR_S - 10)])
     outage.pass_time()
     assert outage.job(0).state is JobState.SCHEDULED
 
@@ -127,7 +129,7 @@ def test_a_job_that_runs_through_an_outage_is_paid_until_its_customer_cancels_it
 
 def test_a_job_that_ended_before_its_request_is_paid_in_full():
     """Without an outage, this is a job that is shorter than the report of its start."""
-    outage = Outage([Plan(starts_at=10, runs_s=100, cancelled_at=120)])
+    outage = Outage([Timeline(starts_at=10, runs_s=100, cancelled_at=120)])
     outage.pass_time()
 
     outage.settle_all()
@@ -138,7 +140,7 @@ def test_a_job_that_ended_before_its_request_is_paid_in_full():
 
 
 def test_a_job_that_did_not_start_is_refused_with_a_full_refund():
-    outage = Outage([Plan(starts_at=None, runs_s=1, cancelled_at=60)])
+    outage = Outage([Timeline(starts_at=None, runs_s=1, cancelled_at=60)])
     outage.pass_time()
 
     outage.settle_all()
