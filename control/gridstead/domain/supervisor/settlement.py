@@ -27,7 +27,8 @@ def billed_seconds(
     The result is the minimum of four values: the elapsed time in Slurm, the time that the escrow
     pays for, the run time in the reports of the nodes, and the time until a request to cancel that
     the chain received before the start. The reports and the request may be missing. The elapsed
-    time and the run time do not contain the run time of the site's pre-hooks.
+    time, the run time and the time until the request contain neither the run time of the site's
+    pre-hooks nor the time for which the job was suspended.
 
     Args:
         job: The job.
@@ -41,10 +42,10 @@ def billed_seconds(
     node_s = node_seconds(attempt, reports)
     if node_s is not None:
         ran_s = min(ran_s, node_s)
+    if job.bill_until is not None:
+        ran_s = min(ran_s, job.bill_until - job.started_at - attempt.suspended_s)
     hooks_s = pre_hook_seconds(attempt, reports, timeout_s=hook_timeout_s)
     seconds = max(0, ran_s - hooks_s)
-    if job.bill_until is not None:
-        seconds = min(seconds, max(0, job.bill_until - job.started_at))
     paid_s = paid_seconds_floor(job.escrow, job.price_per_min)
     return seconds if paid_s is None else min(seconds, paid_s)
 

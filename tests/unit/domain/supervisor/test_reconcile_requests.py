@@ -95,3 +95,10 @@ def test_run_is_billed_at_most_until_the_request(bill_until, seconds):
     running = job(JobState.RUNNING, bill_until=bill_until, escrow=10**21)
 
     assert billed_seconds(running, attempt(running, "COMPLETED"), ()) == seconds
+
+
+def test_time_until_the_request_is_billed_without_pre_hooks_and_suspensions():
+    running = job(JobState.RUNNING, bill_until=T0 + 12, escrow=10**21)
+    suspended = attempt(running, "COMPLETED", suspended_s=3)
+
+    assert billed_seconds(running, suspended, (), hook_timeout_s=5) == 2
