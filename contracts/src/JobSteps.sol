@@ -9,6 +9,7 @@ import {IProviderJobQueues} from "./interfaces/IProviderJobQueues.sol";
 import {IProviderManager} from "./interfaces/IProviderManager.sol";
 import {Billing} from "./libraries/Billing.sol";
 import {Definitions} from "./libraries/Definitions.sol";
+import {GasFloors} from "./libraries/GasFloors.sol";
 import {JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "./Types.sol";
 
 /// @notice The effects of each step of a job on records, queues and credits. MetaScheduler checks
@@ -158,6 +159,7 @@ abstract contract JobSteps is IMetaScheduler {
 
     function _topUp(JobId jobId, JobTerms memory job, address payer, uint256 amount) internal {
         if (amount == 0) return; // Existing clients expect no revert.
+        GasFloors.check(GasFloors.TOP_UP);
         bool isFirst = jobs.addTopUp(jobId, amount);
         emit JobToppedUp(jobId, job.provider, amount);
         if (isFirst) _queue(IProviderJobQueues.Kind.TOP_UP, job.provider, jobId);

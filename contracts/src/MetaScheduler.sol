@@ -10,6 +10,7 @@ import {IProviderJobQueues} from "./interfaces/IProviderJobQueues.sol";
 import {IProviderManager} from "./interfaces/IProviderManager.sol";
 import {JobSteps} from "./JobSteps.sol";
 import {Definitions} from "./libraries/Definitions.sol";
+import {GasFloors} from "./libraries/GasFloors.sol";
 import {Lifecycle} from "./libraries/Lifecycle.sol";
 import {JobDefinition, JobId, JobStatus, JobTerms, Match, Settlement, Start} from "./Types.sol";
 
@@ -43,6 +44,7 @@ contract MetaScheduler is JobSteps, Roles {
         uint256 minimum = constants.minimumAmount();
         if (lockedCredits < minimum) revert InsufficientFunds(lockedCredits, minimum);
         if (!Definitions.isValid(definition)) revert InvalidJobDefinition();
+        GasFloors.check(GasFloors.ofRequest());
 
         jobId =
             jobs.create(msg.sender, definition, lockedCredits, jobName, delegateSpendingAuthority);
@@ -74,6 +76,7 @@ contract MetaScheduler is JobSteps, Roles {
         if (msg.sender != job.customer) revert CustomerOnly(msg.sender, job.customer);
         if (job.status.isCold()) revert JobHotStatusOnly(job.status);
         if (job.hasCancelRequest) return; // An earlier request has already notified the provider.
+        GasFloors.check(GasFloors.CANCEL);
 
         jobs.setCancelRequested(jobId);
         emit JobCancelRequested(jobId, job.provider);

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = ROOT / "contracts"
 CHAIN_ID = 179188
 BLOCK_GAS_LIMIT = 30_000_000
+ACCOUNTS = 20  # with coins, whose keys the node has
 
 
 def _find_tool(name):
@@ -120,6 +121,8 @@ def chain():
         str(CHAIN_ID),
         "--gas-limit",
         str(BLOCK_GAS_LIMIT),
+        "--accounts",
+        str(ACCOUNTS),
     ]
     anvil = subprocess.Popen([_find_tool("anvil"), "--silent", "--prune-history", *arguments])
     web3 = Web3(HTTPProvider(f"http://127.0.0.1:{port}", request_kwargs={"timeout": 30}))

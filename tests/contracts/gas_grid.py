@@ -46,6 +46,7 @@ class GasGrid:
         self.admin, self.matcher, self.customer, self.provider, self.newcomer, self.candidate = (
             chain.eth.accounts[:6]
         )
+        self._unused_accounts = iter(chain.eth.accounts[6:])
         self.credit = create("Credit", 10**6 * 10**18)
         self.providers = create("ProviderManager")
         self.jobs = create("JobRepository")
@@ -79,6 +80,20 @@ class GasGrid:
         )
         assert receipt.status == 1
         return receipt.gasUsed
+
+    def new_customer(self) -> str:
+        """Return an account whose credits and allowance pay for a job and a top-up."""
+        account = next(self._unused_accounts)
+        self.send(self.admin, self.credit.functions.transfer(account, 2 * ESCROW))
+        self.send(account, self.credit.functions.approve(self.contract.address, 2 * ESCROW + 1))
+        return account
+
+    def new_provider(self) -> str:
+        """Return an approved provider whose queues have never had an entry."""
+        account = next(self._unused_accounts)
+        self.send(account, self.providers.functions.register(HARDWARE, PRICES, LABELS))
+        self.send(self.admin, self.providers.functions.approve(account))
+        return account
 
     def newest_job_ids(self, count: int = 1) -> list[bytes]:
         """Return the ids of the jobs that were requested last, oldest first."""

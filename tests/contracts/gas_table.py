@@ -48,11 +48,28 @@ for 50 jobs in one call.
 |---|---:|
 """
 
+EXTREMES_HEAD = """
+## Calls of customers in the dearest state
+
+Other accounts can change the state between the estimate of a customer's gas and its transaction.
+The figures are for the state in which the call uses the most gas: no slot that it writes has a
+value. The contracts refuse a call with less gas than this plus 10 %
+(`src/libraries/GasFloors.sol`), so that the estimate of a node suffices in every state. Unused gas
+is not paid.
+
+| call | gas |
+|---|---:|
+"""
+
 Table = dict[str, tuple[int, ...]]
 
 
 def render(
-    first: dict[str, int], later: dict[str, int], batched: dict[str, int], others: dict[str, int]
+    first: dict[str, int],
+    later: dict[str, int],
+    batched: dict[str, int],
+    others: dict[str, int],
+    extremes: dict[str, int],
 ) -> str:
     """Return the text of the page."""
     columns = (DEEPSQUARE_GAS, first, later, batched)
@@ -67,7 +84,13 @@ def render(
     rows.append(_row("**sum**", "", *sums))
     rows.append(_row("limit", "", "", "", *LIMITS.values()))
     other_rows = [_row(*item) for item in others.items()]
-    return "".join([HEAD, *rows, OTHERS_HEAD, *other_rows])
+    extreme_rows = [_row(extreme_name(call), gas) for call, gas in extremes.items()]
+    return "".join([HEAD, *rows, OTHERS_HEAD, *other_rows, EXTREMES_HEAD, *extreme_rows])
+
+
+def extreme_name(call: str) -> str:
+    """Return the name of the row of a call in the dearest state."""
+    return f"{call}, dearest"
 
 
 def parse(page: str) -> Table:

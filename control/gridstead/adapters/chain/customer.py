@@ -179,12 +179,13 @@ class Customer:
             TransactionReverted: If the grid refuses a job. The other jobs may exist.
         """
         grid = self._contracts.meta_scheduler
-        data = []
+        payloads = []
         for request in requests:
             definition, escrow, name, delegate = to_arguments(request)
-            payload = grid.request_new_job(definition, escrow, name, delegate_spending=delegate)
-            data.append(payload.data)
-        receipts = self._direct.transact_all(grid.address, data, name="requestNewJob")
+            payloads.append(
+                grid.request_new_job(definition, escrow, name, delegate_spending=delegate)
+            )
+        receipts = self._direct.transact_all(payloads, name="requestNewJob")
         return tuple(map(_job_number, receipts))
 
     def submit_job(self, request: JobRequest) -> int:
@@ -207,9 +208,7 @@ class Customer:
         payload = grid.request_new_job_with_permit(
             definition, escrow, name, self._permit(escrow), delegate_spending=delegate
         )
-        return _job_number(
-            self._direct.transact(payload.to, payload.data, name="requestNewJobWithPermit")
-        )
+        return _job_number(self._transact("requestNewJobWithPermit", payload))
 
     def cancel_job(self, number: int) -> None:
         """Cancel a job of the caller, or request its provider to end it if it is running.
@@ -274,8 +273,10 @@ class Customer:
             raise unavailable(answer, view.function)
         return view.value(bytes.fromhex(answer[2:]))
 
-    def _transact(self, name: str, payload: Payload) -> None:
-        self._direct.transact(payload.to, payload.data, name=name)
+    def _transact(self, name: str, payload: Payload) -> dict[str, Any]:
+        """Send a transaction and return its receipt."""
+        (receipt,) = self._direct.transact_all([payload], name=name)
+        return receipt
 
 
 def to_arguments(request: JobRequest) -> tuple[tuple[Any, ...], int, bytes, bool]:

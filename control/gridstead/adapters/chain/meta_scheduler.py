@@ -4,12 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from gridstead.adapters.chain.abi import text
 from gridstead.adapters.chain.contract import Contract, Payload, ViewCall, to_bytes32
 from gridstead.adapters.chain.money import CreditPermit
 from gridstead.domain.jobs.lifecycle import JobState
+
+# The least gas limits of a customer's transactions. A node's estimate may be too low, because other
+# accounts can change the state before the transaction is mined: the services match the job, start
+# it, or empty a queue. The limits are above the gas in the dearest state of every generation: with
+# our contracts, the last table of contracts/gas.md. Unused gas is not paid.
+CANCEL_MIN_GAS = 400_000
+TOP_UP_MIN_GAS = 400_000
+REQUEST_MIN_GAS = 700_000
+REQUEST_MIN_GAS_PER_BYTE = 600
 
 # Job id, provider, and the highest price that the match allows: wei of Credit per minute of run
 # time, for all resources of the job together.
@@ -51,7 +61,8 @@ class MetaSchedulerContract(Contract):
         self, definition: tuple[Any, ...], escrow: int, name: bytes, *, delegate_spending: bool
     ) -> Payload:
         """Request a job and hold the sender's credits in escrow."""
-        return self.call("requestNewJob", definition, escrow, name, delegate_spending)
+        payload = self.call("requestNewJob", definition, escrow, name, delegate_spending)
+        return _with_request_gas(payload)
 
     def request_new_job_with_permit(
         self,
@@ -64,21 +75,18 @@ class MetaSchedulerContract(Contract):
     ) -> Payload:
         """Request a job with a signed permit instead of an allowance; ours only."""
         permit_fields = (permit.deadline, permit.v, permit.r, permit.s)
-        return self.call(
+        payload = self.call(
             "requestNewJobWithPermit", definition, escrow, name, delegate_spending, *permit_fields
         )
+        return _with_request_gas(payload)
 
     def cancel_job(self, number: int) -> Payload:
-        """Cancel the sender's job, or request its provider to end it.
-
-        A running job is ended by its provider. On contracts of version 3, this is also true for a
-        claimed job.
-        """
-        return self.call("cancelJob", to_bytes32(number))
+        """Cancel the sender's job. If the job is claimed, its provider ends it later."""
+        return replace(self.call("cancelJob", to_bytes32(number)), min_gas=CANCEL_MIN_GAS)
 
     def top_up_job(self, number: int, amount: int) -> Payload:
         """Add credits of the sender to a job's escrow."""
-        return self.call("topUpJob", to_bytes32(number), amount)
+        return replace(self.call("topUpJob", to_bytes32(number), amount), min_gas=TOP_UP_MIN_GAS)
 
     # Transactions of the meta-scheduler service and of providers, for one job.
 
@@ -157,3 +165,9 @@ class MetaSchedulerContract(Contract):
     def settle_many(self, settlements: Iterable[Settlement], *, gas: int | None = None) -> Payload:
         """End jobs and divide their escrow."""
         return self.call("settleMany", list(settlements), gas=gas)
+
+
+def _with_request_gas(payload: Payload) -> Payload:
+    """Return the payload of a request with its least gas limit. A request stores its calldata."""
+    size = len(payload.data) // len("00")
+    return replace(payload, min_gas=REQUEST_MIN_GAS + REQUEST_MIN_GAS_PER_BYTE * size)

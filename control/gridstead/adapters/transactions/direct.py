@@ -58,18 +58,16 @@ class DirectSender:
     def transact(self, to: str, data: str, *, name: str) -> dict[str, Any]:
         """Send a transaction and return its receipt; an empty ``to`` creates a contract.
 
-        Raises:
-            TransactionReverted: If the contract refuses the transaction. Nothing is changed.
-            ChainUnavailable: If it is unknown whether the transaction was or will be mined.
-            ConfigError: If the wallet cannot pay for the transaction.
+        The errors are those of ``transact_all``.
         """
-        (receipt,) = self.transact_all(to, [data], name=name)
+        (receipt,) = self.transact_all([Payload(to=to, data=data, gas=None)], name=name)
         return receipt
 
-    def transact_all(self, to: str, data: Sequence[str], *, name: str) -> list[dict[str, Any]]:
-        """Send transactions to one contract and return their receipts, in order.
+    def transact_all(self, payloads: Sequence[Payload], *, name: str) -> list[dict[str, Any]]:
+        """Send transactions and return their receipts, in order.
 
-        All transactions are sent before the first receipt is requested.
+        All transactions are sent before the first receipt is requested. The gas limit of each is
+        the node's estimate, or ``min_gas`` of its payload if the estimate is lower.
 
         Raises:
             TransactionReverted: If the contract refuses a transaction. The other transactions may
@@ -77,11 +75,22 @@ class DirectSender:
             ChainUnavailable: If it is unknown whether a transaction was or will be mined.
             ConfigError: If the wallet cannot pay for a transaction.
         """
-        return self._send([Payload(to=to, data=call_data, gas=None) for call_data in data], name)
+        limits = []
+        for payload in payloads:
+            estimated_gas = estimate(self._node, self.address, payload, name)
+            limits.append(max(estimated_gas, payload.min_gas))
+        fees, nonce = self.fees(), self.next_nonce()
+        drafts = []
+        for payload, gas in zip(payloads, limits, strict=True):
+            draft = self._send_one(payload, gas, fees, nonce, name)
+            drafts.append(draft)
+            nonce = draft.nonce + 1
+        return [self._receipt(draft, name) for draft in drafts]
 
     def transfer(self, to: str, value: int) -> None:
         """Transfer coins from the wallet to an address. Unit: wei."""
-        self._send([Payload(to=to, data="0x", gas=None, value=value)], "transfer of coins")
+        payload = Payload(to=to, data="0x", gas=None, value=value)
+        self.transact_all([payload], name="transfer of coins")
 
     def draft(
         self, payload: Payload, *, nonce: int, name: str, earlier: tuple[int, Fees] | None = None
@@ -182,16 +191,6 @@ class DirectSender:
         block = self._node.ask("eth_getBlockByNumber", "latest", False)
         base_fee = int(block.get("baseFeePerGas", "0x0"), 16)
         return Fees(max_fee=2 * base_fee + MIN_TIP, tip=MIN_TIP)
-
-    def _send(self, payloads: Sequence[Payload], name: str) -> list[dict[str, Any]]:
-        limits = [estimate(self._node, self.address, payload, name) for payload in payloads]
-        fees, nonce = self.fees(), self.next_nonce()
-        drafts = []
-        for payload, gas in zip(payloads, limits, strict=True):
-            draft = self._send_one(payload, gas, fees, nonce, name)
-            drafts.append(draft)
-            nonce = draft.nonce + 1
-        return [self._receipt(draft, name) for draft in drafts]
 
     def _send_one(self, payload: Payload, gas: int, fees: Fees, nonce: int, name: str) -> Draft:
         """Send a transaction. If another transaction has its nonce, retry with the next nonce."""
