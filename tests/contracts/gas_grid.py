@@ -68,7 +68,7 @@ class GasGrid:
         self.send(self.admin, self.queues.functions.transferOwnership(self.contract.address))
         self.send(self.admin, self.meta.grantRole(role, self.matcher))
         for customer in (self.customer, self.newcomer):
-            self.send(self.admin, self.credit.functions.transfer(customer, 10**5 * 10**18))
+            self.send(self.admin, self.credit.functions.transfer(customer, 2 * 10**5 * 10**18))
         self.send(self.customer, self.credit.functions.approve(self.contract.address, UNLIMITED))
         self.send(self.provider, self.providers.functions.register(HARDWARE, PRICES, LABELS))
         self.send(self.admin, self.providers.functions.approve(self.provider))

@@ -14,7 +14,6 @@ import pytest
 from tests.contracts.ledger import meta_scheduler, providers, records, steps
 from tests.contracts.ledger.campaign import Campaign
 from tests.contracts.ledger.coverage import coverage_gaps
-from tests.contracts.ledger.model import MAX_UINT
 from tests.contracts.ledger.replay import Disagreement
 from tests.devnet import Anvil
 
@@ -83,8 +82,8 @@ WRONG_RULES = {
     ),
     "a request before the start does not limit the bill": (
         steps,
-        "bill_until",
-        lambda _: MAX_UINT,
+        "billing_end",
+        lambda model, _: model.now,
     ),
     "a refused request is matched again": (steps, "is_requested", lambda _: False),
     "a cancelled job accepts a delegated top-up": (

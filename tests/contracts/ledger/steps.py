@@ -63,7 +63,7 @@ def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None
     """
     seconds = 0
     if job.state is JobState.RUNNING and to is not JobState.PANICKED:
-        seconds = min(report.seconds, max(0, min(model.now, bill_until(job)) - job.started_at))
+        seconds = min(report.seconds, max(0, billing_end(model, job) - job.started_at))
         if seconds < report.seconds:
             minutes = -(-report.seconds // SECONDS_PER_MINUTE)  # Rounded up.
             model.emit(GRID, "BilledTooMuchEvent", job.id, job.provider, minutes)
@@ -87,6 +87,11 @@ def is_requested(job: Job) -> bool:
 def bill_until(job: Job) -> int:
     """Return the Unix time after which a job is not billed, or MAX_UINT if there is none."""
     return job.cancel_requested_at if job.requested_unstarted else MAX_UINT
+
+
+def billing_end(model: ContractModel, job: Job) -> int:
+    """Return the Unix time at which the bill of a job ends at the latest."""
+    return min(model.now, bill_until(job))
 
 
 def end_unpaid(model: ContractModel, job: Job, to: JobState, error: str = "") -> None:
