@@ -86,6 +86,7 @@ def _call_weights(
         sensible.settle: 11,
         sensible.settle_by_minutes: 8,
         sensible.settle_many: 4,
+        sensible.end_request: 16,
         sensible.cancel: 2,
         sensible.cancel_claimed: 4,
         sensible.cancel_run: 8,

@@ -241,6 +241,18 @@ class SensibleCalls:
         )
         return Call(jobs[0].provider, GRID, "settleMany", (settlements,), wait=wait)
 
+    def end_request(self) -> Call:
+        """Refuse, start or settle a job that was cancelled before its recorded start."""
+        jobs = self._jobs(JobState.SCHEDULED, JobState.RUNNING)
+        job = self._choice([job for job in jobs if job.requested_unstarted])
+        if job.state is JobState.RUNNING:
+            wait = self._draw_run_time_s()
+            settlement = self._draw_settlement(job, wait)
+            return Call(job.provider, GRID, "settleJob", settlement, wait=wait)
+        if self._random.random() < 0.3:
+            return Call(job.provider, GRID, "refuseJob", (job.id,))
+        return Call(job.provider, GRID, "setJobRunning", (job.id, job.claimed_at))
+
     def settle_by_minutes(self) -> Call:
         """Settle a job with the function of DeepSquare 1.2, which bills whole minutes."""
         job = self._job(
