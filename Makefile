@@ -18,7 +18,8 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/slurm/requirements
 up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $(LAB) prefix))
 
 .PHONY: lock help setup demo test check lint up down status shell python3 vm vm-site vm-demo
-.PHONY: bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions bench-start
+.PHONY: bench bench-lab bench-site bench-directory bench-chain bench-matching bench-logs
+.PHONY: bench-definitions bench-start
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
 help: ## List the targets.
@@ -94,6 +95,9 @@ bench: setup ## Compare the grid with plain Slurm, on the lab.
 
 bench-chain: setup ## Compare the sender with raw transactions, on its own chain; needs no lab.
 	@python tests/bench/settlements.py
+
+bench-matching: setup ## Measure the meta-scheduler with many registrations; needs no lab.
+	@python tests/bench/matching.py
 
 bench-logs: setup ## Measure the logger, and the time that logging adds to a job; needs no lab.
 	@python tests/bench/logs.py

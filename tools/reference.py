@@ -17,7 +17,7 @@ import settings_page
 import typer.main
 
 from gridstead.cli.main import app
-from gridstead.domain.jobs.lifecycle import COLD, LEGAL, JobState
+from gridstead.domain.jobs.lifecycle import COLD, LEGAL_TRANSITIONS, JobState
 from gridstead.domain.matching.expiry import MARGIN_BLOCKS, MARGIN_S
 from gridstead.domain.supervisor.attempt import END_STATES
 from gridstead.domain.supervisor.end_text import (
@@ -144,7 +144,7 @@ def lifecycle() -> str:
         "|---" * (len(JobState) + 1) + "|",
     ]
     for state in JobState:
-        cells = ["x" if next_state in LEGAL[state] else "" for next_state in JobState]
+        cells = ["x" if next_state in LEGAL_TRANSITIONS[state] else "" for next_state in JobState]
         title = f"{state.name} (cold)" if state in COLD else state.name
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     lines += ["", TIMEOUTS, MARGIN, ENDS + _end_rows() + END_NOTES]

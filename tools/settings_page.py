@@ -63,7 +63,7 @@ TABLE_HEAD = "| key | type | default | description | example |\n|---|---|---|---
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SettingsKey:
     """A key of a settings file, with the schema of its value."""
 
     path: str
@@ -82,7 +82,7 @@ class Key:
         return self.schema.get("type") == "array"
 
 
-class File:
+class SettingsFile:
     """A settings file."""
 
     def __init__(self, service: str) -> None:
@@ -102,13 +102,13 @@ class File:
         """Return an example of the file with all its keys."""
         return "\n".join(self._document(self.schema, "")) + "\n"
 
-    def keys(self, table: Schema, prefix: str, required: str) -> list[Key]:
+    def keys(self, table: Schema, prefix: str, required_text: str) -> list[SettingsKey]:
         """Return the keys of a table. The keys whose values are tables are last.
 
         Args:
             table: The schema of the table.
             prefix: The text before each key, for example ``chain.``.
-            required: The default of a required key, as a text.
+            required_text: The default of a required key, as a text.
         """
         keys = []
         examples = table.get("examples", [{}])[0]
@@ -119,12 +119,12 @@ class File:
             )
             nested_table = self._table_of(schema)
             is_required = name in table.get("required", ())
-            default = required if is_required else _default(schema["default"], nested_table)
-            keys.append(Key(f"{prefix}{name}", schema, nested_table, default))
+            default = required_text if is_required else _default(schema["default"], nested_table)
+            keys.append(SettingsKey(f"{prefix}{name}", schema, nested_table, default))
         return sorted(keys, key=lambda key: key.table is not None)
 
-    def _rows(self, table: Schema, prefix: str, required: str) -> Iterator[str]:
-        for key in self.keys(table, prefix, required):
+    def _rows(self, table: Schema, prefix: str, required_text: str) -> Iterator[str]:
+        for key in self.keys(table, prefix, required_text):
             kind = type_of(key.name, key.schema)
             description = key.schema.get("description")
             if key.table is None:
@@ -136,8 +136,10 @@ class File:
             yield f"| {header} | {kind} | {key.default} | {text} | |"
             path = f"{key.path}[]" if key.is_array else key.path
             is_optional_table = key.default == "none"
-            nested_required = f"required with `{key.path}`" if is_optional_table else required
-            yield from self._rows(key.table, f"{path}.", nested_required)
+            nested_required_text = (
+                f"required with `{key.path}`" if is_optional_table else required_text
+            )
+            yield from self._rows(key.table, f"{path}.", nested_required_text)
 
     def _document(self, table: Schema, prefix: str) -> Iterator[str]:
         for key in self.keys(table, prefix, ""):
@@ -165,7 +167,7 @@ class File:
 def page() -> str:
     """Return the text of the page."""
     contents = ",\n".join(f"[{service}](#{service})" for service in MODELS)
-    sections = [File(service).section() for service in MODELS]
+    sections = [SettingsFile(service).section() for service in MODELS]
     return "\n".join([INTRODUCTION.format(contents=contents), *sections])
 
 

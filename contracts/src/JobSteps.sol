@@ -46,6 +46,12 @@ abstract contract JobSteps is IMetaScheduler {
     function _match(JobId jobId, address provider, uint256 maxPrice) internal {
         (bool valid, ProviderPrices memory prices) = providerManager.schedulingTerms(provider);
         if (!valid) revert ProviderNotJoined();
+        _matchAt(jobId, provider, prices, maxPrice);
+    }
+
+    function _matchAt(JobId jobId, address provider, ProviderPrices memory prices, uint256 maxPrice)
+        internal
+    {
         (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks, uint256 escrow) =
             jobs.resources(jobId);
         uint256 price = Definitions.pricePerMinute(gpus, memPerCpu, cpusPerTask, ntasks, prices);
@@ -81,7 +87,8 @@ abstract contract JobSteps is IMetaScheduler {
         if (startTime > block.timestamp) startTime = block.timestamp;
         if (startTime < job.claimTime) startTime = job.claimTime;
         jobs.setRunning(jobId, startTime);
-        providerManager.incJobCount(job.provider);
+        // The admin of ProviderManager can refuse the count. This must not stop a start.
+        try providerManager.incJobCount(job.provider) {} catch {}
         emit JobStarted(jobId, job.provider, uint64(startTime)); // Safe: startTime is at most now.
     }
 
@@ -94,6 +101,10 @@ abstract contract JobSteps is IMetaScheduler {
         string calldata lastError,
         bytes32 evidence
     ) internal {
+        // A removed or banned provider may only give back a job that it has not claimed.
+        if (job.status == JobStatus.META_SCHEDULED && !providerManager.isJoined(job.provider)) {
+            revert ProviderNotJoined();
+        }
         uint256 cost = 0;
         uint256 fee = 0;
         // A job that never ran is not billed. A panic is the provider's fault and is not billed

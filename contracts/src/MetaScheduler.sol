@@ -126,7 +126,8 @@ contract MetaScheduler is JobSteps, Roles {
 
     /// @inheritdoc IMetaScheduler
     function metaSchedule(JobId jobId, address provider) external onlyRole(METASCHEDULER_ROLE) {
-        _match(jobId, provider, type(uint256).max);
+        if (!providerManager.isValidForScheduling(provider)) revert ProviderNotJoined();
+        _matchAt(jobId, provider, providerManager.recentPrices(provider), type(uint256).max);
     }
 
     /// @inheritdoc IMetaScheduler

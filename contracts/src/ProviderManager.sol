@@ -13,6 +13,9 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
     bytes32 public constant METASCHEDULER_CONTRACT_ROLE = keccak256("METASCHEDULER_CONTRACT_ROLE");
     /// @notice Retained for existing clients. Registration is free.
     uint256 public constant PROVIDER_REGISTRATION_TAX = 0;
+    /// @notice How long recentPrices returns a price from before a rise, in seconds.
+    uint256 public constant PRICE_NOTICE = 10 minutes;
+    uint256 private constant MAX_LABELS = 64;
 
     /// @dev The values that a match and a claim read. They share one slot.
     struct Standing {
@@ -31,7 +34,16 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         Label[] labels;
     }
 
+    /// @dev The prices before a rise, and its time. 0 means that no price was ever raised.
+    struct EarlierPrices {
+        uint72 gpuPrice;
+        uint72 cpuPrice;
+        uint56 memPrice;
+        uint40 raisedAt;
+    }
+
     mapping(address provider => Standing) private _standings;
+    mapping(address provider => EarlierPrices) private _earlierPrices;
     mapping(address provider => Profile) private _active;
     mapping(address provider => Profile) private _waiting;
     mapping(address provider => ProviderPrices) private _waitingPrices;
@@ -52,6 +64,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         if (_standings[msg.sender].isBanned) revert Banned();
         _checkHardware(hardware);
         _checkPrices(prices);
+        require(_areBounded(labels), "ProviderManager: too many or too long labels");
         Profile storage profile = _waiting[msg.sender];
         profile.hardware = hardware;
         delete profile.labels;
@@ -85,21 +98,15 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
 
     /// @inheritdoc IProviderManager
     function approve(address provider) external onlyOperator {
-        Standing storage standing = _standings[provider];
-        if (standing.isBanned) revert Banned();
-        if (!isWaitingForApproval(provider)) {
-            if (standing.isApproved) revert AlreadyDone();
-            revert WaitingApprovalOnly();
-        }
-        _active[provider] = _waiting[provider];
-        _activatePrices(provider, _waitingPrices[provider]);
-        delete _waiting[provider];
-        delete _waitingPrices[provider];
-        if (!standing.isApproved) {
-            standing.isApproved = true;
-            _append(provider);
-        }
-        emit ProviderApproved(provider);
+        _approve(provider);
+    }
+
+    /// @inheritdoc IProviderManager
+    function approveRecord(address provider, bytes32 recordHash) external onlyOperator {
+        bytes32 currentHash =
+            keccak256(abi.encode(_view(provider, _waiting[provider], _waitingPrices[provider])));
+        if (currentHash != recordHash) revert RecordChanged(currentHash);
+        _approve(provider);
     }
 
     /// @inheritdoc IProviderManager
@@ -109,6 +116,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         standing.isApproved = false;
         standing.isDraining = false;
         delete _active[provider];
+        delete _earlierPrices[provider];
         _removeFromList(provider);
         emit ProviderRemoved(provider);
     }
@@ -250,14 +258,76 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         });
     }
 
+    /// @inheritdoc IProviderManager
+    function recentPrices(address provider) public view returns (ProviderPrices memory prices) {
+        prices = getProviderPrices(provider);
+        EarlierPrices storage earlier = _earlierPrices[provider];
+        if (block.timestamp > earlier.raisedAt + PRICE_NOTICE) return prices;
+        prices.gpuPricePerMin = _lower(prices.gpuPricePerMin, earlier.gpuPrice);
+        prices.cpuPricePerMin = _lower(prices.cpuPricePerMin, earlier.cpuPrice);
+        prices.memPricePerMin = _lower(prices.memPricePerMin, earlier.memPrice);
+    }
+
     // Internal functions.
+
+    function _approve(address provider) private {
+        Standing storage standing = _standings[provider];
+        if (standing.isBanned) revert Banned();
+        if (!isWaitingForApproval(provider)) {
+            if (standing.isApproved) revert AlreadyDone();
+            revert WaitingApprovalOnly();
+        }
+        _active[provider] = _waiting[provider];
+        _activatePrices(provider, _waitingPrices[provider]);
+        delete _waiting[provider];
+        delete _waitingPrices[provider];
+        if (!standing.isApproved) {
+            standing.isApproved = true;
+            _append(provider);
+        }
+        emit ProviderApproved(provider);
+    }
 
     /// @dev The casts are safe: setPrices or register has checked the prices.
     function _activatePrices(address provider, ProviderPrices memory prices) private {
         Standing storage standing = _standings[provider];
+        if (standing.isApproved && _isRise(standing, prices)) _storeEarlierPrices(provider);
         standing.gpuPrice = uint72(prices.gpuPricePerMin);
         standing.cpuPrice = uint72(prices.cpuPricePerMin);
         standing.memPrice = uint56(prices.memPricePerMin);
+    }
+
+    function _isRise(Standing storage standing, ProviderPrices memory prices)
+        private
+        view
+        returns (bool)
+    {
+        return prices.gpuPricePerMin > standing.gpuPrice
+            || prices.cpuPricePerMin > standing.cpuPrice
+            || prices.memPricePerMin > standing.memPrice;
+    }
+
+    /// @dev After two rises in a short time, the lowest prices remain those before the first rise.
+    function _storeEarlierPrices(address provider) private {
+        ProviderPrices memory lowest = recentPrices(provider);
+        _earlierPrices[provider] = EarlierPrices({
+            gpuPrice: uint72(lowest.gpuPricePerMin),
+            cpuPrice: uint72(lowest.cpuPricePerMin),
+            memPrice: uint56(lowest.memPricePerMin),
+            raisedAt: uint40(block.timestamp)
+        });
+    }
+
+    function _lower(uint256 one, uint256 other) private pure returns (uint256) {
+        return one < other ? one : other;
+    }
+
+    function _areBounded(Label[] calldata labels) private pure returns (bool) {
+        if (labels.length > MAX_LABELS) return false;
+        for (uint256 i = 0; i < labels.length; ++i) {
+            if (!Definitions.isShort(labels[i])) return false;
+        }
+        return true;
     }
 
     function _view(address provider, Profile storage profile, ProviderPrices memory prices)

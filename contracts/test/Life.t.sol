@@ -184,6 +184,19 @@ contract LifeTest is Grid {
         meta.setJobRunning(jobId, uint64(START_TIME));
     }
 
+    function test_the_admin_of_providers_cannot_stop_a_start() public {
+        JobId jobId = claimedJob(ESCROW);
+        providers.revokeRole(providers.METASCHEDULER_CONTRACT_ROLE(), address(meta));
+
+        vm.prank(PROVIDER);
+        meta.setJobRunning(jobId, uint64(block.timestamp));
+        passTime(60);
+        settle(jobId, JobStatus.FINISHED, 60);
+
+        assertEq(jobOf(jobId).cost.finalCost, PRICE, "cost");
+        assertEq(providers.getJobCount(PROVIDER), 0, "not counted");
+    }
+
     function test_a_job_is_started_once() public {
         JobId jobId = runningJob(ESCROW);
 

@@ -38,6 +38,29 @@ contract ProvidersTest is Grid {
         providers.register(hardware(), ProviderPrices(1 << 72, 0, 0), labels());
     }
 
+    function test_labels_beyond_their_bounds_are_refused() public {
+        Label[] memory many = new Label[](65);
+        _expectLabelsRefused(many);
+        Label[] memory long = labels();
+        long[0].key = string(new bytes(65));
+        _expectLabelsRefused(long);
+        long[0] = Label({key: "os", value: string(new bytes(65))});
+        _expectLabelsRefused(long);
+    }
+
+    function test_the_most_and_longest_labels_are_accepted() public {
+        Label[] memory most = new Label[](64);
+        for (uint256 i = 0; i < most.length; ++i) {
+            most[i] = Label({key: string(new bytes(64)), value: string(new bytes(64))});
+        }
+
+        vm.prank(NEW_PROVIDER);
+        providers.register(hardware(), prices(), most);
+        providers.approve(NEW_PROVIDER);
+
+        assertEq(providers.getLabels(NEW_PROVIDER).length, 64, "labels");
+    }
+
     function test_a_new_provider_waits_for_approval_and_is_not_matched() public {
         _register(NEW_PROVIDER);
 
@@ -97,6 +120,44 @@ contract ProvidersTest is Grid {
         providers.approve(NEW_PROVIDER);
         expectError(IProviderManager.AlreadyDone.selector);
         providers.approve(PROVIDER);
+    }
+
+    function test_only_operators_approve_a_record() public {
+        _register(NEW_PROVIDER);
+        bytes32 recordHash = _hashOfWaitingRecord(NEW_PROVIDER);
+
+        vm.prank(NEW_PROVIDER);
+        (bool ok,) = address(providers)
+            .call(abi.encodeCall(providers.approveRecord, (NEW_PROVIDER, recordHash)));
+
+        assertTrue(!ok, "refused");
+    }
+
+    function test_a_record_that_was_replaced_is_not_approved() public {
+        _register(NEW_PROVIDER);
+        bytes32 recordHash = _hashOfWaitingRecord(NEW_PROVIDER);
+        vm.prank(NEW_PROVIDER);
+        providers.register(hardware(), ProviderPrices(1, 2, 3), labels());
+
+        vm.expectRevert(
+            abi.encodeWithSelector(
+                IProviderManager.RecordChanged.selector, _hashOfWaitingRecord(NEW_PROVIDER)
+            )
+        );
+        providers.approveRecord(NEW_PROVIDER, recordHash);
+
+        assertTrue(!providers.isJoined(NEW_PROVIDER), "not joined");
+    }
+
+    function test_a_record_is_approved_by_its_hash() public {
+        _register(NEW_PROVIDER);
+
+        providers.approveRecord(NEW_PROVIDER, _hashOfWaitingRecord(NEW_PROVIDER));
+
+        assertTrue(providers.isJoined(NEW_PROVIDER), "joined");
+        bytes32 hashOfNone = _hashOfWaitingRecord(NEW_PROVIDER);
+        expectError(IProviderManager.AlreadyDone.selector);
+        providers.approveRecord(NEW_PROVIDER, hashOfNone);
     }
 
     function test_a_provider_banned_while_waiting_is_not_approved() public {
@@ -274,6 +335,16 @@ contract ProvidersTest is Grid {
         expectError(error_);
         vm.prank(provider);
         providers.register(storedHardware, prices(), labels());
+    }
+
+    function _expectLabelsRefused(Label[] memory labels_) private {
+        expectString("ProviderManager: too many or too long labels");
+        vm.prank(NEW_PROVIDER);
+        providers.register(hardware(), prices(), labels_);
+    }
+
+    function _hashOfWaitingRecord(address provider) private view returns (bytes32) {
+        return keccak256(abi.encode(providers.getWaitingForApprovalProvider(provider)));
     }
 
     function _word(address provider) private pure returns (bytes32) {

@@ -204,6 +204,36 @@ contract SettlementTest is Grid {
         assertStatus(jobId, JobStatus.FINISHED);
     }
 
+    function test_a_banned_provider_only_gives_back_a_job_that_it_has_not_claimed() public {
+        JobId jobId = matchedJob(ESCROW);
+        providers.ban(PROVIDER);
+
+        expectError(IMetaScheduler.ProviderNotJoined.selector);
+        settle(jobId, JobStatus.CANCELLED, 0);
+        expectError(IMetaScheduler.ProviderNotJoined.selector);
+        vm.prank(PROVIDER);
+        meta.providerSetJobStatus(jobId, uint8(JobStatus.PANICKED), 0, "", 0);
+        vm.prank(PROVIDER);
+        meta.refuseJob(jobId);
+
+        assertStatus(jobId, JobStatus.PENDING);
+    }
+
+    function test_credits_sent_to_the_contract_stay_there() public {
+        JobId jobId = runningJob(ESCROW);
+        vm.prank(BOB);
+        credit.transfer(address(meta), 7);
+        passTime(60);
+        settle(jobId, JobStatus.FINISHED, 60);
+        uint256 fees = meta.accruedFees();
+
+        meta.withdrawAdmin(fees);
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, 0, 1));
+        meta.withdrawAdmin(1);
+
+        assertEq(credit.balanceOf(address(meta)), 7, "surplus");
+    }
+
     function test_a_removed_provider_is_paid_for_its_running_job() public {
         JobId jobId = runningJob(ESCROW);
         providers.remove(PROVIDER);

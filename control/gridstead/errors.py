@@ -225,7 +225,7 @@ class TunnelBroken(Transient):
     code = "tunnel-broken"
 
 
-class TooMuch(Transient):
+class LimitExceeded(Transient):
     """The caller, or all callers together, exceeded a rate limit."""
 
     code = "too-much"

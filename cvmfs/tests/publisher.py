@@ -124,11 +124,11 @@ class Publisher:
 
     def store(self, content: bytes, kind: str = "", *, plain: bool = False) -> str:
         """Store an object, compressed unless ``plain`` is set, and return its hash."""
-        packed_content = content if plain else zlib.compress(content)
-        digest = self.hash(packed_content)
+        compressed_content = content if plain else zlib.compress(content)
+        digest = self.hash(compressed_content)
         path = self.path(digest, kind)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(packed_content)
+        path.write_bytes(compressed_content)
         return digest
 
     def path(self, digest: str, kind: str = "") -> Path:

@@ -145,11 +145,11 @@ def test_a_catalog_whose_unpacked_size_is_too_large_is_refused(replica_setup):
 
 
 def test_a_truncated_catalog_is_refused(replica_setup):
-    packed_catalog = zlib.compress(b"x" * 100_000)[:-9]
-    digest = replica_setup.publisher.hash(packed_catalog)
+    compressed_catalog = zlib.compress(b"x" * 100_000)[:-9]
+    digest = replica_setup.publisher.hash(compressed_catalog)
     path = replica_setup.publisher.path(digest, "C")
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(packed_catalog)
+    path.write_bytes(compressed_catalog)
     replica_setup.publisher.write_manifest(C=digest)
 
     check_refusal(replica_setup, "truncated")

@@ -174,7 +174,7 @@ class TestInterrupted:
         replica_setup.replica().snapshot()
         old_manifest = replica_setup.served_file()
         replica_setup.publisher.publish(NEWER)
-        write = disk.write_part
+        write = disk.write_temporary_file
         writes_left = [3]  # a list, so that the function below can change it
 
         def write_until_full(folder, pieces):
@@ -183,7 +183,9 @@ class TestInterrupted:
                 raise OSError(28, "No space left on device")
             return write(folder, pieces)
 
-        monkeypatch.setattr("gridstead_cvmfs.adapters.objects.write_part", write_until_full)
+        monkeypatch.setattr(
+            "gridstead_cvmfs.adapters.objects.write_temporary_file", write_until_full
+        )
         with pytest.raises(StorageFull) as failure:
             replica_setup.replica().snapshot()
         assert failure.value.hint

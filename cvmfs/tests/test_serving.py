@@ -13,7 +13,7 @@ from cvmfs.tests.publisher import Publisher
 
 from gridstead.errors import ConfigError
 from gridstead.rpc.metrics import Gauge, Metrics
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.rate_limit import RateLimiter
 from gridstead.rpc.web import WebServer
 from gridstead_cvmfs.errors import RepositoryUnavailable
 from gridstead_cvmfs.rpc.replica import PIECE_BYTES, ReplicaServerOptions, make_app
@@ -62,10 +62,10 @@ def server(storage, publisher):
     options = ReplicaServerOptions(
         storage=storage,
         names=[NAME],
-        check=check,
+        check_ready=check,
         metrics=METRICS.text,
-        metrics_for=(ip_network("127.0.0.0/8"),),
-        requests=PeerLimit(per_s=100, burst=100, subject="checks"),
+        metrics_networks=(ip_network("127.0.0.0/8"),),
+        request_limiter=RateLimiter(per_s=100, burst=100, subject="checks"),
     )
     web_server = WebServer(make_app(options), name="test", host="127.0.0.1", port=0, tls=None)
     port = web_server.start()

@@ -222,13 +222,13 @@ def test_an_invalid_certificate_is_refused(old_replica, pem):
 
 
 @pytest.mark.parametrize(
-    "packed", [b"not packed", zlib.compress(b"x" * 10**6), zlib.compress(b"half" * 99)[:-6]]
+    "stored", [b"not compressed", zlib.compress(b"x" * 10**6), zlib.compress(b"half" * 99)[:-6]]
 )
-def test_a_certificate_that_cannot_be_decompressed_is_refused(old_replica, packed):
-    digest = old_replica.publisher.hash(packed)
+def test_a_certificate_that_cannot_be_decompressed_is_refused(old_replica, stored):
+    digest = old_replica.publisher.hash(stored)
     path = old_replica.publisher.path(digest, "X")
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(packed)
+    path.write_bytes(stored)
     old_replica.publisher.write_manifest(X=digest)
 
     check_refusal(old_replica, "cannot be read|too large")

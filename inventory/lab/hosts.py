@@ -52,7 +52,7 @@ def inventory(
 
 
 def _variables(lab_names: names.Names, lab_state: state.State | None) -> dict[str, Any]:
-    folder = lab_names.state
+    folder = lab_names.state_folder
     variables = {
         "ansible_user": "root",
         "ansible_ssh_private_key_file": f"{folder}/id_ed25519",
@@ -66,7 +66,7 @@ def _variables(lab_names: names.Names, lab_state: state.State | None) -> dict[st
     }
     if lab_state:
         variables |= {
-            "ansible_control_path_dir": str(lab_names.sockets),
+            "ansible_control_path_dir": str(lab_names.ssh_socket_folder),
             "gridstead_lab_gateway": lab_state.gateway,
             "gridstead_lab_added": network.subnet_of_added_hosts(lab_state.network),
             "gridstead_lab_cgroup": lab_state.cgroup,

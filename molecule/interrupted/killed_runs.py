@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start site.yml five times and kill each run at a random moment.
+"""Start site.yml five times and kill each run at a random kill point.
 
-Each moment is in a different fifth of the tasks of an uninterrupted run. The seed of the random
-moments is $GRIDSTEAD_SEED or a new random number. The program prints the seed.
+Each kill point is in a different fifth of the tasks of an uninterrupted run. The seed of the random
+kill points is $GRIDSTEAD_SEED or a new random number. The program prints the seed.
 """
 
 import json
@@ -33,8 +33,8 @@ MARK_VARIABLE = "GRIDSTEAD_KILLED_RUN"
 PROCESS_TIMEOUT_S = 120
 
 
-def run_until(moment: kill_points.Moment, number: int) -> None:
-    """Start a run. At a moment, kill all processes of the run on this machine."""
+def run_until(kill_point: kill_points.KillPoint, number: int) -> None:
+    """Start a run. At a kill point, kill all processes of the run on this machine."""
     mark = {
         MARK_VARIABLE: f"{os.getpid()}-{number}",
         "ANSIBLE_LOG_PATH": str(EPHEMERAL_FOLDER / f"killed-{number}.log"),
@@ -48,9 +48,9 @@ def run_until(moment: kill_points.Moment, number: int) -> None:
         text=True,
         start_new_session=True,
     ) as run:
-        was_reached = wait_for(moment, run)
+        was_reached = wait_for(kill_point, run)
         if was_reached:
-            time.sleep(moment.after_s)
+            time.sleep(kill_point.after_s)
         has_ended = run.poll() is not None
         # Workers and connections have separate sessions, so search for all processes with the mark.
         all_killed = processes.kill_all(
@@ -58,20 +58,20 @@ def run_until(moment: kill_points.Moment, number: int) -> None:
             seconds=10,
         )
     if not was_reached or has_ended or run.returncode != -signal.SIGKILL:
-        sys.exit(f"run {number} ended with exit code {run.returncode} before {moment}")
+        sys.exit(f"run {number} ended with exit code {run.returncode} before {kill_point}")
     if not all_killed:
         sys.exit(f"could not kill run {number}")
 
 
-def wait_for(moment: kill_points.Moment, run: Popen[str]) -> bool:
-    """Wait until a run reaches the task of a moment. Returns False if the run ends first."""
+def wait_for(kill_point: kill_points.KillPoint, run: Popen[str]) -> bool:
+    """Wait until a run reaches the task of a kill point. Returns False if the run ends first."""
     count = 0
     with (EPHEMERAL_FOLDER / "killed.out").open("a") as out:
         for line in run.stdout or ():
             out.write(line)
-            if line.startswith(moment.banner):
+            if line.startswith(kill_point.banner):
                 count += 1
-            if count == moment.count:
+            if count == kill_point.count:
                 return True
     return False
 
@@ -116,10 +116,12 @@ def main() -> None:
     before = {}
     for host in HOSTS:
         before[host] = ssh_processes(host)
-    moments = kill_points.choose(tasks, RUNS, random.Random(seed))  # noqa: S311
-    for number, moment in enumerate(moments, start=1):
-        print(f"{number}: {moment.banner}, {moment.count}., after {moment.after_s:.2f} s")
-        run_until(moment, number)
+    points = kill_points.choose(tasks, RUNS, random.Random(seed))  # noqa: S311
+    for number, kill_point in enumerate(points, start=1):
+        print(
+            f"{number}: {kill_point.banner}, {kill_point.count}., after {kill_point.after_s:.2f} s"
+        )
+        run_until(kill_point, number)
         for host in HOSTS:
             wait_for_processes(host, before[host])
 

@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace, lab_names: names.Names) -> int:
             print(lab_names.prefix)
         case "ssh-config":
             _load_running_lab(lab_names)
-            print((lab_names.state / "ssh_config").read_text(), end="")
+            print((lab_names.state_folder / "ssh_config").read_text(), end="")
         case "shell":
             _ssh(lab_names, options.host, [])
         case _:
@@ -190,7 +190,7 @@ def _ssh(lab_names: names.Names, host: str, words: list[str]) -> None:
     if host not in lab.hosts:
         message = f"lab {lab_names.lab} has no host {host}"
         raise LabError(message, f"Its hosts are {' '.join(lab.hosts)}.")
-    argv = ["ssh", "-F", str(lab_names.state / "ssh_config"), host, "--", *words]
+    argv = ["ssh", "-F", str(lab_names.state_folder / "ssh_config"), host, "--", *words]
     os.execvp("ssh", argv)  # noqa: S606
 
 

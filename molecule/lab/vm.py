@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
 def _run(options: argparse.Namespace, lab_names: names.Names, progress: Progress) -> None:
     keep = _wait_for_interrupt if options.keep else None
     for run in RUNS if options.run == "all" else [options.run]:
-        size = qemu.Size(cpus=options.cpus, memory_mb=options.memory_mb or DEFAULT_MB[run])
+        size = qemu.GuestSize(cpus=options.cpus, memory_mb=options.memory_mb or DEFAULT_MB[run])
         RUNS[run](lab_names, size, progress, keep)
 
 

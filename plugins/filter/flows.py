@@ -45,7 +45,7 @@ def port_range(text: object) -> tuple[int, int]:
     return first, last
 
 
-def sources(
+def source_networks(
     flow: Mapping[str, Any],
     groups: Mapping[str, Sequence[str]],
     addresses: Mapping[str, str],
@@ -80,7 +80,7 @@ def sources(
     ]
 
 
-def check(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
+def check_flow(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
     """Check that a flow is valid.
 
     Raises:
@@ -158,9 +158,9 @@ def input_rules(
     groups_of_host = {name for name in groups if host in groups[name]}
     for flow in flows:
         try:
-            check(flow, groups)
+            check_flow(flow, groups)
             if groups_of_host.intersection(flow["to"]):
-                allowed_sources = sources(flow, groups, addresses_by_name, networks or {})
+                allowed_sources = source_networks(flow, groups, addresses_by_name, networks or {})
                 rules += _rules(flow, allowed_sources)
         except ValueError as error:
             message = f"flow {flow.get('what', flow)}: {error}"
@@ -175,7 +175,7 @@ def site_sources(
 ) -> list[str]:
     """Return nftables matches for the addresses of the site, one for each address family in use."""
     flow = {"from": list(groups)}
-    return _matches(sources(flow, groups, _addresses_by_name(hosts), networks or {}))
+    return _matches(source_networks(flow, groups, _addresses_by_name(hosts), networks or {}))
 
 
 def _addresses_by_name(hosts: Iterable[Mapping[str, str]]) -> dict[str, str]:

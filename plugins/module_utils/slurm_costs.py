@@ -16,7 +16,7 @@ from typing import Any
 
 NOTHING, RECONFIGURE, RESTART = "nothing", "reconfigure", "restart"
 COSTS = (NOTHING, RECONFIGURE, RESTART)  # in ascending order
-MAIN = "slurm.conf"
+SLURM_CONF = "slurm.conf"
 NAMED_KEYS = {"nodename": "NodeName", "partitionname": "PartitionName"}
 
 
@@ -157,8 +157,8 @@ def compute_cost(
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[Difference]:
     """Yield the settings that differ. Comments, spaces and the order of lines are ignored."""
     for file in sorted({*old, *new}):
-        before = settings(file, old.get(file, ""))
-        after = settings(file, new.get(file, ""))
+        before = parse_settings(file, old.get(file, ""))
+        after = parse_settings(file, new.get(file, ""))
         for key, name in before.keys() | after.keys():
             old_value, new_value = before.get((key, name)), after.get((key, name))
             if old_value != new_value:
@@ -182,13 +182,13 @@ def _changed_parameters(old: object, new: object) -> frozenset[str]:
     return frozenset(names)
 
 
-def settings(file: str, text: str) -> dict[tuple[str, str], object]:
+def parse_settings(file: str, text: str) -> dict[tuple[str, str], object]:
     """Return the settings of a file by key and name. Only nodes and partitions have a name.
 
     A script, and a file whose lines have no keys (gres.conf), is a single setting without a key.
     """
     if not file.endswith(".conf"):
-        return {("", ""): _code(text)}
+        return {("", ""): _code_lines(text)}
     statements = _statements(text)
     if file == "gres.conf":
         return {("", ""): tuple(sorted(statements))} if statements else {}
@@ -196,7 +196,7 @@ def settings(file: str, text: str) -> dict[tuple[str, str], object]:
     for statement in statements:
         first_word, *parameters = statement.split()
         key, _, value = first_word.partition("=")
-        named_key = NAMED_KEYS.get(key.lower()) if file == MAIN else None
+        named_key = NAMED_KEYS.get(key.lower()) if file == SLURM_CONF else None
         if named_key:
             values[named_key, value] = frozenset(parameters)
             continue
@@ -208,7 +208,7 @@ def settings(file: str, text: str) -> dict[tuple[str, str], object]:
     return values
 
 
-def _code(script: str) -> tuple[str, ...]:
+def _code_lines(script: str) -> tuple[str, ...]:
     """Return the first line of a script, and all later lines that are code."""
     lines = []
     for number, line in enumerate(script.splitlines()):
@@ -239,12 +239,12 @@ def _squeue_options(difference: Difference) -> tuple[str, ...]:
     return ()
 
 
-def table(rules: Iterable[Rule]) -> str:
+def rules_table(rules: Iterable[Rule]) -> str:
     """Return the rules as a Markdown table."""
-    rows = ["| change | keys | cost | ends | source |", "|---|---|---|---|---|"]
+    rows = ["| change | keys | action | ends | source |", "|---|---|---|---|---|"]
     rows.append(f"| comments, spaces and the order of lines | | {NOTHING} | | |")
     for rule in rules:
         keys = ", ".join(f"`{key}`" for key in rule.parameters or rule.keys)
-        file = "" if rule.file in {"", MAIN} else f"`{rule.file}`"
+        file = "" if rule.file in {"", SLURM_CONF} else f"`{rule.file}`"
         rows.append(f"| {rule.what} | {keys or file} | {rule.cost} | {rule.ends} | {rule.why} |")
     return "\n".join(rows)

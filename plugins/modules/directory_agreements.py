@@ -52,7 +52,7 @@ changes: {type: list, returned: always, description: "Peers and changed attribut
 """
 
 PORT = "636"
-PAUSE_S = 0.5
+POLL_INTERVAL_S = 0.5
 CLASS = "nsds5replicationagreement"
 # The start of the status text after a successful initialisation.
 SUCCESS = "Error (0)"
@@ -185,15 +185,15 @@ def initialise(supplier: Supplier, peers: list[str], wait_s: float) -> str:
         if entry["cn"][0] in peers:
             initialised_dns.add(dn)
             supplier.modify(dn, {"nsds5BeginReplicaRefresh": "start"})
-    end = time.monotonic() + wait_s
+    deadline = time.monotonic() + wait_s
     while True:
         agreements = supplier.agreements()
         entries = [agreements[dn] for dn in agreements if dn in initialised_dns]
         if not any("nsds5beginreplicarefresh" in entry for entry in entries):
             return "; ".join(failures(entries))
-        if time.monotonic() >= end:
+        if time.monotonic() >= deadline:
             return f"not finished within {wait_s} s"
-        time.sleep(PAUSE_S)
+        time.sleep(POLL_INTERVAL_S)
 
 
 def failures(agreements: list[Attributes]) -> list[str]:

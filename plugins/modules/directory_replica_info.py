@@ -90,7 +90,7 @@ STATUS = "nsds5replicaLastUpdateStatusJSON"
 # must continue from the last change that the other supplier has, but the new changelog of the
 # killed server does not contain that change.
 RETRYING = "18"
-PAUSE_S = 0.5
+POLL_INTERVAL_S = 0.5
 CHECK = "it has the changes of the other supplier"
 HINT = (
     "Run `dsconf INSTANCE repl-agmt list --suffix SUFFIX` on both suppliers: it prints why they do"
@@ -260,7 +260,7 @@ def run(module: AnsibleModule) -> None:
         may_recover = state["stuck"] and elapsed_s < params["retry_s"]
         if not may_arrive and not may_recover:
             break
-        time.sleep(PAUSE_S)
+        time.sleep(POLL_INTERVAL_S)
     result: dict[str, Any] = {"replica": state}
     if params["covers"] is not None:
         hint = MISSING_ENTRIES_HINT if state.get("lacks") else HINT

@@ -67,7 +67,7 @@ looks:
 DISABLED_STATES = {"disabled", "masked"}
 RUNNING_STATES = {"active", "reloading", "refreshing"}
 COMMAND_TIMEOUT_S = 30
-PAUSE_S = 0.5
+POLL_INTERVAL_S = 0.5
 START_TIMEOUT_S = 60
 OUTPUT_MAX_CHARS = 500
 UNIT_PROPERTIES = (
@@ -93,20 +93,20 @@ class Check(NamedTuple):
     hint: str = ""
 
 
-def units(names: list[str]) -> list[Check]:
+def check_units(names: list[str]) -> list[Check]:
     """Return a check of each unit, in the same order.
 
     Waits up to 60 s for units that are starting, or whose start is queued.
     """
-    end = time.monotonic() + START_TIMEOUT_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         states = properties(names)
-        if not any(map(is_starting, states)) or time.monotonic() >= end:
+        if not any(map(is_starting, states)) or time.monotonic() >= deadline:
             break
-        time.sleep(PAUSE_S)
+        time.sleep(POLL_INTERVAL_S)
     checks = []
     for name, state in zip(names, states, strict=True):
-        checks.append(unit(name, state))
+        checks.append(check_unit(name, state))
     return checks
 
 
@@ -115,7 +115,7 @@ def is_starting(state: dict[str, str]) -> bool:
     return state.get("ActiveState") == "activating" or state.get("Job", "0") not in {"", "0"}
 
 
-def settled_at(names: list[str]) -> float:
+def startup_deadline(names: list[str]) -> float:
     """Return the time until which failures may result from the last start of a running unit.
 
     The time is in seconds of the monotonic clock. It is 0 if no unit runs.
@@ -149,7 +149,7 @@ def properties_of(block: str) -> dict[str, str]:
     return values
 
 
-def unit(name: str, state: dict[str, str]) -> Check:
+def check_unit(name: str, state: dict[str, str]) -> Check:
     """Return a check of a unit, from its properties."""
     hint = (
         f"Read `journalctl --unit={name}` on this host."
@@ -168,7 +168,7 @@ def unit(name: str, state: dict[str, str]) -> Check:
     return Check(what, ok=False, seen=fault, hint=hint)
 
 
-def file(expected: dict[str, Any]) -> Check:
+def check_file(expected: dict[str, Any]) -> Check:
     """Return a check of a file: that it exists and has the owner, group and mode."""
     path = expected["path"]
     required_fields, what = {}, f"{path} exists"
@@ -203,25 +203,25 @@ def name_of(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
         return str(number)
 
 
-def command(expected: dict[str, Any], earliest_end: float = 0.0) -> Check:
+def check_command(expected: dict[str, Any], earliest_end: float = 0.0) -> Check:
     """Return a check of a command's output.
 
     Repeats the command until the check succeeds, for at most ``wait_s`` seconds, or until
     ``earliest_end`` on the monotonic clock if that is later.
     """
     what = expected["what"]
-    end = max(time.monotonic() + (expected.get("wait_s") or 0), earliest_end)
+    deadline = max(time.monotonic() + (expected.get("wait_s") or 0), earliest_end)
     while True:
-        fault = output_fault(expected)
+        fault = run_and_check_output(expected)
         if not fault:
             return Check(what, ok=True)
-        if time.monotonic() >= end:
+        if time.monotonic() >= deadline:
             who, hint = expected["who"], expected["hint"]
             return Check(what, ok=False, seen=fault, who=who, hint=hint)
-        time.sleep(PAUSE_S)
+        time.sleep(POLL_INTERVAL_S)
 
 
-def output_fault(expected: dict[str, Any]) -> str:
+def run_and_check_output(expected: dict[str, Any]) -> str:
     """Run a command and return what is wrong with its output; empty if nothing is."""
     program = expected["argv"][0]
     code, text = run(expected["argv"])
@@ -297,11 +297,11 @@ def main() -> None:
         },
     )
     params = module.params
-    checks = units(params["units"])
-    checks += map(file, params["files"])
-    earliest_end = settled_at(params["units"])
+    checks = check_units(params["units"])
+    checks += map(check_file, params["files"])
+    earliest_end = startup_deadline(params["units"])
     for expected in params["commands"]:
-        checks.append(command(expected, earliest_end))
+        checks.append(check_command(expected, earliest_end))
     looks = list(map(Check._asdict, checks))
     message = failure_message(checks)
     if message:

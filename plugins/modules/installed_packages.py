@@ -40,15 +40,21 @@ ansible_facts:
       description: Seconds since apt updated its lists. If it never did, seconds since 1970.
 """
 
-STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package} ${Version}\n")
-# apt modifies the first path on every update. apt-get modifies only the second path.
+DPKG_QUERY_COMMAND = (
+    "dpkg-query",
+    "--show",
+    "--showformat=${db:Status-Status} ${Package} ${Version}\n",
+)
+# The first path is modified after each successful update by the hook 15update-stamp in
+# /etc/apt/apt.conf.d, which is part of package update-notifier-common. Without the hook, only the
+# second path is modified.
 UPDATE_PATHS = (Path("/var/lib/apt/periodic/update-success-stamp"), Path("/var/lib/apt/lists"))
 
 
-def packages_of(states: str) -> dict[str, str]:
+def packages_of(dpkg_output: str) -> dict[str, str]:
     """Return the version of each installed package, from the output of dpkg-query."""
     packages = {}
-    for line in states.splitlines():
+    for line in dpkg_output.splitlines():
         state, name, version = line.split(" ")
         if state == "installed":
             packages[name] = version
@@ -67,11 +73,12 @@ def newest_change(paths: tuple[Path, ...]) -> int:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    states = subprocess.run(
-        STATES, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}
+    environment = {**os.environ, "LC_ALL": "C"}
+    dpkg_output = subprocess.run(
+        DPKG_QUERY_COMMAND, capture_output=True, text=True, check=True, env=environment
     ).stdout
     facts: dict[str, Any] = {
-        "packages": packages_of(states),
+        "packages": packages_of(dpkg_output),
         "package_lists_age": int(time.time()) - newest_change(UPDATE_PATHS),
     }
     module.exit_json(changed=False, ansible_facts=facts)

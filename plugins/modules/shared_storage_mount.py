@@ -74,7 +74,7 @@ STEP_DAEMONS = ["pgrep", "--full", "--list-full", r"^slurmstepd: \["]
 NOT_MOUNTED = "not mounted"
 # The messages of ESTALE and ENOTCONN, and of a path that is not mounted.
 WITHOUT_OPEN_FILES = {NOT_MOUNTED, "Stale file handle", "Transport endpoint is not connected"}
-PAUSE_S = 0.5
+POLL_INTERVAL_S = 0.5
 
 
 def text_of(path: str) -> str:
@@ -110,10 +110,10 @@ def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:
             processes[path] = start_query(path)
         else:
             troubles[path] = NOT_MOUNTED
-    end = time.monotonic() + answer_s
+    deadline = time.monotonic() + answer_s
     for path, process in processes.items():
         try:
-            _, err = process.communicate(timeout=max(0, end - time.monotonic()))
+            _, err = process.communicate(timeout=max(0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()  # without wait(), which may block too
             troubles[path] = f"no answer within {answer_s} s"
@@ -173,10 +173,10 @@ def mount_troubles(module: AnsibleModule) -> dict[str, str]:
 
 def wait_for_answer(module: AnsibleModule) -> None:
     """Fail if the storage is not available within ``wait_s`` seconds."""
-    end = time.monotonic() + module.params["wait_s"]
+    deadline = time.monotonic() + module.params["wait_s"]
     troubles = mount_troubles(module)
-    while troubles and time.monotonic() < end:
-        time.sleep(PAUSE_S)
+    while troubles and time.monotonic() < deadline:
+        time.sleep(POLL_INTERVAL_S)
         troubles = mount_troubles(module)
     if not troubles:
         module.exit_json(changed=False, troubles={})

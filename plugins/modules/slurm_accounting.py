@@ -16,7 +16,7 @@ from ansible_collections.gridstead.site.plugins.module_utils.slurm_limits import
     QOS,
     Parser,
     changed_settings,
-    faults,
+    invalid_settings,
 )
 
 DOCUMENTATION = """
@@ -166,7 +166,7 @@ def _errors(qos: Mapping[str, object], accounts: list[dict[str, Any]]) -> Iterat
 
 
 def _errors_of(parsers: Mapping[str, Parser], owner: str, values: object) -> Iterator[str]:
-    for name, error, allowed in faults(parsers, values):
+    for name, error, allowed in invalid_settings(parsers, values):
         subject = f"{owner}, {name}" if name else owner
         yield f"{subject}: {error}; allowed: {allowed}"
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gridstead.site.plugins.module_utils.slurm_costs import (
-    MAIN,
+    SLURM_CONF,
     ChangeCost,
     compute_cost,
     parse_rules,
-    settings,
+    parse_settings,
 )
 from ansible_collections.gridstead.site.plugins.module_utils.slurm_releases import release_of
 
@@ -80,7 +80,9 @@ def main() -> None:
     file = Path(module.params["in_force"])
     old_files = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     change = _change(module, old_files)
-    state_was = settings(MAIN, old_files.get(MAIN, "")).get(("StateSaveLocation", ""), "")
+    state_was = parse_settings(SLURM_CONF, old_files.get(SLURM_CONF, "")).get(
+        ("StateSaveLocation", ""), ""
+    )
     module.exit_json(
         changed=False,
         cost=change.cost,

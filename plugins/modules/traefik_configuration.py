@@ -78,7 +78,7 @@ RETURN = """
 static_changed: {type: bool, returned: always, description: Whether Traefik must be restarted.}
 """
 
-PAUSE_S = 0.1
+POLL_INTERVAL_S = 0.1
 
 
 class InvalidConfiguration(Exception):
@@ -180,16 +180,16 @@ def check_trial(options: Mapping[str, Any]) -> None:
             time, or if a file with certificate authorities is missing.
     """
     dynamic_document, timeout_s = options["dynamic_document"], options["timeout_s"]
-    end = time.monotonic() + timeout_s
+    deadline = time.monotonic() + timeout_s
     with trial(options) as (address, log, process):
         rawdata = {}
         load_faults = [f"Traefik did not answer within {timeout_s} s"]
         while load_faults:
-            if process.poll() is not None or time.monotonic() >= end:
+            if process.poll() is not None or time.monotonic() >= deadline:
                 break
             if log_errors(log.read_text(), of_files=True):
                 break
-            time.sleep(PAUSE_S)
+            time.sleep(POLL_INTERVAL_S)
             answer = query_api(address, "rawdata")
             if answer is not None:
                 rawdata = answer
@@ -214,7 +214,7 @@ def check_live(options: Mapping[str, Any]) -> None:
     """
     static_document, dynamic_document = options["static_document"], options["dynamic_document"]
     address = static_document["entryPoints"][API]["address"]
-    end = time.monotonic() + options["timeout_s"]
+    deadline = time.monotonic() + options["timeout_s"]
     while True:
         rawdata, entries = query_api(address, "rawdata"), query_api(address, "entrypoints")
         if rawdata is None or entries is None:
@@ -227,9 +227,9 @@ def check_live(options: Mapping[str, Any]) -> None:
             )
         if not faults:
             return
-        if time.monotonic() >= end:
+        if time.monotonic() >= deadline:
             raise InvalidConfiguration("; ".join(faults))
-        time.sleep(PAUSE_S)
+        time.sleep(POLL_INTERVAL_S)
 
 
 def write_files(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:

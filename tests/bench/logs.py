@@ -34,7 +34,7 @@ from tests.unit.workflow.node import Node, workflow  # noqa: E402
 
 from gridstead.adapters.channel import GrpcPeer  # noqa: E402
 from gridstead.adapters.logs.client import Lines, LoggerClient, LogQuery, WriteAccess  # noqa: E402
-from gridstead.domain.logs.access import read_text  # noqa: E402
+from gridstead.domain.logs.access import read_request_text  # noqa: E402
 from gridstead.domain.logs.log import Chunk, Stream  # noqa: E402
 from gridstead.proto.logger_pb2 import ReadRequest  # noqa: E402
 
@@ -198,7 +198,7 @@ def memory_per_browser(logger: LoggerProcess, port: int) -> float:
     for _ in range(BROWSERS):
         owner, now = Wallet(), int(time.time())
         log = log_of(owner.address)
-        signature = owner.sign(read_text(log.owner, log.name, now).encode())
+        signature = owner.sign(read_request_text(log.owner, log.name, now).encode())
         request = ReadRequest(
             address=log.owner, log_name=log.name, timestamp=now, signed_hash=signature
         ).SerializeToString()

@@ -32,6 +32,7 @@ sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "control")]
 from tests.bench.running_jobs import BLOCK_GAS, BusyChain, in_batches  # noqa: E402
 
 from gridstead.adapters.chain.abi import artifact  # noqa: E402
+from gridstead.adapters.chain.ledger import ChainLedger  # noqa: E402
 from gridstead.adapters.chain.node import Node  # noqa: E402
 from gridstead.adapters.clock import SystemClock  # noqa: E402
 from gridstead.adapters.store.database import Database  # noqa: E402
@@ -46,6 +47,8 @@ TICK_S = 0.5  # the default of a service
 CONFIRMATIONS = 6
 TIMEOUT_S = 600
 POLL_S = 0.05
+READ_JOBS = 1000
+READ_ROUNDS = 5
 MIN_RATIO = 0.7
 MIN_BATCHED_PER_S = 100
 KINDS_WITH_LIMIT = ("single", "batched")
@@ -71,7 +74,7 @@ class Run:
     """The result of one method.
 
     ``blocks`` is the number of blocks with settlements. ``seconds`` is the time until the last
-    settlement.
+    settlement. ``cpu_s`` is the CPU time of the thread that sends the transactions.
     """
 
     method: str
@@ -80,11 +83,17 @@ class Run:
     transactions: int
     blocks: int
     seconds: float
+    cpu_s: float
 
     @property
     def per_second(self):
         """Settlements per second."""
         return self.settlements / self.seconds
+
+    @property
+    def cpu_ms(self):
+        """CPU time per settlement, milliseconds."""
+        return 1000 * self.cpu_s / self.settlements
 
 
 def main():
@@ -124,11 +133,12 @@ def main():
         stack.callback(chain.close)
         bench = Bench(chain, folder)
         calls = chain.create_running_jobs(max(kinds.values()))
+        reading_ms = cpu_ms_of_reading(chain, calls[:READ_JOBS])
         for _ in range(options.rounds):
             for kind, count in kinds.items():
                 runs.append(bench.run_raw(kind, calls[:count]))
                 runs.append(bench.run_sender(kind, calls[:count]))
-    return report(runs, as_json=options.json)
+    return report(runs, reading_ms, as_json=options.json)
 
 
 class Bench:
@@ -179,7 +189,8 @@ class Bench:
                 transactions=outbox,
             )
             sender = Sender(
-                ports, DispatchPolicy(confirmations=CONFIRMATIONS, batch=kind.max_settlements)
+                ports,
+                DispatchPolicy(confirmations=CONFIRMATIONS, max_batch_calls=kind.max_settlements),
             )
             report_progress(f"sender, {kind.name}: filling the outbox")
             for call in calls:
@@ -195,7 +206,8 @@ class Bench:
         nonce = self.chain.nonce(self.chain.provider)
         anvil.rpc("evm_setIntervalMining", BLOCK_S)
         try:
-            blocks, seconds = self.run_until_settled(f"{method}, {kind.name}", count, settle_jobs)
+            title = f"{method}, {kind.name}"
+            blocks, seconds, cpu_s = self.run_until_settled(title, count, settle_jobs)
             transactions = self.chain.nonce(self.chain.provider) - nonce
         finally:
             anvil.rpc("evm_setIntervalMining", 0)
@@ -208,16 +220,19 @@ class Bench:
             transactions=transactions,
             blocks=blocks,
             seconds=seconds,
+            cpu_s=cpu_s,
         )
 
     def run_until_settled(self, title, count, settle_jobs):
         """Run ``settle_jobs`` in a thread until all jobs are settled.
 
-        Returns the number of blocks with settlements, and the seconds.
+        Returns the number of blocks with settlements, the seconds, and the CPU time of the thread.
         """
         head = self.next_block(self.chain.ledger.head().number)
-        stop, errors = threading.Event(), []
-        actor = threading.Thread(target=run_and_report_errors, args=(settle_jobs, stop, errors))
+        stop, errors, cpu_times_s = threading.Event(), [], []
+        actor = threading.Thread(
+            target=run_and_report_errors, args=(settle_jobs, stop, errors, cpu_times_s)
+        )
         start_s = time.monotonic()
         actor.start()
         settled_count, blocks, seconds = 0, 0, 0.0
@@ -235,7 +250,7 @@ class Bench:
         finally:
             stop.set()
             actor.join()
-        return blocks, seconds
+        return blocks, seconds, sum(cpu_times_s)
 
     def next_block(self, after):
         """Wait until the block after this number exists and return its number."""
@@ -250,13 +265,32 @@ class Bench:
         return len(self.watching_node.ask("eth_getLogs", log_filter))
 
 
-def run_and_report_errors(settle_jobs, stop, errors):
-    """Run ``settle_jobs`` and pass an exception to the waiting thread."""
+def cpu_ms_of_reading(chain, calls):
+    """Return the CPU time in which the ledger reads and decodes the jobs of calls, milliseconds.
+
+    This is the smallest time of ``READ_ROUNDS`` runs, without the CPU time of the node.
+    """
+    job_ids = [call.job_key.job_id for call in calls]
+    head = chain.ledger.head()
+    times_s = []
+    for _ in range(READ_ROUNDS):
+        ledger = ChainLedger(chain.node, chain.contracts)  # without the cached jobs
+        start_s = time.thread_time()
+        assert len(ledger.jobs(job_ids, at_block=head)) == len(job_ids)
+        times_s.append(time.thread_time() - start_s)
+    return 1000 * min(times_s)
+
+
+def run_and_report_errors(settle_jobs, stop, errors, cpu_times_s):
+    """Run ``settle_jobs``. Pass an exception and the CPU time to the waiting thread."""
+    start_s = time.thread_time()
     try:
         settle_jobs(stop)
     except BaseException as error:
         errors.append(error)
         raise
+    finally:
+        cpu_times_s.append(time.thread_time() - start_s)
 
 
 def tick_until_stopped(sender, stop):
@@ -279,7 +313,7 @@ def best_runs(runs):
     return best
 
 
-def report(runs, *, as_json):
+def report(runs, reading_ms, *, as_json):
     """Print the best run of each method, the ratios and the limits; return the exit code."""
     best = best_runs(runs)
     ratios = {}
@@ -294,13 +328,15 @@ def report(runs, *, as_json):
         "load": round(os.getloadavg()[0], 1),
     }
     if as_json:
-        print(to_json(best, ratios, machine, passed=has_passed))
+        print(to_json(best, ratios, reading_ms, machine, passed=has_passed))
         return 0 if has_passed else 1
-    print(f"\n{'':18} {'settled':>8} {'in tx':>8} {'blocks':>8} {'s':>8} {'per s':>9}")
+    columns = f"{'settled':>8} {'in tx':>8} {'blocks':>8} {'s':>8} {'per s':>9} {'CPU ms':>8}"
+    print(f"\n{'':18} {columns}")
     for (method, kind), run in best.items():
         counts = f"{run.settlements:8} {run.transactions:8} {run.blocks:8}"
         title = f"{method}, {kind}"
-        print(f"{title:18} {counts} {run.seconds:8.1f} {run.per_second:9.0f}")
+        rates = f"{run.seconds:8.1f} {run.per_second:9.0f} {run.cpu_ms:8.2f}"
+        print(f"{title:18} {counts} {rates}")
     for kind, ratio in ratios.items():
         limit = f" (at least {MIN_RATIO})" if kind in KINDS_WITH_LIMIT else ""
         print(f"sender / raw, {kind}: {ratio:.2f}{limit}")
@@ -308,20 +344,32 @@ def report(runs, *, as_json):
         f"settlements per second, sender, batched: {batched_rate:.0f}"
         f" (at least {MIN_BATCHED_PER_S})"
     )
+    print(f"CPU time to read {READ_JOBS} jobs: {reading_ms:.0f} ms")
     print(f"machine: {machine['cores']} cores, {machine['machine']}, load {machine['load']}")
     return 0 if has_passed else 1
 
 
-def to_json(best, ratios, machine, *, passed):
+def to_json(best, ratios, reading_ms, machine, *, passed):
     """Return the figures as JSON."""
     rows = []
     for run in best.values():
-        figures = {"seconds": round(run.seconds, 2), "per_second": round(run.per_second, 1)}
+        figures = {
+            "seconds": round(run.seconds, 2),
+            "per_second": round(run.per_second, 1),
+            "cpu_s": round(run.cpu_s, 3),
+            "cpu_ms": round(run.cpu_ms, 3),
+        }
         row = asdict(run) | figures
         row["way"] = row.pop("method")  # the key that earlier reports have
         rows.append(row)
     rounded_ratios = {kind: round(ratio, 3) for kind, ratio in ratios.items()}
-    result = {"runs": rows, "ratios": rounded_ratios, "machine": machine, "passed": passed}
+    result = {
+        "runs": rows,
+        "ratios": rounded_ratios,
+        "reading_ms": round(reading_ms, 1),
+        "machine": machine,
+        "passed": passed,
+    }
     return json.dumps(result, indent=2)
 
 

@@ -17,9 +17,9 @@ from gridstead.domain.jobs.billing import (
     Prices,
     Resources,
     cost_floor,
+    divide_escrow,
     paid_seconds_ceil,
     price_per_minute,
-    settle,
 )
 from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
 
@@ -98,7 +98,7 @@ def test_python_and_solidity_divide_a_bill_in_the_same_way(solidity, numbers):
         price = draw_number(numbers, 96)
         cut = numbers.randint(0, 100)
 
-        bill = settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=cut)
+        bill = divide_escrow(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=cut)
 
         cost = min(escrow, solidity.costDown(seconds, price).call())
         assert (bill.cost, bill.fee) == (cost, solidity.feeDown(cost, cut).call())

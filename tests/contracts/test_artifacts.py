@@ -18,6 +18,8 @@ NAMES = (
     "ProviderManager",
 )
 EIP_170_LIMIT = 24_576
+# Some space is left for corrections.
+SIZE_LIMITS = dict.fromkeys(NAMES, EIP_170_LIMIT) | {"MetaScheduler": 23_500}
 # SHA-256 of the artifacts of an earlier release, in the order of NAMES.
 EARLIER_RELEASES = {
     "2.0.0": "bf4585c2bb773f9cc6358408486aaef6cb3f17f95fda1f6b5643f281ca4161f6",
@@ -64,7 +66,7 @@ def test_every_contract_is_within_the_size_limit(read_compiled, contracts_dir):
         bytecode = document["deployedBytecode"]["object"]
         size = len(bytes.fromhex(bytecode.removeprefix("0x")))
 
-        assert size <= EIP_170_LIMIT, name
+        assert size <= SIZE_LIMITS[name], name
 
 
 @pytest.mark.parametrize(("release", "expected_hash"), EARLIER_RELEASES.items())

@@ -18,7 +18,7 @@ from tests.contracts.ledger.replay import Disagreement
 from tests.devnet import Anvil
 
 from gridstead.adapters.chain.node import Node
-from gridstead.domain.jobs.billing import Bill, paid_seconds_ceil, settle
+from gridstead.domain.jobs.billing import Bill, divide_escrow, paid_seconds_ceil
 
 SEQUENCES = int(os.environ.get("GRIDSTEAD_LEDGER_SEQUENCES", "100"))
 SEED = int(os.environ.get("GRIDSTEAD_LEDGER_SEED", "20261120"))
@@ -32,7 +32,7 @@ def _play(campaign, seeds):
 
 
 def _with_fee_rounded_up(**terms: int) -> Bill:
-    bill = settle(**terms)
+    bill = divide_escrow(**terms)
     if bill.cost * terms["fee_percent"] % 100 == 0:
         return bill
     added_fee = min(1, bill.provider)  # One wei, or nothing if the provider gets nothing.

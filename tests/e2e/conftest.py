@@ -22,8 +22,8 @@ import pytest
 from tests import billing_oracle
 from tests.e2e import many_customers
 
-from gridstead.cli.client import to_json
-from gridstead.cli.job import to_record
+from gridstead.cli.client import job_to_json
+from gridstead.cli.job import history_event_to_json
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tools"))
@@ -134,7 +134,7 @@ class Lab:
 
     def check_no_leftovers(self, number, *, timeout=20):
         """Assert that an ended job soon has no leftovers on the nodes and the storage."""
-        name = slurm_name(number)
+        name = slurm_job_name(number)
         script = PRINT_LEFTOVERS.format(name=name, id=self.sacct(name)[-1]["jobid"])
         deadline = time.monotonic() + SLOWDOWN * timeout
         folders = PRINT_FOLDERS.format(name=name)
@@ -177,7 +177,7 @@ class Lab:
         return wait_until(ended_records, timeout=timeout)
 
 
-def slurm_name(number):
+def slurm_job_name(number):
     """Return the name of the Slurm job for the grid job with this number."""
     return f"0x{number:064x}"
 
@@ -250,7 +250,7 @@ class GridClient:
 
     def job(self, user, number):
         """Return a job with the fields of `gridstead job get --json`."""
-        return to_json(self._connection_of(user).jobs([number])[number])
+        return job_to_json(self._connection_of(user).jobs([number])[number])
 
     def wait(self, user, number, *states, timeout=90):
         """Wait until the job is in one of the ``states`` and return the job.
@@ -270,14 +270,15 @@ class GridClient:
         try:
             return wait_until(job_in_state, timeout=timeout)
         except AssertionError as error:
-            report = JOB_REPORT.format(name=slurm_name(number))
+            report = JOB_REPORT.format(name=slurm_job_name(number))
             error.add_note(self.lab.sh(self.lab.controller, report, check=False))
             raise
 
     def history(self, user, number):
         """Return the events of `gridstead job history --json`, oldest first."""
         return [
-            to_record(event) for event in self._connection_of(user).customer.job_history(number)
+            history_event_to_json(event)
+            for event in self._connection_of(user).customer.job_history(number)
         ]
 
     def check_money(self, user, number, *, seconds=None):

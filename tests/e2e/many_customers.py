@@ -15,7 +15,7 @@ from gridstead.config import ClientSettings, load
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import COLD
-from gridstead.wiring.chain import OpenChain, open_chain, open_wallet
+from gridstead.wiring.chain import ChainAccess, open_chain, open_wallet
 from gridstead.workflow.parse import from_graphql
 
 CREDIT = 10**18
@@ -28,7 +28,7 @@ class GridConnection:
     """A customer's connection to the grid."""
 
     settings: ClientSettings
-    chain: OpenChain
+    chain: ChainAccess
     customer: Customer
 
     @property
@@ -108,7 +108,7 @@ def submit_named(user, workflows: Mapping[str, dict[str, object]]) -> dict[str, 
 
 def records_of(lab, jobs: Mapping[int, Job]) -> dict[int, list[dict[str, str]]]:
     """Return the accounting records of each job, by the number in the job key."""
-    names = ",".join(job.id.slurm_name for job in jobs.values())
+    names = ",".join(job.id.slurm_job_name for job in jobs.values())
     records: dict[int, list[dict[str, str]]] = {number: [] for number in jobs}
     for record in lab.sacct(names):
         # The AdminComment is CHAIN/CONTRACT/NUMBER/HASH.

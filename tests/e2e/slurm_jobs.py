@@ -136,7 +136,7 @@ class SlurmJobs:
             assert time.monotonic() < deadline, f"{job} is {attempt}"
             time.sleep(0.3)
         output = self.lab.run(
-            "infra", "cat", f"{self.home}/{job.job_key.job_id.slurm_name}.out"
+            "infra", "cat", f"{self.home}/{job.job_key.job_id.slurm_job_name}.out"
         ).stdout
         return JobResult(code=os.waitstatus_to_exitcode(attempt.exit_code), output=output)
 

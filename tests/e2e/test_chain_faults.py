@@ -6,7 +6,7 @@ import time
 
 import pytest
 from tests import billing_oracle
-from tests.e2e.conftest import CREDIT, has_ended, script_hash, slurm_name, wait_until
+from tests.e2e.conftest import CREDIT, has_ended, script_hash, slurm_job_name, wait_until
 from tests.e2e.many_customers import one_step
 from tests.e2e.signer import RequestSigner
 
@@ -100,7 +100,7 @@ def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(
 
     with make_chain_unreachable():
         outage_end = time.monotonic() + OUTAGE_S
-        record = ended_record(lab, slurm_name(running_job), customer.address)
+        record = ended_record(lab, slurm_job_name(running_job), customer.address)
         time.sleep(outage_end - time.monotonic())
 
     assert record["state"] == "COMPLETED"
@@ -134,7 +134,7 @@ def test_after_a_reorg_only_the_new_job_with_a_reused_number_is_paid(grid, lab, 
         request = node.ask("eth_sendRawTransaction", dropped_request)
         node.ask("evm_mine")
         number = job_number(ledger)
-        name = slurm_name(number)
+        name = slurm_job_name(number)
         # The match and the claim are the next transactions of the grid. Mine a block for each.
         for _ in ("match", "claim"):
             wait_until(lambda: int(node.ask("txpool_status")["pending"], 16), timeout=30)

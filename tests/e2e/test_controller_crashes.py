@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import pytest
 from tests import billing_oracle
-from tests.e2e.conftest import slurm_name, wait_until
+from tests.e2e.conftest import slurm_job_name, wait_until
 
 DOWNTIME_S = 8
 ROUNDING_S = 2  # Slurm rounds start and end to seconds, and starts a job shortly before its script
@@ -37,7 +37,7 @@ class JobRun:
     @property
     def name(self):
         """The name of the Slurm job."""
-        return slurm_name(self.number)
+        return slurm_job_name(self.number)
 
 
 class Controller:

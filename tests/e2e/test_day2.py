@@ -134,7 +134,7 @@ def running_job(lab, jobs):
         nodes=",".join(OLD_NODES),
         minutes=60,
     )
-    count_starts = f"grep -c compute {jobs.home}/{job.job_key.job_id.slurm_name}.out"
+    count_starts = f"grep -c compute {jobs.home}/{job.job_key.job_id.slurm_job_name}.out"
 
     def both_tasks_have_started():
         return lab.run("infra", "sh", "-c", count_starts, check=False).stdout.strip() == "2"

@@ -2,7 +2,7 @@
 """The failure of a compute host while a paid job runs on the host."""
 
 import pytest
-from tests.e2e.conftest import slurm_name
+from tests.e2e.conftest import slurm_job_name
 
 
 @pytest.fixture(scope="module")
@@ -13,7 +13,7 @@ def customer(grid):
 def test_a_job_whose_host_fails_is_panicked_and_costs_nothing(grid, lab, customer):
     number = grid.submit(customer, "sleep 300")
     grid.wait(customer, number, "RUNNING")
-    host = lab.sh("controller", f"squeue -h -n {slurm_name(number)} -o %N").strip()
+    host = lab.sh("controller", f"squeue -h -n {slurm_job_name(number)} -o %N").strip()
     lab.tool("kill", host)
     try:
         grid.wait(customer, number, "PANICKED", timeout=180)

@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 
 import pytest
-from tests.e2e.conftest import slurm_name
+from tests.e2e.conftest import slurm_job_name
 
 pytestmark = pytest.mark.jobs
 
@@ -33,7 +33,7 @@ def attacker(grid):
 def slurm_id(lab, grid_job):
     """Return the Slurm job id of a grid job. ``grid_job`` is the number of the grid job."""
     return lab.run(
-        "controller", "squeue", "-h", "-t", "all", "-n", slurm_name(grid_job), "-o", "%i"
+        "controller", "squeue", "-h", "-t", "all", "-n", slurm_job_name(grid_job), "-o", "%i"
     ).stdout.strip()
 
 
@@ -75,7 +75,7 @@ def test_every_attempt_of_a_hostile_job_is_refused(grid, lab, victim, attacker):
     grid.wait(victim, victim_job, "FINISHED")
     for user, number in ((attacker, attacker_job), (victim, victim_job)):
         grid.check_money(user, number)
-        (record,) = lab.sacct(slurm_name(number))
+        (record,) = lab.sacct(slurm_job_name(number))
         assert record["state"] == "COMPLETED"
         assert record["user"] == user.address
     attacker_jobs = lab.run(

@@ -12,7 +12,7 @@ import pytest
 from tests import billing_oracle
 from tests.e2e import many_customers
 from tests.e2e import store as stores
-from tests.e2e.conftest import slurm_name
+from tests.e2e.conftest import slurm_job_name
 from tests.e2e.secret_search import SecretSearch
 
 pytestmark = pytest.mark.jobs
@@ -200,7 +200,7 @@ def test_a_job_that_exits_with_3_fails_with_exit_code_3(grid, lab, customer, sub
 
     job = grid.check_money(customer, submitted_jobs["exits 3"])
     assert job["exit_code"] == 3
-    assert job["last_error"] == "exit 3"
+    assert job["last_error"].startswith("exit 3 in step ")
     lab.check_no_leftovers(job["number"])
     assert is_in_home(lab, customer, "bad.finally")
     assert store.get("bad/word") == b"hello"
@@ -263,7 +263,9 @@ def test_secrets_of_a_job_are_not_found_outside_of_the_allowed_places(
     connection = many_customers.connect(customer)
     connection.wait_cold(submitted_jobs.values(), timeout=400)
     connection.close()
-    slurm_ids = [lab.sacct(slurm_name(number))[-1]["jobid"] for number in submitted_jobs.values()]
+    slurm_ids = [
+        lab.sacct(slurm_job_name(number))[-1]["jobid"] for number in submitted_jobs.values()
+    ]
 
     search_everywhere(lab, secret_search, slurm_ids)
 
@@ -308,7 +310,7 @@ def test_a_job_that_is_cancelled_in_the_queue_of_slurm_costs_nothing(grid, lab, 
     grid.wait(customer, blocker, "RUNNING")
     number = grid.submit(customer, "sleep 300", **whole_cluster)
     grid.wait(customer, number, "SCHEDULED")
-    is_listed = f"squeue -h -n {slurm_name(number)} | grep ."
+    is_listed = f"squeue -h -n {slurm_job_name(number)} | grep ."
     lab.sh("controller", f"for i in $(seq 60); do {is_listed} && exit; sleep 0.5; done; exit 1")
     customer.run("job", "cancel", str(number))
     customer.run("job", "cancel", str(blocker))
@@ -316,5 +318,5 @@ def test_a_job_that_is_cancelled_in_the_queue_of_slurm_costs_nothing(grid, lab, 
     grid.wait(customer, blocker, "CANCELLED")
 
     assert grid.check_money(customer, number)["cost_wei"] == 0
-    (record,) = lab.wait_ended(slurm_name(number))
+    (record,) = lab.wait_ended(slurm_job_name(number))
     assert record["state"].startswith("CANCELLED")

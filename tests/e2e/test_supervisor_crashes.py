@@ -14,7 +14,7 @@ import secrets
 from dataclasses import dataclass
 
 import pytest
-from tests.e2e.conftest import slurm_name, wait_until
+from tests.e2e.conftest import slurm_job_name, wait_until
 
 pytestmark = pytest.mark.chain
 
@@ -193,7 +193,7 @@ def test_a_job_that_starts_and_ends_while_the_supervisor_is_down_is_settled_once
     lab.run("controller", "scontrol", "update", "PartitionName=main", "State=DOWN")
     try:
         run = crash_bench.submit()
-        name = slurm_name(run.number)
+        name = slurm_job_name(run.number)
         wait_until(lambda: lab.run("controller", "squeue", "-h", "-n", name).stdout, timeout=60)
         lab.run("control", "systemctl", "stop", UNIT)
     finally:

@@ -253,6 +253,7 @@ def test_a_failed_step_ends_the_job_after_its_finally_steps(grid, lab, customer,
     job = grid.wait(customer, submitted_jobs["fails"], "FAILED")
 
     assert job["exit_code"] == 5
+    assert job["last_error"] == "exit 5 in step 1"
     file = f"/home/ldap-users/{customer.address}/finally-ran"
     lab.run("login", "runuser", "-u", customer.address, "--", "test", "-e", file)
     lab.check_no_leftovers(submitted_jobs["fails"])

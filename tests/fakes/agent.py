@@ -13,7 +13,12 @@ from tests.fakes.scheduler import FakeScheduler
 
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.slurm.hint import Hint, MungeCredential
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import (
+    AccountingSample,
+    Attempt,
+    ControllerSample,
+    NodeReport,
+)
 from gridstead.domain.supervisor.submission import GridUser, Submission
 from gridstead.errors import AssociationUnknown, NotAllowed
 
@@ -53,7 +58,7 @@ class FakeSlurm:
             self.limits.append((slurm_job_id, time_limit_min))
             self._scheduler.extend(slurm_job_id, job_key=job.job_key, time_limit_min=time_limit_min)
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         return self._scheduler.list_jobs()
 
     def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
@@ -141,4 +146,4 @@ class FakeMunge:
         lifetime_s, _, payload = rest.partition(b" ")
         if not uid.isdigit() or not lifetime_s.isdigit():
             raise NotAllowed("refused a MUNGE credential")
-        return MungeCredential(payload=payload, uid=int(uid), life_s=int(lifetime_s))
+        return MungeCredential(payload=payload, uid=int(uid), ttl_s=int(lifetime_s))

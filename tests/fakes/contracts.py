@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tests.fakes.chain import State
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
-from gridstead.domain.jobs.billing import price_per_minute, settle
+from gridstead.domain.jobs.billing import divide_escrow, price_per_minute
 from gridstead.domain.jobs.job import Job, Provider
 from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
 from gridstead.domain.matching.expiry import Timeouts, expiry
@@ -113,13 +113,12 @@ class Contracts:
 
     def approve(self, address: str) -> None:
         self.state.providers[address] = replace(self.state.waiting.pop(address), is_joined=True)
-        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
+        self._emit(ChainEventKind.PROVIDER_APPROVED, provider=address)
 
     def ban(self, address: str) -> None:
         self.state.providers[address] = replace(
             self.state.providers[address], is_joined=False, is_banned=True
         )
-        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
 
     def request(self, job: Job) -> None:
         self._move(job.customer, ESCROW, job.escrow)
@@ -159,7 +158,6 @@ class Contracts:
             is_joined=False,
             is_waiting=True,
         )
-        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=wallet)
 
     def _match(self, number: int, provider: str, limit: int) -> None:
         record = self.state.providers.get(provider)
@@ -246,7 +244,7 @@ class Contracts:
         """End a job, and divide its escrow. The customer pays for ``seconds`` of run time."""
         job = self._transition(number, state)
         price = job.price_per_min
-        bill = settle(
+        bill = divide_escrow(
             escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=FEE_PERCENT
         )
         if job.provider:

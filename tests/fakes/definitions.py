@@ -17,7 +17,12 @@ from tests.fakes.store import MemoryCursor
 
 from gridstead.adapters.chain.wallet import recover
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
-from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
+from gridstead.domain.definitions.job_definition import (
+    ResealResult,
+    ScriptTotals,
+    ScriptUse,
+    StoredScript,
+)
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Job
@@ -40,7 +45,7 @@ def job_id(number: int) -> JobId:
 
 @dataclass
 class MemoryScripts:
-    """A store in memory. Implements the ports ScriptStore and TakenNonces.
+    """A store in memory. Implements the ports ScriptStore and UsedNonces.
 
     Attributes:
         records: The stored scripts, by batch location hash.
@@ -49,29 +54,27 @@ class MemoryScripts:
         ends: The times at which the scripts expire (Unix seconds), by batch location hash. None
             while a job uses the script.
         current_uses: The uses of scripts by jobs that have not ended.
-        taken_nonces: The times until which the nonces are stored, by nonce.
+        used_nonces: The times until which the nonces are stored, by nonce.
     """
 
     records: dict[str, str] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     ends: dict[str, int | None] = field(default_factory=dict)
     current_uses: set[ScriptUse] = field(default_factory=set)
-    taken_nonces: dict[str, int] = field(default_factory=dict)
+    used_nonces: dict[str, int] = field(default_factory=dict)
 
-    def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
-        if batch_location_hash not in self.records:
-            self.records[batch_location_hash] = record
-            self.owners[batch_location_hash] = owner
-            self.ends[batch_location_hash] = ends_at
+    def put(self, script_id: str, record: str, *, owner: str, expires_at: int) -> None:
+        if script_id not in self.records:
+            self.records[script_id] = record
+            self.owners[script_id] = owner
+            self.ends[script_id] = expires_at
 
-    def get(self, batch_location_hash: str) -> StoredScript | None:
-        if batch_location_hash not in self.records:
+    def get(self, script_id: str) -> StoredScript | None:
+        if script_id not in self.records:
             return None
-        return StoredScript(
-            record=self.records[batch_location_hash], owner=self.owners[batch_location_hash]
-        )
+        return StoredScript(record=self.records[script_id], owner=self.owners[script_id])
 
-    def use(self, uses: Iterable[ScriptUse]) -> None:
+    def add_uses(self, uses: Iterable[ScriptUse]) -> None:
         for use in uses:
             script = use.batch_location_hash
             if script not in self.records:
@@ -87,19 +90,19 @@ class MemoryScripts:
             sorted(self.current_uses, key=lambda use: (use.job_id, use.batch_location_hash))
         )
 
-    def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
+    def release(self, uses: Iterable[ScriptUse], *, expires_at: int) -> None:
         for use in uses:
             self.current_uses.discard(use)
             script = use.batch_location_hash
             used_scripts = {other.batch_location_hash for other in self.current_uses}
             has_no_end = script in self.ends and self.ends[script] is None
             if has_no_end and script not in used_scripts:
-                self.ends[script] = ends_at
+                self.ends[script] = expires_at
 
     def sweep(self, now: int) -> int:
-        for nonce, end in list(self.taken_nonces.items()):
+        for nonce, end in list(self.used_nonces.items()):
             if end < now:
-                del self.taken_nonces[nonce]
+                del self.used_nonces[nonce]
         expired_scripts = [
             script for script, end in self.ends.items() if end is not None and end < now
         ]
@@ -107,24 +110,24 @@ class MemoryScripts:
             del self.records[script], self.owners[script], self.ends[script]
         return len(expired_scripts)
 
-    def reseal(self, *, after: str) -> Resealed:
-        return Resealed(count=0, unreadable=(), last=None)
+    def reseal(self, *, after_id: str) -> ResealResult:
+        return ResealResult(count=0, unreadable=(), last=None)
 
-    def holdings(self) -> Holdings:
+    def totals(self) -> ScriptTotals:
         unused, unused_bytes = 0, 0
         for script, end in self.ends.items():
             if end is not None:
                 unused += 1
                 unused_bytes += len(self.records[script])
-        return Holdings(scripts=len(self.records), unused=unused, unused_bytes=unused_bytes)
+        return ScriptTotals(scripts=len(self.records), unused=unused, unused_bytes=unused_bytes)
 
     def exclusive(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def take(self, nonce: str, *, ends_at: int) -> bool:
-        if nonce in self.taken_nonces:
+    def mark_used(self, nonce: str, *, expires_at: int) -> bool:
+        if nonce in self.used_nonces:
             return False
-        self.taken_nonces[nonce] = ends_at
+        self.used_nonces[nonce] = expires_at
         return True
 
 
@@ -153,7 +156,7 @@ class MemoryModules:
 
 @dataclass
 class MemoryLogs:
-    """Implements port LogSink. ``synced`` contains the number of durable chunks of each log."""
+    """Implements port LogStore. ``synced`` contains the number of durable chunks of each log."""
 
     max_bytes: int = 10**6
     logs: dict[LogId, list[StoredChunk]] = field(default_factory=dict)
@@ -181,7 +184,7 @@ class MemoryLogs:
 
     def _add(self, stored: list[StoredChunk], chunk: Chunk) -> None:
         last = stored[-1] if stored else None
-        first_line = last.first_line + last.chunk.lines if last else 1
+        first_line = last.first_line + last.chunk.line_count if last else 1
         stored.append(
             StoredChunk(chunk=chunk, start=len(stored), end=len(stored) + 1, first_line=first_line)
         )
@@ -278,7 +281,7 @@ def new_keeper(
     The keeper retains a script for an hour after the end of its last job. If no job ever used the
     script, the keeper retains it for a day.
     """
-    retention = Retention(after_end_s=3600, unused_s=86_400, unused_bytes=unused_bytes)
+    retention = Retention(after_end_s=3600, unused_s=86_400, max_unused_bytes=unused_bytes)
     follower = Follower(ledger, cursor or MemoryCursor())
     return ScriptKeeper(
         store=scripts, ledger=ledger, follower=follower, clock=clock, retention=retention

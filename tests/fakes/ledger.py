@@ -60,9 +60,13 @@ class FakeLedger(FakeChain):
     # Port Ledger, except the methods of port Chain, which FakeChain implements.
 
     def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> dict[JobId, Job]:
-        requested_ids = set(job_ids)
-        jobs = sorted(self._state_at(at_block).jobs.items())
-        return {job.id: job for _, job in jobs if job.id in requested_ids}
+        stored_jobs = self._state_at(at_block).jobs
+        jobs = {}
+        for job_id in sorted(job_ids, key=lambda job_id: job_id.number):
+            job = stored_jobs.get(job_id.number)
+            if job is not None and job.id == job_id:
+                jobs[job_id] = job
+        return jobs
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
         state = self._state_at(at_block)
@@ -80,6 +84,15 @@ class FakeLedger(FakeChain):
             if record is not None:
                 records[address] = replace(record, is_waiting=address in state.waiting)
         return records
+
+    def approved_providers(
+        self, addresses: Iterable[str], *, at_block: Block
+    ) -> dict[str, Provider]:
+        records = self._state_at(at_block).providers
+        providers = {}
+        for address in set(addresses) & records.keys():
+            providers[address] = replace(records[address], is_waiting=False, is_banned=False)
+        return providers
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
         return self._state_at(at_block).waiting.get(address)
@@ -107,7 +120,7 @@ class FakeLedger(FakeChain):
                 self.apply(wallet, entry.call)
             except TransactionReverted as error:
                 change = replace(change, state=SendState.REJECTED, reason=str(error))
-            outbox.record("", changes=[change], withdrawn=(), closed=())
+            outbox.record("", changes=[change], withdrawn_nonces=(), closed_nonces=())
         self.mine()
 
     def apply(self, wallet: str, call: Call) -> None:

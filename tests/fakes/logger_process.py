@@ -13,7 +13,7 @@ from tests.fakes.certificates import Authority
 
 from gridstead.adapters.channel import GrpcPeer
 from gridstead.domain.jobs.ids import JobId, JobKey
-from gridstead.domain.logs.access import WritePermit, write_token
+from gridstead.domain.logs.access import WritePermit, make_write_token
 from gridstead.domain.logs.log import LogId, log_identity_of
 
 START_TIMEOUT_S = 120.0
@@ -24,7 +24,7 @@ def log_of(owner: str, number: int = 7, batch_location_hash: str = "script") -> 
     """Return the log id of a job."""
     job_id = JobId(chain_id=179188, contract="0x" + "5c" * 20, number=number)
     job_key = JobKey(job_id=job_id, batch_location_hash=batch_location_hash)
-    return LogId(owner=owner, name=job_id.slurm_name, log_identity=log_identity_of(job_key))
+    return LogId(owner=owner, name=job_id.slurm_job_name, log_identity=log_identity_of(job_key))
 
 
 class LoggerProcess:
@@ -69,7 +69,7 @@ class LoggerProcess:
         return GrpcPeer(address=f"localhost:{self.port}", ca=self.authority.certificate)
 
     def token(self, log: LogId, *, expires_at: int | None = None) -> str:
-        return write_token(
+        return make_write_token(
             self.key, WritePermit(log=log, expires_at=expires_at or int(time.time()) + 3600)
         )
 

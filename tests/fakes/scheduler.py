@@ -23,9 +23,9 @@ from gridstead.domain.supervisor.attempt import (
     END_STATES,
     AccountingSample,
     Attempt,
-    LiveSample,
+    ControllerSample,
     NodeReport,
-    check_state,
+    parse_base_state,
 )
 from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
 from gridstead.errors import SchedulerUnavailable, SubmitRejected
@@ -111,7 +111,7 @@ class FakeScheduler:
         if attempt is not None and (attempt.time_limit_min or 0) < time_limit_min:
             self._change(replace(attempt, time_limit_min=time_limit_min))
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         self._raise_if_down()
         now = self._clock.now()
         attempts: list[Attempt] = []
@@ -119,10 +119,10 @@ class FakeScheduler:
             job = history[-1][1]
             if job.ended_at is None or now - job.ended_at < MIN_JOB_AGE_S:
                 attempts.append(job)
-        return LiveSample(taken_at=now, attempts=tuple(attempts))
+        return ControllerSample(taken_at=now, attempts=tuple(attempts))
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
-        return self.list_records_by_name([job_id.slurm_name for job_id in job_ids], since=since)
+        return self.list_records_by_name([job_id.slurm_job_name for job_id in job_ids], since=since)
 
     def list_records_by_name(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of the jobs with these names, like ``Slurm.list_records``."""
@@ -174,7 +174,7 @@ class FakeScheduler:
 
         A queued job ends without a start time.
         """
-        assert check_state(state, source="test") in END_STATES
+        assert parse_base_state(state, source="test") in END_STATES
         ended_attempt = replace(self.attempt(slurm_job_id), state=state, ended_at=self._clock.now())
         self._change(replace(ended_attempt, exit_code=exit_code, suspended_s=suspended_s))
 
@@ -235,7 +235,7 @@ class FakeScheduler:
         self._change(
             Attempt(
                 slurm_job_id=slurm_job_id,
-                name=submission.job_key.job_id.slurm_name,
+                name=submission.job_key.job_id.slurm_job_name,
                 job_key=submission.job_key,
                 user=submission.user.address,
                 uid=submission.user.uid,

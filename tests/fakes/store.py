@@ -150,16 +150,16 @@ class MemoryOutbox:
         account: str,
         *,
         changes: Iterable[EntryChange],
-        withdrawn: Iterable[int],
-        closed: Iterable[int],
+        withdrawn_nonces: Iterable[int],
+        closed_nonces: Iterable[int],
     ) -> None:
         for change in changes:
             self._change(change)
-        nonces = set(withdrawn)
+        nonces = set(withdrawn_nonces)
         for index, (owner, transaction) in enumerate(self.signed):
             if owner == account and transaction.nonce in nonces:
                 self.signed[index] = (owner, replace(transaction, withdrawn=True))
-        for nonce in closed:
+        for nonce in closed_nonces:
             self.closed.add((account, nonce))
 
     def _change(self, change: EntryChange) -> None:

@@ -27,8 +27,8 @@ def find_remains(lab_names):
         ("/run/systemd/nspawn", f"*/*{prefix}*"),
     ):
         leftovers += [str(path) for path in Path(folder).glob(pattern)]
-    if lab_names.state.exists():
-        leftovers.append(str(lab_names.state))
+    if lab_names.state_folder.exists():
+        leftovers.append(str(lab_names.state_folder))
     return leftovers + _processes(prefix)
 
 

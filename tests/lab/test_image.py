@@ -42,7 +42,7 @@ def test_down_removes_a_killed_build_so_that_the_next_build_completes(lab):
     machine_inputs = inputs.read_inputs(lab.names.checkout)
     image_inputs = dataclasses.replace(machine_inputs, packages=("jq", "acl"), lock="")
     folder = image.layers(image_inputs)[1].folder
-    build_folder = lab.names.build(folder.name)
+    build_folder = lab.names.build_folder(folder.name)
     assert not folder.exists()
 
     build = _start_build(lab)

@@ -219,10 +219,10 @@ def test_down_and_up_succeed_after_a_killed_down(lab):
 def test_up_after_a_reboot_creates_the_hosts_again(lab):
     """A reboot removes the objects in the kernel but not the files."""
     lab.up()
-    state = (lab.names.state / "state.json").read_text()
+    state = (lab.names.state_folder / "state.json").read_text()
     lab.run("down")
-    lab.names.state.mkdir(parents=True)
-    (lab.names.state / "state.json").write_text(state)
+    lab.names.state_folder.mkdir(parents=True)
+    (lab.names.state_folder / "state.json").write_text(state)
 
     lab.up()
 
@@ -231,7 +231,7 @@ def test_up_after_a_reboot_creates_the_hosts_again(lab):
 
 def test_up_succeeds_after_a_killed_up(lab):
     run = lab.start_up_in_background()
-    while not lab.names.run.exists():
+    while not lab.names.run_folder.exists():
         time.sleep(0.01)
     run.send_signal(signal.SIGKILL)
     run.wait()
@@ -247,7 +247,7 @@ def test_down_kills_only_the_processes_of_the_lab(lab):
         ["sleep", "60"], env=os.environ | {"GRIDSTEAD_LAB": lab.names.prefix}
     )
     run = lab.start_up_in_background()
-    while not lab.names.run.exists():
+    while not lab.names.run_folder.exists():
         time.sleep(0.01)
 
     lab.run("down")
@@ -261,23 +261,23 @@ def test_down_kills_only_the_processes_of_the_lab(lab):
 
 
 def test_a_lab_of_another_owner_is_not_changed(lab):
-    lab.names.run.mkdir(parents=True)
-    lab.names.owner.write_text("lab other of /somewhere")
+    lab.names.run_folder.mkdir(parents=True)
+    lab.names.owner_file.write_text("lab other of /somewhere")
 
     for command in ("up", "down"):
         result = lab.run(command, check=False)
         assert result.returncode == 1
         assert "belongs to lab other of /somewhere" in result.stderr
 
-    lab.names.owner.unlink()
+    lab.names.owner_file.unlink()
 
 
 def test_down_ends_persistent_ssh_connections(lab):
     lab.up()
-    lab.names.sockets.mkdir()
-    ssh = ["ssh", "-F", str(lab.names.state / "ssh_config")]
+    lab.names.ssh_socket_folder.mkdir()
+    ssh = ["ssh", "-F", str(lab.names.state_folder / "ssh_config")]
     ssh += ["-o", "ControlMaster=yes", "-o", "ControlPersist=60"]
-    ssh += ["-o", f"ControlPath={lab.names.sockets}/kept"]
+    ssh += ["-o", f"ControlPath={lab.names.ssh_socket_folder}/kept"]
     subprocess.run([*ssh, "left", "true"], check=True)
     assert "ssh: " in "\n".join(find_remains(lab.names))
 

@@ -203,7 +203,7 @@ def slurm_rules() -> tuple[object, ...]:
 def with_costs(text: str) -> str:
     """Return the text of COSTS_PAGE with the current table of cost rules between its markers."""
     costs = slurm_costs()
-    return _between(text, COSTS_START, f"{costs.table(slurm_rules())}\n", COSTS_END)
+    return _between(text, COSTS_START, f"{costs.rules_table(slurm_rules())}\n", COSTS_END)
 
 
 def _between(text: str, start: str, new: str, end: str) -> str:

@@ -16,7 +16,7 @@ from tests.roles.conftest import trust_templates
 from tests.roles.content import tasks_with
 from tests.yaml_files import read_yaml
 
-from gridstead.config import SERVICES
+from gridstead.config import SERVICE_SETTINGS
 
 ROLE = Role("control_plane")
 
@@ -53,20 +53,20 @@ def test_a_value_without_a_toml_form_is_refused():
         toml_filter.to_toml({"a": object()})
 
 
-@pytest.mark.parametrize("service", sorted(SERVICES))
+@pytest.mark.parametrize("service", sorted(SERVICE_SETTINGS))
 def test_the_settings_of_the_example_inventory_are_valid(service, site):
     for host in site.hosts_of(ROLE):
         templar = site.templar(ROLE, host)
         settings = templar.template(templar.available_variables["control_plane_settings"])
         text = toml_filter.to_toml(settings[service])
 
-        SERVICES[service].model_validate(tomllib.loads(text))
+        SERVICE_SETTINGS[service].model_validate(tomllib.loads(text))
 
 
 def test_the_public_service_has_a_memory_limit_and_the_supervisor_has_none(site):
     template = ROLE.path / "templates/etc/systemd/system/gridstead.service.j2"
     units = {}
-    for name in SERVICES.keys() & {"job-definitions", "supervisor"}:
+    for name in SERVICE_SETTINGS.keys() & {"job-definitions", "supervisor"}:
         templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
         variables = templar.available_variables
         variables["__control_plane_item"] = name
@@ -117,7 +117,7 @@ def test_a_service_reads_its_credentials_and_the_files_of_its_settings():
     assert paths == ["/etc/pki/a.key", "/srv/ca.crt"]
 
 
-@pytest.mark.parametrize("service", sorted(SERVICES))
+@pytest.mark.parametrize("service", sorted(SERVICE_SETTINGS))
 def test_the_read_files_of_a_service_include_its_settings_ca_and_certificate(service, site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     templar.available_variables["__control_plane_item"] = service

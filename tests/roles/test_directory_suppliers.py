@@ -45,7 +45,9 @@ def supplier_state(*names, replica_id=0, generation="", next_uid=0, uids=(), stu
 def test_a_site_has_one_supplier_or_two(count, reported):
     site = SimpleNamespace(groups={"directory": [f"ldap{number}" for number in range(count)]})
 
-    problems = [problem for problem in layout.groups(site) if problem.where == "group directory"]
+    problems = [
+        problem for problem in layout.check_groups(site) if problem.where == "group directory"
+    ]
 
     assert [problem.fault for problem in problems] == reported
     for problem in problems:

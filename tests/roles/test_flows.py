@@ -90,7 +90,7 @@ def test_addresses_of_a_whole_network_are_collapsed():
 
 def test_a_host_does_not_resolve_sources_of_other_hosts_flows(monkeypatch):
     """On large sites, the resolution takes seconds for each host."""
-    monkeypatch.delattr(flows, "sources")
+    monkeypatch.delattr(flows, "source_networks")
 
     assert rules(host="cedar") == []
 

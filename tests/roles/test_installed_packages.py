@@ -28,9 +28,11 @@ def test_the_facts_match_dpkg(tmp_path):
 
 
 def test_a_removed_package_is_not_listed(module):
-    states = "installed base-files 13.8\nconfig-files munge 0.5.16\nhalf-configured sudo 1.9.16\n"
+    dpkg_output = (
+        "installed base-files 13.8\nconfig-files munge 0.5.16\nhalf-configured sudo 1.9.16\n"
+    )
 
-    assert module["packages_of"](states) == {"base-files": "13.8"}
+    assert module["packages_of"](dpkg_output) == {"base-files": "13.8"}
 
 
 def test_the_time_of_the_apt_lists_is_that_of_the_newest_file(module, tmp_path):

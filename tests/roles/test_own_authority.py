@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.authority import faults
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.authority import (
+    authority_faults,
+)
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -91,9 +93,9 @@ class AuthorityFolder:
         """Return the text of each file by its name."""
         return texts_below(self.folder)
 
-    def faults(self, **options):
+    def authority_faults(self, **options):
         """Return the messages of the inventory check about the CA."""
-        diagnostics = faults(self.folder, NOW, NOW + 60 * DAY, **options)
+        diagnostics = authority_faults(self.folder, NOW, NOW + 60 * DAY, **options)
         return [f"{path.name}: {fault}" for path, fault, _ in diagnostics]
 
 
@@ -275,33 +277,33 @@ def test_an_unusable_ca_has_one_message(mistake, site):
 
     make_unusable(site)
 
-    (fault,) = site.faults()
+    (fault,) = site.authority_faults()
     assert fault.startswith(message)
 
 
 def test_an_expiring_ca_is_accepted(site):
     site.replace_certificate(ends=NOW + DAY)
 
-    assert site.faults() == []
+    assert site.authority_faults() == []
 
 
 def test_an_expired_ca_is_accepted_by_its_replacement_run(site):
     site.replace_certificate(ends=NOW - DAY / 2)
 
-    assert site.faults(is_replaced=True) == []
+    assert site.authority_faults(is_replaced=True) == []
 
 
 def test_an_unsupported_key_type_has_one_message(site):
     key = ed25519.Ed25519PrivateKey.generate()
     site.write(site.sign(name("Cluster"), key), site.root, key=key)
 
-    assert site.faults() == ["ca.key: not an RSA or EC key"]
+    assert site.authority_faults() == ["ca.key: not an RSA or EC key"]
 
 
 @pytest.mark.parametrize("move_count", range(4))
 def test_a_valid_ca_has_no_message_even_during_a_replacement(move_count, site):
     """An interrupted change-authority.sh has made only the first ``move_count`` moves."""
-    assert site.faults() == []
+    assert site.authority_faults() == []
     site.key = ec.generate_private_key(ec.SECP384R1())
     site.certificate = site.sign(name("Cluster 2"), site.key)
     site.write(file="next")
@@ -312,4 +314,4 @@ def test_a_valid_ca_has_no_message_even_during_a_replacement(move_count, site):
         if source != "ca.crt":
             (site.folder / source).unlink()
 
-    assert site.faults() == []
+    assert site.authority_faults() == []

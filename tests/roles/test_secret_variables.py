@@ -17,7 +17,7 @@ from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.inv
     Inventory,
 )
 from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.vault_secrets import (
-    secrets,
+    check_secrets,
 )
 from tests.roles.catalogue import ROOT
 from tests.roles.inventories import copy_inventory
@@ -34,7 +34,7 @@ WIRING = {
 def problems(**variables):
     """Return the problems of an inventory with two hosts and these variables."""
     hosts = {name: Host(name, WIRING | variables, None) for name in ("ash", "birch")}
-    return list(secrets(Inventory({"all": list(hosts)}, hosts, "/srv/secrets"), WIRING))
+    return list(check_secrets(Inventory({"all": list(hosts)}, hosts, "/srv/secrets"), WIRING))
 
 
 @pytest.mark.parametrize("value", [f"{SECRET}\n", f" {SECRET}", f"{SECRET}\t"])

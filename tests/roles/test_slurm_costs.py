@@ -160,7 +160,7 @@ def test_unchanged_files_of_the_role_cost_nothing(render):
     cost = costs.compute_cost(files, files, RULES)
 
     assert cost == costs.ChangeCost(cost="nothing", differences=(), ends=())
-    settings = costs.settings("slurm.conf", files["slurm.conf"])
+    settings = costs.parse_settings("slurm.conf", files["slurm.conf"])
     assert {("NodeName", "compute1"), ("PartitionName", "main")} <= settings.keys()
 
 

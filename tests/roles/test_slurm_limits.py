@@ -71,7 +71,7 @@ class Sacctmgr:
             return ""
         if "=-1" not in new:
             return new
-        amounts = dict(limits.tres(old))
+        amounts = dict(limits.parse_tres(old))
         for part in new.split(","):
             name, _, amount = part.partition("=")
             if amount == "-1":
@@ -256,7 +256,7 @@ def test_an_account_may_inherit_the_share_of_its_parent(desired, current, change
         limits.changed_settings(limits.ACCOUNT, {"Fairshare": desired}, {"Fairshare": current})
         == changes
     )
-    assert list(limits.faults(limits.ACCOUNT, {"Fairshare": desired})) == []
+    assert list(limits.invalid_settings(limits.ACCOUNT, {"Fairshare": desired})) == []
 
 
 UNREADABLE_VALUES = [
@@ -283,7 +283,7 @@ DIFFERENT_VALUES = [
 @pytest.mark.parametrize(("name", "desired", "current"), DIFFERENT_VALUES)
 def test_different_values_are_a_difference(name, desired, current):
     assert limits.changed_settings(limits.QOS, {name: desired}, {name: current}) == {
-        name: limits.to_text(desired)
+        name: limits.to_sacctmgr_text(desired)
     }
 
 
@@ -317,7 +317,9 @@ INVALID_SETTINGS = [
 
 @pytest.mark.parametrize(("desired", "name", "fault", "allowed"), INVALID_SETTINGS)
 def test_an_invalid_setting_is_reported(desired, name, fault, allowed):
-    ((reported_name, reported_fault, reported_allowed),) = limits.faults(limits.QOS, desired)
+    ((reported_name, reported_fault, reported_allowed),) = limits.invalid_settings(
+        limits.QOS, desired
+    )
 
     assert reported_name == name
     assert reported_fault == fault
@@ -332,17 +334,17 @@ def test_an_unambiguous_number_is_accepted(desired):
 
     A plain number for GraceTime is always in seconds.
     """
-    assert list(limits.faults(limits.QOS, desired)) == []
+    assert list(limits.invalid_settings(limits.QOS, desired)) == []
 
 
 @pytest.mark.parametrize("desired", ["UNLIMITED", "infinite", "7-00:00:00", "90", 90, "12:00:00"])
 def test_a_partition_accepts_the_time_formats_of_slurm_conf(desired):
-    assert list(limits.faults(limits.PARTITION_TIMES, {"MaxTime": desired})) == []
+    assert list(limits.invalid_settings(limits.PARTITION_TIMES, {"MaxTime": desired})) == []
 
 
 @pytest.mark.parametrize("desired", [43200, "a day", "1d"])
 def test_a_partition_refuses_a_time_that_is_not_in_slurms_format(desired):
-    ((name, _, allowed),) = limits.faults(limits.PARTITION_TIMES, {"MaxTime": desired})
+    ((name, _, allowed),) = limits.invalid_settings(limits.PARTITION_TIMES, {"MaxTime": desired})
 
     assert name == "MaxTime"
     assert "[D-]HH:MM:SS in quotes" in allowed

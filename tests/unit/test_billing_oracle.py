@@ -106,7 +106,9 @@ def test_billed_time_can_be_computed_from_its_cost(seconds, price):
 
 @given(escrow=WEI, seconds=SECONDS, price=WEI, fee=PERCENT)
 def test_domain_and_oracle_agree_on_the_bill(escrow, seconds, price, fee):
-    bill = billing.settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=fee)
+    bill = billing.divide_escrow(
+        escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=fee
+    )
     expected = oracle.bill(escrow, seconds, price, fee)
 
     assert bill.cost == expected.cost

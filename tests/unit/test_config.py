@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from gridstead.config import (
-    SERVICES,
+    SERVICE_SETTINGS,
     ClientSettings,
     JobDefinitionsSettings,
     LoggerSettings,
@@ -166,10 +166,10 @@ def test_missing_file_is_refused(tmp_path):
     assert "cannot read" in error.message
 
 
-@pytest.mark.parametrize("service", sorted(SERVICES))
+@pytest.mark.parametrize("service", sorted(SERVICE_SETTINGS))
 def test_every_service_refuses_an_empty_file(tmp_path, service):
     with pytest.raises(ConfigError, match="invalid settings"):
-        load(SERVICES[service], settings(tmp_path, ""))
+        load(SERVICE_SETTINGS[service], settings(tmp_path, ""))
 
 
 SSH_TABLE = 'ssh = {endpoint = "login:22", key_file = "/k", known_hosts_file = "/h"}'

@@ -19,7 +19,13 @@ from gridstead.domain.jobs.ids import JobId
 
 CONTROL = Path(__file__).resolve().parents[2] / "control/gridstead"
 INNER_LAYERS = ("domain", "ports", "services")
-OTHER_IDENTIFIERS = {"slurm_name", "parse_slurm_name", "parse_job_key", "job_number", "job_numbers"}
+OTHER_IDENTIFIERS = {
+    "slurm_job_name",
+    "parse_slurm_job_name",
+    "parse_job_key",
+    "job_number",
+    "job_numbers",
+}
 EXCEPTIONS = {
     "domain/jobs/ids.py": "defines the identifiers",
     "domain/logs/log.py": "derives a log's name and identity from a job",
@@ -61,7 +67,7 @@ def test_inner_layers_identify_a_job_by_job_id_or_job_key():
     assert users == set(EXCEPTIONS)
 
 
-@pytest.mark.parametrize("line", ["f(job_number=7)", "job.id.number", "key.job_id.slurm_name"])
+@pytest.mark.parametrize("line", ["f(job_number=7)", "job.id.number", "key.job_id.slurm_job_name"])
 def test_other_identifier_is_found(tmp_path, line):
     module = tmp_path / "module.py"
     module.write_text(line)

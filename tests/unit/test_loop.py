@@ -168,7 +168,7 @@ class SignalAtLine:
 @pytest.mark.usefixtures("timeout")
 def test_signal_at_any_line_ends_the_loop(monkeypatch):
     """The signal handler must not wait for a mutex that the interrupted line may hold."""
-    monkeypatch.setattr(loop, "CLOCK_CHECK_S", 0.001)
+    monkeypatch.setattr(loop, "CLOCK_CHECK_INTERVAL_S", 0.001)
     previous_trace = sys.gettrace()
     for line_number in range(1, 60):
         tracer = SignalAtLine(line_number)

@@ -2,7 +2,7 @@
 pragma solidity 0.8.37;
 
 /// @notice A contract with one owner, who may transfer or renounce the ownership. The errors and
-/// events are those of OpenZeppelin 4.
+/// events are those of OpenZeppelin 4, except event OwnershipOffered.
 /// @dev The ownership is transferred either at once, as in OpenZeppelin, or by an offer that the
 /// new owner accepts. An offer to a wrong address is harmless, because the old owner can replace
 /// it.

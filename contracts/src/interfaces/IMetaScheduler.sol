@@ -129,11 +129,13 @@ interface IMetaScheduler {
     // Functions for the matching service (METASCHEDULER_ROLE).
 
     /// @notice Matches a PENDING job to a provider and fixes the price. Reverts with
-    /// InsufficientFunds(escrow, price) if the escrow does not pay for one minute at that price.
+    /// InsufficientFunds(escrow, price) if the escrow does not pay for one minute at that price. The
+    /// prices are the lowest ones of the provider's last minutes (IProviderManager.recentPrices),
+    /// because the caller cannot give a maximum.
     function metaSchedule(JobId jobId, address provider) external;
 
-    /// @notice Does the same as metaSchedule, but reverts with PriceAboveLimit if the price is
-    /// above a maximum. The maximum is the price of one minute of run time, in wei of Credit, for
+    /// @notice Does the same as metaSchedule at the current prices, but reverts with PriceAboveLimit
+    /// if the price is above a maximum. The maximum is the price of one minute of run time, in wei of Credit, for
     /// all resources of the job together. It protects the customer if the provider raises its
     /// prices after the matching service has chosen the provider.
     function metaScheduleAtMost(JobId jobId, address provider, uint256 maxPricePerMinute) external;
@@ -161,7 +163,8 @@ interface IMetaScheduler {
     function claimJobs(uint256 most) external returns (uint256 claimed);
 
     /// @notice Refuses a matched or claimed job that has not started. The job becomes PENDING. If
-    /// its customer requested to cancel it, the job becomes CANCELLED, with a full refund.
+    /// its customer requested to cancel it, the job becomes CANCELLED, with a full refund. A removed
+    /// or banned provider can do nothing else with a job that it has not claimed.
     function refuseJob(JobId jobId) external;
 
     /// @notice Does the same as refuseJob for each element. An invalid element is skipped and emits

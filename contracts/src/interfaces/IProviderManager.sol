@@ -31,9 +31,12 @@ interface IProviderManager {
     error InvalidTotalMem();
     error NoProvider();
     error WaitingApprovalOnly();
+    /// @notice The waiting record is not the one that was to be approved. DeepSquare 1.2 does not
+    /// have this error.
+    error RecordChanged(bytes32 currentHash);
 
     /// @notice Requests the approval of the caller's hardware, prices and labels. Replaces an
-    /// earlier request.
+    /// earlier request. A provider has at most 64 labels. A key or a value has at most 64 bytes.
     function register(
         ProviderHardware calldata hardware,
         ProviderPrices calldata prices,
@@ -48,7 +51,13 @@ interface IProviderManager {
     function setDraining(bool draining) external;
 
     /// @notice Makes the waiting record of `provider` the active one.
+    /// Warning: the provider may replace the record before the call is mined. Use approveRecord.
     function approve(address provider) external;
+
+    /// @notice Does the same as approve, but reverts with RecordChanged if the waiting record is not
+    /// the one with this hash. DeepSquare 1.2 does not have this function.
+    /// @param recordHash The keccak-256 hash of the data that getWaitingForApprovalProvider returns.
+    function approveRecord(address provider, bytes32 recordHash) external;
 
     /// @notice Removes a provider. The provider gets no new jobs, but may end its existing jobs.
     function remove(address provider) external;
@@ -79,6 +88,10 @@ interface IProviderManager {
     /// @notice Whether a provider is joined and not draining. Jobs are matched only to such a
     /// provider.
     function isValidForScheduling(address provider) external view returns (bool);
+
+    /// @notice For each price of the active record, the lowest value since PRICE_NOTICE seconds
+    /// before now or earlier. DeepSquare 1.2 does not have this function.
+    function recentPrices(address provider) external view returns (ProviderPrices memory);
 
     /// @notice The results of isValidForScheduling and getProviderPrices, in one call.
     function schedulingTerms(address provider)

@@ -45,10 +45,10 @@ library Definitions {
     {
         if (uses.length + affinity.length > MAX_LABELS) return false;
         for (uint256 i = 0; i < uses.length; ++i) {
-            if (!_isShort(uses[i])) return false;
+            if (!isShort(uses[i])) return false;
         }
         for (uint256 i = 0; i < affinity.length; ++i) {
-            if (!_isShort(affinity[i].label)) return false;
+            if (!isShort(affinity[i].label)) return false;
         }
         return true;
     }
@@ -71,7 +71,8 @@ library Definitions {
             + gpus * prices.gpuPricePerMin;
     }
 
-    function _isShort(Label calldata label) private pure returns (bool) {
+    /// @notice Whether the key and the value of a label are within their bound.
+    function isShort(Label calldata label) internal pure returns (bool) {
         return
             bytes(label.key).length <= MAX_LABEL_BYTES
                 && bytes(label.value).length <= MAX_LABEL_BYTES;

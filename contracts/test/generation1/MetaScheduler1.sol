@@ -19,9 +19,9 @@ import {Tools1} from "./Tools1.sol";
 /// @notice A test double of contract MetaScheduler of DeepSquare 1.2. Our contracts are derived
 /// from those of DeepSquare 1.2, and our clients also support a grid with the original contracts.
 /// The double has the same selectors, events, errors and order of checks as the original. It also
-/// has the faults of the original. It bills whole minutes, and at least one minute. It bills at the
-/// prices at the time of the settlement. A bill may exceed the time since the start by 15 minutes.
-/// A job is also billed if its provider reports a panic.
+/// has the faults of the original. It bills whole minutes, and at least one minute unless the
+/// report is too high. It bills at the prices at the time of the settlement. A bill may exceed the
+/// time since the start by 15 minutes. A job is also billed if its provider reports a panic.
 contract MetaScheduler1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
 
@@ -84,6 +84,8 @@ contract MetaScheduler1 is Roles1 {
         bytes32 _jobName,
         bool _delegateSpendingAuthority
     ) external returns (JobId jobId) {
+        // In the original the field is an enum with five values. The decoder refuses other values.
+        if (_definition.storageType > 4) revert();
         if (!enableRequestNewJob) revert NewJobRequestDisabled();
         uint256 minimum = constants.minimumAmount();
         if (_lockedCredits < minimum) revert InsufficientFunds(_lockedCredits, minimum);
@@ -118,9 +120,11 @@ contract MetaScheduler1 is Roles1 {
     function claimNextJob() external onlyJoined {
         JobId jobId = providerJobQueues.popNextClaimableJob(msg.sender);
         Job memory job = jobs.get(jobId);
-        ProviderPrices memory prices = providerManager.getProviderPrices(msg.sender);
+        // After a refusal, the queue of another provider may have a stale entry of this job.
+        address provider = job.providerAddr;
+        ProviderPrices memory prices = providerManager.getProviderPrices(provider);
         uint64 minutes_ = Tools1.toDuration(job.definition, prices, job.cost.maxCost);
-        emit ClaimJobEvent(job.customerAddr, msg.sender, jobId, minutes_, job.definition);
+        emit ClaimJobEvent(job.customerAddr, provider, jobId, minutes_, job.definition);
         jobs.setJobStatus(jobId, JobStatus.SCHEDULED);
     }
 
@@ -138,12 +142,14 @@ contract MetaScheduler1 is Roles1 {
         }
         if (bytes(_lastError).length > 0) jobs.setLastError(_jobId, _lastError);
         jobs.setExitCode(_jobId, _exitCode);
-        jobs.setJobStatus(_jobId, _nextJobStatus);
+        Tools1.checkNewJobStatus(job.status, _nextJobStatus);
         if (ends) {
+            // The credits move before the event of the transition.
             uint256 cost = job.status == JobStatus.RUNNING ? _bill(job, _jobDurationMinute) : 0;
-            _end(job, cost, 0);
-            return;
+            _end(job, cost, _nextJobStatus == JobStatus.PANICKED ? block.timestamp : 0);
         }
+        jobs.setJobStatus(_jobId, _nextJobStatus);
+        if (ends) return;
         providerManager.incJobCount(msg.sender);
         job.time.start = block.timestamp;
         jobs.setTime(_jobId, job.time);
@@ -154,13 +160,15 @@ contract MetaScheduler1 is Roles1 {
     }
 
     function timeoutJob(JobId _jobId) external onlyRole(METASCHEDULER_ROLE) {
-        _takeBack(jobs.get(_jobId));
+        Job memory job = jobs.get(_jobId);
+        Tools1.checkNewJobStatus(job.status, JobStatus.PENDING);
+        _takeBack(job);
     }
 
     function cancelJob(JobId _jobId) external {
         Job memory job = jobs.get(_jobId);
-        if (msg.sender != job.customerAddr) revert CustomerOnly(msg.sender, job.customerAddr);
         if (Tools1.isCold(job.status)) revert JobHotStatusOnly(job.status);
+        if (msg.sender != job.customerAddr) revert CustomerOnly(msg.sender, job.customerAddr);
         jobs.setHasCancelRequest(_jobId, true);
         job.time.cancelRequestTimestamp = block.timestamp;
         if (job.status == JobStatus.RUNNING) {
@@ -168,8 +176,8 @@ contract MetaScheduler1 is Roles1 {
             providerJobQueues.pushCancellingJob(job.providerAddr, _jobId);
             return;
         }
-        jobs.setJobStatus(_jobId, JobStatus.CANCELLED); // Its provider is not notified.
         _end(job, 0, 0);
+        jobs.setJobStatus(_jobId, JobStatus.CANCELLED); // Its provider is not notified.
     }
 
     function claimNextCancellingJob() external onlyJoined {
@@ -203,7 +211,7 @@ contract MetaScheduler1 is Roles1 {
     function claimNextTopUpJob() external onlyJoined {
         JobId jobId = providerJobQueues.popNextTopUpJob(msg.sender);
         Job memory job = jobs.get(jobId);
-        ProviderPrices memory prices = providerManager.getProviderPrices(msg.sender);
+        ProviderPrices memory prices = providerManager.getProviderPrices(job.providerAddr);
         uint64 minutes_ = Tools1.toDuration(job.definition, prices, job.cost.pendingTopUp);
         job.cost.pendingTopUp = 0; // The fraction of a minute is lost.
         jobs.setCost(jobId, job.cost);
@@ -212,6 +220,7 @@ contract MetaScheduler1 is Roles1 {
 
     function setDelegateSpendingAuthority(JobId _jobId, bool _delegateSpendingAuthority) external {
         Job memory job = jobs.get(_jobId);
+        if (Tools1.isCold(job.status)) revert JobHotStatusOnly(job.status);
         if (msg.sender != job.customerAddr) revert CustomerOnly(msg.sender, job.customerAddr);
         job.cost.delegateSpendingAuthority = _delegateSpendingAuthority;
         jobs.setCost(_jobId, job.cost);
@@ -224,8 +233,8 @@ contract MetaScheduler1 is Roles1 {
         Job memory job = jobs.get(_jobId);
         if (Tools1.isCold(job.status)) revert JobHotStatusOnly(job.status);
         jobs.setLastError(_jobId, _lastError);
-        jobs.setJobStatus(_jobId, JobStatus.PANICKED);
         _end(job, 0, block.timestamp);
+        jobs.setJobStatus(_jobId, JobStatus.PANICKED);
     }
 
     function setEnableRequestNewJob(bool _enable) external onlyRole(DEFAULT_ADMIN_ROLE) {
@@ -239,8 +248,8 @@ contract MetaScheduler1 is Roles1 {
 
     function _ofProvider(JobId jobId) private view returns (Job memory job) {
         job = jobs.get(jobId);
-        if (msg.sender != job.providerAddr) revert JobProviderOnly(msg.sender, job.providerAddr);
         if (!providerManager.isValidForScheduling(msg.sender)) revert ProviderNotJoined();
+        if (msg.sender != job.providerAddr) revert JobProviderOnly(msg.sender, job.providerAddr);
     }
 
     function _takeBack(Job memory job) private {
@@ -266,15 +275,15 @@ contract MetaScheduler1 is Roles1 {
     }
 
     /// @dev The cost of the reported minutes, but of at least one minute, at the provider's current
-    /// prices. The cost is at most the escrow.
+    /// prices. If the report exceeds the elapsed time and the slack, the cost of the elapsed whole
+    /// minutes. The cost is at most the escrow.
     function _bill(Job memory job, uint256 reported) private returns (uint256 cost) {
         uint256 elapsed = (block.timestamp - job.time.start) / 60;
-        uint256 minutes_ = reported;
-        if (reported > elapsed + constants.billDurationDeltaMinute()) {
-            emit BilledTooMuchEvent(job.jobId, job.providerAddr, reported);
-            minutes_ = elapsed;
+        uint256 minutes_ = reported == 0 ? 1 : reported;
+        if (minutes_ > elapsed + constants.billDurationDeltaMinute()) {
+            emit BilledTooMuchEvent(job.jobId, job.providerAddr, minutes_);
+            minutes_ = elapsed; // 0 in the first minute
         }
-        if (minutes_ == 0) minutes_ = 1;
         cost = minutes_
             * Tools1.perMinute(job.definition, providerManager.getProviderPrices(job.providerAddr));
         if (cost > job.cost.maxCost) cost = job.cost.maxCost;
@@ -285,11 +294,12 @@ contract MetaScheduler1 is Roles1 {
         ended.finalCost = cost;
         jobs.setCost(job.jobId, ended);
         JobTime memory time = job.time;
+        if (time.start == 0) time.start = block.timestamp; // It never ran.
         time.end = block.timestamp;
         time.panicTimestamp = panickedAt;
         jobs.setTime(job.jobId, time);
         uint256 cut = cost * constants.deepsquareCut() / 100;
         if (cost > cut) credit.transfer(job.providerAddr, cost - cut);
-        if (job.cost.maxCost > cost) credit.transfer(job.customerAddr, job.cost.maxCost - cost);
+        credit.transfer(job.customerAddr, job.cost.maxCost - cost); // It may be 0.
     }
 }

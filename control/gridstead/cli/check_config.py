@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.client import settings_file
-from gridstead.cli.options import Json, ServiceConfig, settings_path
+from gridstead.cli.client import client_settings_path
+from gridstead.cli.options import Json, ServiceConfig, service_settings_path
 from gridstead.cli.output import emit_result
-from gridstead.config import SERVICES, ClientSettings, Settings, load
+from gridstead.config import SERVICE_SETTINGS, ClientSettings, Settings, load
 from gridstead.distributions import (
     DISTRIBUTION_OF,
     SETTINGS_GROUP,
@@ -20,7 +20,7 @@ from gridstead.distributions import (
 from gridstead.errors import InvalidInput
 
 CLIENT = "client"
-SETTINGS_FILES = (CLIENT, *sorted({*SERVICES, *installed_entry_points(SETTINGS_GROUP)}))
+SETTINGS_FILES = (CLIENT, *sorted({*SERVICE_SETTINGS, *installed_entry_points(SETTINGS_GROUP)}))
 
 
 def settings_models() -> dict[str, type[Settings]]:
@@ -40,7 +40,9 @@ def check_config(
     The command reads only this file. It contacts no other program and changes nothing.
     """
     model = _model_of(service)
-    path = settings_file(config) if service == CLIENT else settings_path(service, config)
+    path = service_settings_path(service, config)
+    if service == CLIENT:
+        path = client_settings_path(config)
     load(model, path)
     record = {"service": service, "file": str(path), "good": True}
     emit_result(record, f"{path}: valid", as_json=as_json)
@@ -55,8 +57,8 @@ def _model_of(name: str) -> type[Settings]:
     """
     if name == CLIENT:
         return ClientSettings
-    if name in SERVICES:
-        return SERVICES[name]
+    if name in SERVICE_SETTINGS:
+        return SERVICE_SETTINGS[name]
     entry_point = installed_entry_points(SETTINGS_GROUP).get(name)
     if entry_point is not None:
         model: type[Settings] = entry_point.load()

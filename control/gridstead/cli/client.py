@@ -65,7 +65,7 @@ def waiting_reason(client: GridClient, job: Job) -> str | None:
     return pending_reason(url, job.id, ca=client.settings.ca_file)
 
 
-def settings_file(config: Path | None) -> Path:
+def client_settings_path(config: Path | None) -> Path:
     """Return the path of the user's settings file: the given path, or the default.
 
     Raises:
@@ -87,7 +87,7 @@ def open_client(config: Path | None) -> GridClient:
     from gridstead.config import ClientSettings, load  # noqa: PLC0415 - slow import
     from gridstead.wiring.client import open_customer  # noqa: PLC0415 - slow import
 
-    settings = load(ClientSettings, settings_file(config))
+    settings = load(ClientSettings, client_settings_path(config))
     wallet, customer, ledger = open_customer(settings)
     return GridClient(settings=settings, wallet=wallet, customer=customer, ledger=ledger)
 
@@ -110,7 +110,7 @@ def parse_job_number(text: str) -> int:
     return number
 
 
-def exit_code(job: Job) -> int:
+def shell_exit_code(job: Job) -> int:
     """Return a job's exit code in the form of a shell: 128 + N if signal N ended the job."""
     code = job.exit_code >> 8
     signal = job.exit_code & 0x7F
@@ -130,12 +130,12 @@ def cost_so_far(job: Job, now: int) -> int:
     return min(job.escrow, cost_floor(running_s, job.price_per_min))
 
 
-def to_json(job: Job) -> dict[str, object]:
+def job_to_json(job: Job) -> dict[str, object]:
     """Return a job as a JSON object. Units: wei, Unix seconds, MB."""
     resources = job.resources
     return {
         "number": job.id.number,
-        "id": job.id.slurm_name,
+        "id": job.id.slurm_job_name,
         "name": job.name,
         "state": job.state.name,
         "customer": job.customer,
@@ -155,6 +155,6 @@ def to_json(job: Job) -> dict[str, object]:
         "ended_at": job.ended_at or None,
         "cancel_requested": job.cancel_requested,
         "cancel_requested_at": job.cancel_requested_at if job.cancel_requested else None,
-        "exit_code": exit_code(job) if job.state in COLD else None,
+        "exit_code": shell_exit_code(job) if job.state in COLD else None,
         "last_error": job.last_error,
     }

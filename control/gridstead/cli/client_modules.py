@@ -33,6 +33,7 @@ class ClientModules:
         self._hosts = tuple(host.lower() for host in hosts)
         self._ca_file = ca_file
         self._must_fetch = must_fetch
+        # The fetchers by whether they fetch from the user's hosts, not from the public hosts.
         self._fetchers: dict[bool, Callable[[ModuleSource], str]] = {}
         self._failures: dict[str, str] = {}  # the reason by host
 
@@ -43,17 +44,17 @@ class ClientModules:
             InvalidInput: If the module cannot be used, or its host is not allowed.
             ModuleUnavailable: If a later attempt may succeed.
         """
-        is_named = source.host in self._hosts
-        if not is_named and source.host not in PUBLIC_HOSTS:
+        is_user_host = source.host in self._hosts
+        if not is_user_host and source.host not in PUBLIC_HOSTS:
             self._refuse(source)
             return None
         if source.host in self._failures:
             self.unchecked[str(source)] = self._failures[source.host]
             return None
         try:
-            return self._fetcher(source, is_named=is_named)(source)
+            return self._fetcher(source, is_user_host=is_user_host)(source)
         except ModuleUnavailable as err:
-            if self._must_fetch or is_named:
+            if self._must_fetch or is_user_host:
                 raise
             reason = err.detail or err.message
             self._failures[source.host] = reason
@@ -72,15 +73,17 @@ class ClientModules:
             detail=f"allowed hosts: {allowed_hosts}; {advice}",
         )
 
-    def _fetcher(self, source: ModuleSource, *, is_named: bool) -> Callable[[ModuleSource], str]:
+    def _fetcher(
+        self, source: ModuleSource, *, is_user_host: bool
+    ) -> Callable[[ModuleSource], str]:
         """Return the function that fetches from public hosts, or from the user's hosts."""
         if missing_programs := [name for name in _PROGRAMS if not shutil.which(name)]:
             detail = f"{' and '.join(missing_programs)} must be installed"
             raise ModuleUnavailable(f"could not fetch {source}", detail=detail)
-        if is_named not in self._fetchers:
+        if is_user_host not in self._fetchers:
             # The import is slow, and most workflows have no modules.
             from gridstead.wiring.definitions.modules import open_modules  # noqa: PLC0415
 
-            hosts, ca_file = (self._hosts, self._ca_file) if is_named else (PUBLIC_HOSTS, None)
-            self._fetchers[is_named] = open_modules(hosts, ca_file)
-        return self._fetchers[is_named]
+            hosts, ca_file = (self._hosts, self._ca_file) if is_user_host else (PUBLIC_HOSTS, None)
+            self._fetchers[is_user_host] = open_modules(hosts, ca_file)
+        return self._fetchers[is_user_host]

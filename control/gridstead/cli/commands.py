@@ -39,7 +39,7 @@ class OwnCommand:
     target: str
 
 
-SERVICES = MappingProxyType(
+SERVICE_SUMMARIES = MappingProxyType(
     {
         "agent": "Runs on the Slurm controller and executes the supervisor's requests.",
         "job-definitions": (
@@ -91,12 +91,12 @@ _CLIENT_COMMANDS = {
 }
 _SERVICE_COMMANDS = {
     name: OwnCommand(text, f"gridstead.cli.service:{name.replace('-', '_')}")
-    for name, text in SERVICES.items()
+    for name, text in SERVICE_SUMMARIES.items()
 }
 OWN_COMMANDS = MappingProxyType(_CLIENT_COMMANDS | _SERVICE_COMMANDS)
 
 
-class Commands(MutableMapping[str, Any]):
+class LazyCommands(MutableMapping[str, Any]):
     """The commands by name: those of this distribution, then those of other distributions.
 
     Iteration over the names imports no module of a command. Access to a command imports its module.
@@ -136,7 +136,7 @@ class GridsteadGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - attributes of click
         super().__init__(**attributes)
-        self._lazy_commands = Commands()
+        self._lazy_commands = LazyCommands()
         self.commands = self._lazy_commands
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above

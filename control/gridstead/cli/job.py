@@ -12,10 +12,10 @@ import typer
 
 from gridstead.cli.client import (
     cost_so_far,
-    exit_code,
+    job_to_json,
     open_client,
     parse_job_number,
-    to_json,
+    shell_exit_code,
     waiting_reason,
 )
 from gridstead.cli.job_output import (
@@ -62,7 +62,7 @@ def list_(config: Config = None, as_json: Json = False) -> None:
     job_ids = map(client.customer.job_id, client.customer.job_numbers())
     jobs = client.ledger.jobs(job_ids, at_block=client.ledger.head())
     if as_json:
-        emit_json([to_json(jobs[job_id]) for job_id in sorted(jobs)])
+        emit_json([job_to_json(jobs[job_id]) for job_id in sorted(jobs)])
         return
     now = int(time.time())
     rows = []
@@ -81,7 +81,7 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
     client = open_client(config)
     job = client.job(job_number)
     if as_json:
-        emit_json(to_json(job) | {"waits_because": waiting_reason(client, job)})
+        emit_json(job_to_json(job) | {"waits_because": waiting_reason(client, job)})
         return
     record: dict[str, object] = {
         "job": job.id.number,
@@ -101,7 +101,7 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
     if reason:
         record["waits because"] = reason
     if job.state in COLD:
-        record["exit code"] = exit_code(job)
+        record["exit code"] = shell_exit_code(job)
     if job.last_error:
         record["error"] = job.last_error
     emit_record(record)
@@ -126,7 +126,7 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
     client.job(job_number)
     events = client.customer.job_history(job_number)
     if as_json:
-        emit_json(list(map(to_record, events)))
+        emit_json(list(map(history_event_to_json, events)))
         return
     rows = []
     for event in events:
@@ -135,7 +135,7 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
     emit_table(("STATE", "TIME", "BLOCK"), rows)
 
 
-def to_record(event: HistoryEvent) -> dict[str, object]:
+def history_event_to_json(event: HistoryEvent) -> dict[str, object]:
     """Return a history event as a JSON object. Units: wei, Unix seconds."""
     record: dict[str, object] = {
         "event": event.event,
@@ -176,7 +176,7 @@ def cancel(number: JobNumber, config: Config = None, as_json: Json = False) -> N
     if job.state is JobState.CANCELLED:
         refund = credits_text(job.escrow - job.final_cost)
         sentence = f"job {job_number} is cancelled; {refund} credits were refunded"
-    emit_result(to_json(job), sentence, as_json=as_json)
+    emit_result(job_to_json(job), sentence, as_json=as_json)
 
 
 @app.command()
@@ -195,7 +195,7 @@ def topup(
         client.customer.allow(amount)
     client.customer.top_up(job_number, amount)
     sentence = f"added {credits_text(amount)} credits to the escrow of job {job_number}"
-    emit_result(to_json(client.job(job_number)), sentence, as_json=as_json)
+    emit_result(job_to_json(client.job(job_number)), sentence, as_json=as_json)
 
 
 @app.command()
@@ -247,7 +247,7 @@ def logs(
         if follow and job.state not in COLD:
             output.start()
             wait_for_end(client, job_number)
-        output.drain()
+        output.print_remaining()
     except KeyboardInterrupt:
         output.stop()
         sys.exit(INTERRUPTED)

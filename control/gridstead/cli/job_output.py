@@ -92,7 +92,7 @@ class JobOutput:
         self._client.wallet.open()  # Opening takes a second. Do it before the first line.
         threading.Thread(target=self._run, kwargs={"until_now": False}, daemon=True).start()
 
-    def drain(self) -> None:
+    def print_remaining(self) -> None:
         """Print the lines that exist now.
 
         Returns early if no line is received for ``IDLE_TIMEOUT_S``. A thread that ``start``

@@ -34,16 +34,16 @@ def accept_or_ask(
         MisplacedKeys: If keys that change what runs have no effect, and the user does not accept
             this or cannot be asked.
     """
-    keys = [warning for warning in checked.warnings if warning.changes_run]
-    others = [warning for warning in checked.warnings if not warning.changes_run]
-    must_ask = bool(keys) and not accept
+    misplaced_keys = [warning for warning in checked.warnings if warning.changes_run]
+    other_warnings = [warning for warning in checked.warnings if not warning.changes_run]
+    must_ask = bool(misplaced_keys) and not accept
     can_ask = not is_from_stdin and _has_terminal()
     if must_ask and not can_ask:
-        raise MisplacedKeys(*keys, warnings=tuple(others))
+        raise MisplacedKeys(*misplaced_keys, warnings=tuple(other_warnings))
     if must_ask or not as_json:
         print_warnings(checked.warnings)
     if must_ask and not _ask():
-        raise MisplacedKeys(*keys, warnings=tuple(others) if as_json else ())
+        raise MisplacedKeys(*misplaced_keys, warnings=tuple(other_warnings) if as_json else ())
 
 
 def _ask() -> bool:

@@ -34,6 +34,6 @@ Strict = Annotated[
 ]
 
 
-def settings_path(service: str, config: Path | None) -> Path:
+def service_settings_path(service: str, config: Path | None) -> Path:
     """Return the path of a service's settings file."""
     return config or Path("/etc/gridstead") / f"{service}.toml"

@@ -19,6 +19,7 @@ from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, Work
 
 WEI_PER_CREDIT = 10**18
 WIDTH_WITHOUT_TERMINAL = 250  # characters in a line of a table that is written to a file or a pipe
+_MAX_PRINTED_WARNINGS = 100
 _MAX_WEI = 2**256 - 1  # the largest number that a contract can store
 # A number such as 12.5, with at most 18 decimals.
 _CREDITS_PATTERN = re.compile(r"([0-9]{1,60})(?:\.([0-9]{1,18}))?")
@@ -79,9 +80,19 @@ def emit_record(record: Mapping[str, object]) -> None:
 
 
 def print_warnings(warnings: Iterable[WorkflowProblem]) -> None:
-    """Print the warnings about a workflow on stderr, one line each."""
-    for warning in warnings:
+    """Print the warnings about a workflow on stderr, one line each.
+
+    If there are many warnings, print only some of them, first those about keys that change what
+    runs.
+    """
+    printed = list(warnings)
+    omitted_count = len(printed) - _MAX_PRINTED_WARNINGS
+    if omitted_count > 0:
+        printed.sort(key=lambda warning: not warning.changes_run)
+    for warning in printed[:_MAX_PRINTED_WARNINGS]:
         print_note(f"warning: {warning}. {warning.hint or ''}".rstrip())
+    if omitted_count > 0:
+        print_note(f"{omitted_count} more warnings are not printed; --json prints all of them")
 
 
 def emit_error(error: GridsteadError, *, as_json: bool = False) -> None:

@@ -8,10 +8,9 @@ from types import MappingProxyType
 
 import typer
 
-from gridstead.cli.commands import SERVICES
-from gridstead.cli.options import ServiceConfig, settings_path
-from gridstead.config import SERVICES as SETTINGS_MODELS
-from gridstead.config import Service, load
+from gridstead.cli.commands import SERVICE_SUMMARIES
+from gridstead.cli.options import ServiceConfig, service_settings_path
+from gridstead.config import SERVICE_SETTINGS, Service, load
 
 # The module that runs each service.
 WIRING = MappingProxyType(
@@ -43,7 +42,7 @@ def add_run(
 
     @app.command("run", help=f"{text} Runs until it is stopped, and logs JSON lines on stdout.")
     def run(config: ServiceConfig = None) -> None:
-        settings = load(model, settings_path(service, config))
+        settings = load(model, service_settings_path(service, config))
         importlib.import_module("gridstead.logs").set_up(settings.log_level)
         importlib.import_module(wiring).run(settings)
 
@@ -53,7 +52,11 @@ def _group(service: str) -> typer.Typer:
     app = typer.Typer(no_args_is_help=True)
     app.callback()(lambda: None)  # Without a callback, Typer drops the name of the only command.
     add_run(
-        app, service, text=SERVICES[service], model=SETTINGS_MODELS[service], wiring=WIRING[service]
+        app,
+        service,
+        text=SERVICE_SUMMARIES[service],
+        model=SERVICE_SETTINGS[service],
+        wiring=WIRING[service],
     )
     return app
 

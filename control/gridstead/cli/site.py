@@ -81,8 +81,7 @@ def apply(
     if as_json:
         emit_json(asdict(record))
     else:
-        changes = sum(map(len, record.changed.values()))
-        print_line(f"{changes} changes on {len(record.changed)} hosts")
+        print_line(f"{_change_count(record)} changes on {len(record.changed)} hosts")
         _emit_waiting(record)
     _exit_if_interrupted(record)
 
@@ -190,7 +189,7 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """List the playbook runs that you started on this machine: time, commit and outcome."""
-    records = _site(checkout).runs()
+    records = _open_site(checkout).runs()
     if run is not None:
         record = _find_run(records, run)
         emit_json(asdict(record))
@@ -212,7 +211,6 @@ def _find_run(records: Iterable[RunRecord], run: str) -> RunRecord:
 
 def _run_row(record: RunRecord) -> tuple[object, ...]:
     circumstances = record.circumstances
-    changes = sum(map(len, record.changed.values()))
     failed_hosts = ", ".join(failure.host for failure in record.failed)
     return (
         record.id,
@@ -221,9 +219,14 @@ def _run_row(record: RunRecord) -> tuple[object, ...]:
         circumstances.commit,
         record.inventory or "",
         record.outcome,
-        changes,
+        _change_count(record),
         failed_hosts,
     )
+
+
+def _change_count(record: RunRecord) -> int:
+    """Return how many tasks changed something, on all hosts together."""
+    return sum(map(len, record.changed.values()))
 
 
 def _inventory_path(inventory: str | None) -> str | None:
@@ -245,7 +248,7 @@ def _inventory_path(inventory: str | None) -> str | None:
     return str(path)
 
 
-def _site(checkout: Path | None) -> SiteService:
+def _open_site(checkout: Path | None) -> SiteService:
     if find_spec("ansible_runner") is None:
         hint = "Run `make setup` in the checkout, and use the gridstead command of its .venv."
         raise ConfigError("cannot run playbooks: ansible-runner is not installed", hint=hint)
@@ -267,7 +270,7 @@ def _open_site_for_run(
     checkout: Path | None, command: str
 ) -> Iterator[tuple[SiteService, RunObserver]]:
     """Yield the site, and an observer that shows the progress and stops the run on Ctrl-C."""
-    site = _site(checkout)
+    site = _open_site(checkout)
     from gridstead.ports.site import Stop  # noqa: PLC0415 - needs Ansible
     from gridstead.services.site.site import RunObserver  # noqa: PLC0415 - needs Ansible
 
@@ -321,7 +324,7 @@ def _plan_json(site_plan: SitePlan) -> Mapping[str, object]:
     return {
         "changes": list(map(_change_json, site_plan.changes)),
         "effects": list(map(asdict, site_plan.effects)),
-        "drains": site_plan.drains,
+        "drains": site_plan.nodes_to_drain,
         "jobs": jobs,
     }
 
@@ -347,8 +350,8 @@ def _emit_plan(site_plan: SitePlan, *, diff: bool) -> None:
     print_line("")
     for effect in site_plan.effects:
         print_line(f"{effect.host}: {effect}")
-    if site_plan.drains:
-        nodes = ", ".join(site_plan.drains)
+    if site_plan.nodes_to_drain:
+        nodes = ", ".join(site_plan.nodes_to_drain)
         print_line(f"drain first: {nodes} (playbooks/drain.yml waits for their jobs)")
     if site_plan.jobs is None:
         print_line("the jobs on these nodes are unknown, because Slurm does not answer")

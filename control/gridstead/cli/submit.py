@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridstead.cli.client import GridClient, exit_code, open_client, to_json
+from gridstead.cli.client import GridClient, job_to_json, open_client, shell_exit_code
 from gridstead.cli.misplaced_keys import accept_or_ask
 from gridstead.cli.options import Config, Json, Strict
 from gridstead.cli.output import (
@@ -128,7 +128,7 @@ def submit(
     number = _store_and_request(client, workflow, request)
     warnings = {"warnings": problems_json(checked.warnings)}
     if watch:
-        ended_job = watch_job(client, number, as_json=as_json, more_json=warnings)
+        ended_job = watch_job(client, number, as_json=as_json, extra_fields=warnings)
         if use_exit_code:
             sys.exit(_process_exit_code(ended_job))
         return
@@ -136,12 +136,12 @@ def submit(
         f"submitted job {number} with {credits_text(request.escrow)} credits in escrow\n"
         f"to watch it: gridstead job watch {number}"
     )
-    emit_result(to_json(client.job(number)) | warnings, sentence, as_json=as_json)
+    emit_result(job_to_json(client.job(number)) | warnings, sentence, as_json=as_json)
 
 
 def _process_exit_code(job: Job) -> int:
     """Return the exit code of an ended job. Returns 1 if the job failed with the exit code 0."""
-    code = exit_code(job)
+    code = shell_exit_code(job)
     if code == 0 and job.state is not JobState.FINISHED:
         return 1
     return code

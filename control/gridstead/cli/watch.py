@@ -12,7 +12,13 @@ from types import MappingProxyType
 from rich.status import Status
 from rich.text import Text
 
-from gridstead.cli.client import GridClient, cost_so_far, exit_code, to_json, waiting_reason
+from gridstead.cli.client import (
+    GridClient,
+    cost_so_far,
+    job_to_json,
+    shell_exit_code,
+    waiting_reason,
+)
 from gridstead.cli.job_output import JobOutput
 from gridstead.cli.output import credits_text, emit_json, print_line, print_note, stderr_console
 from gridstead.domain.jobs.job import Job
@@ -61,7 +67,7 @@ def watch(
     number: int,
     *,
     as_json: bool,
-    more_json: Mapping[str, object] = MappingProxyType({}),
+    extra_fields: Mapping[str, object] = MappingProxyType({}),
 ) -> Job:
     """Show a job until it has ended, and return it. Ctrl-C ends the process, but not the job.
 
@@ -69,7 +75,7 @@ def watch(
         client: The connections to the grid.
         number: The number of the job.
         as_json: Whether only the ended job is printed, as JSON.
-        more_json: Keys that the JSON object has in addition to those of the job.
+        extra_fields: Keys that the JSON object has in addition to those of the job.
     """
     output = JobOutput(client, client.job(number), lambda line: print_line(f"    {line.text}"))
     if not as_json:
@@ -77,7 +83,7 @@ def watch(
     try:
         job = _follow(client, number, quiet=as_json)
         if not as_json:
-            output.drain()
+            output.print_remaining()
     except KeyboardInterrupt:
         output.stop()
         print_note(f"stopped watching; job {number} is not affected")
@@ -86,7 +92,7 @@ def watch(
         sys.exit(INTERRUPTED)
     output.stop()
     if as_json:
-        emit_json({**to_json(job), **more_json})
+        emit_json({**job_to_json(job), **extra_fields})
         return job
     if output.error is not None:
         print_note(f"could not read all output: {output.error}")
@@ -140,7 +146,7 @@ def _status(client: GridClient, job: Job) -> str:
 
 def summary(job: Job) -> str:
     """Return a sentence with the job's final state, exit code and cost."""
-    result = f"job {job.id.number} is {job.state.name}, exit code {exit_code(job)}"
+    result = f"job {job.id.number} is {job.state.name}, exit code {shell_exit_code(job)}"
     reason = f" ({job.last_error})" if job.last_error else ""
     cost = credits_text(job.final_cost)
     escrow = credits_text(job.escrow)

@@ -14,8 +14,8 @@ from gridstead.config.client import ClientSettings
 from gridstead.config.definitions import DefinitionLimits, JobDefinitionsSettings
 from gridstead.config.logs import LoggerSettings
 from gridstead.config.matching import MetaSchedulerSettings, QueueView
-from gridstead.config.reading import key_of, load, problems, without_secret
-from gridstead.config.services import SERVICES
+from gridstead.config.reading import load, redact_url, setting_diagnostics, setting_key
+from gridstead.config.services import SERVICE_SETTINGS
 from gridstead.config.slurm import AgentSettings
 from gridstead.config.supervisor import (
     AgentTransport,
@@ -51,7 +51,7 @@ from gridstead.config.values import (
 )
 
 __all__ = [
-    "SERVICES",
+    "SERVICE_SETTINGS",
     "Address",
     "AgentSettings",
     "AgentTransport",
@@ -85,9 +85,9 @@ __all__ = [
     "UserDirectoriesSettings",
     "Wallet",
     "WalletIds",
-    "key_of",
     "load",
-    "problems",
+    "redact_url",
+    "setting_diagnostics",
+    "setting_key",
     "to_wei",
-    "without_secret",
 ]

@@ -12,7 +12,7 @@ from gridstead.config.values import Endpoint
 
 
 class QueueView(Tls):
-    """The queue view. It shows customers which jobs are pending and why."""
+    """The queue view. It shows which jobs are pending and which providers are excluded, and why."""
 
     listen: Annotated[
         Endpoint, Field(description="Address to listen on.", examples=["0.0.0.0:8447"])

@@ -11,6 +11,7 @@ from typing import TypeGuard, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gridstead.config.values import Settings
@@ -36,7 +37,7 @@ def load(model: type[AnySettings], path: Path) -> AnySettings:
         raise ConfigError(f"cannot read {path}", detail=str(error)) from error
     except ValidationError as error:
         problem_texts = [
-            f"{key_of(problem)}: {problem.text}" for problem in _diagnostics(model, error)
+            f"{setting_key(problem)}: {problem.text}" for problem in _diagnostics(model, error)
         ]
         raise ConfigError(
             f"invalid settings in {path}",
@@ -47,7 +48,7 @@ def load(model: type[AnySettings], path: Path) -> AnySettings:
         raise ConfigError(f"{path} is not TOML", detail=str(error)) from error
 
 
-def problems(model: type[Settings], table: Mapping[str, object]) -> list[Diagnostic]:
+def setting_diagnostics(model: type[Settings], table: Mapping[str, object]) -> list[Diagnostic]:
     """Return a diagnostic of each invalid setting of a table. Empty if all settings are valid."""
     try:
         model.model_validate(table)
@@ -56,30 +57,30 @@ def problems(model: type[Settings], table: Mapping[str, object]) -> list[Diagnos
     return []
 
 
-def key_of(diagnostic: Diagnostic) -> str:
+def setting_key(diagnostic: Diagnostic) -> str:
     """Return the key of the setting that a diagnostic describes, such as ``chain.rpc_url``."""
     return ".".join(diagnostic.where)
 
 
-def without_secret(address: str) -> str:
+def redact_url(url: str) -> str:
     """Return the scheme, host and port of a URL. The other parts may contain an API key.
 
-    >>> without_secret("https://rpc.grid.example:8545/v3/3f9c0ffee")
+    >>> redact_url("https://rpc.grid.example:8545/v3/3f9c0ffee")
     'https://rpc.grid.example:8545/...'
     """
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(url)
         port = parts.port
     except ValueError:
         return HIDDEN_VALUE
     # urlsplit() does not find a user name if the password contains a slash, which ends the host
     # part. So any "@" in the URL counts as a user name with a password.
-    if not parts.scheme or not parts.hostname or "@" in address:
+    if not parts.scheme or not parts.hostname or "@" in url:
         return HIDDEN_VALUE
     origin = f"{parts.scheme}://{parts.hostname}"
     if port is not None:
         origin += f":{port}"
-    return origin if origin == address else f"{origin}/..."
+    return origin if origin == url else f"{origin}/..."
 
 
 def _diagnostics(model: type[Settings], error: ValidationError) -> list[Diagnostic]:
@@ -111,7 +112,7 @@ def _printable_value(error: ErrorDetails) -> str:
     names = [part for part in error["loc"] if isinstance(part, str)]
     key = names[-1] if names else ""
     is_url = key.endswith(("url", "urls")) or "://" in repr(value)
-    text = without_secret(str(value)) if is_url else repr(value)
+    text = redact_url(str(value)) if is_url else repr(value)
     return text[:MAX_VALUE_LENGTH]
 
 
@@ -120,13 +121,21 @@ def _keys(model: type[Settings], table_path: list[int | str]) -> list[str]:
     for name in table_path:
         if isinstance(name, int):
             continue  # The item is the index of a table in an array of tables.
-        field = model.model_fields.get(str(name))
-        annotations = () if field is None else (field.annotation, *get_args(field.annotation))
-        table_type = next(filter(_is_table, annotations), None)
-        if table_type is None:
+        table_model = _table_model(model.model_fields.get(str(name)))
+        if table_model is None:
             return []
-        model = table_type
+        model = table_model
     return list(model.model_fields)
+
+
+def _table_model(field: FieldInfo | None) -> type[Settings] | None:
+    """Return the model of a field that contains a table, such as ``Tls`` for ``Tls | None``."""
+    if field is None:
+        return None
+    for annotation in (field.annotation, *get_args(field.annotation)):
+        if _is_table(annotation):
+            return annotation
+    return None
 
 
 def _is_table(annotation: object) -> TypeGuard[type[Settings]]:

@@ -11,7 +11,7 @@ from gridstead.config.supervisor import SupervisorSettings
 from gridstead.config.tables import Service
 from gridstead.config.users import LdapConnectorSettings, UserDirectoriesSettings
 
-SERVICES: dict[str, type[Service]] = {
+SERVICE_SETTINGS: dict[str, type[Service]] = {
     "agent": AgentSettings,
     "job-definitions": JobDefinitionsSettings,
     "ldap-connector": LdapConnectorSettings,

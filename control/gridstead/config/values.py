@@ -50,7 +50,8 @@ def _check_origin(value: str) -> str:
     parts = urlsplit(_check_url(value))
     is_origin = value == f"{parts.scheme}://{parts.netloc}".lower()
     is_web = parts.scheme in {"http", "https"}
-    if not is_origin or not is_web or set("@*") & set(value):
+    has_forbidden_character = "@" in value or "*" in value
+    if not is_origin or not is_web or has_forbidden_character:
         raise ValueError(
             "must be * or an origin: http(s)://host:port in lower case, without a path"
         )

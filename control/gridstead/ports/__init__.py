@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from gridstead.ports.chain import Account, AccountState, Chain, Ledger
 from gridstead.ports.clock import Clock
-from gridstead.ports.definitions import Modules, ScriptSource, ScriptStore, TakenNonces
-from gridstead.ports.logs import LogSink
+from gridstead.ports.definitions import Modules, ScriptSource, ScriptStore, UsedNonces
+from gridstead.ports.logs import LogStore
 from gridstead.ports.slurm import (
     Accounting,
     Accounts,
@@ -40,7 +40,7 @@ __all__ = [
     "Directory",
     "Journal",
     "Ledger",
-    "LogSink",
+    "LogStore",
     "Modules",
     "MungeOpener",
     "Outbox",
@@ -50,7 +50,7 @@ __all__ = [
     "ScriptSource",
     "ScriptStore",
     "Slurm",
-    "TakenNonces",
     "Transactions",
+    "UsedNonces",
     "UserDirectories",
 ]

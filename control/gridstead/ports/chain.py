@@ -47,7 +47,21 @@ class Ledger(Chain, Protocol):
         ...
 
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> Mapping[str, Provider]:
-        """Return the records of these providers. Providers that never registered are omitted."""
+        """Return the records of these providers. Providers that never registered are omitted.
+
+        A provider without an approved record has its record that waits for approval. Anyone may
+        register, so a service must not call this for all providers that ever registered.
+        """
+        ...
+
+    def approved_providers(
+        self, addresses: Iterable[str], *, at_block: Block
+    ) -> Mapping[str, Provider]:
+        """Return the approved records of these providers. Providers without one are omitted.
+
+        Records that wait for approval and bans are not read. Therefore ``is_waiting`` and
+        ``is_banned`` are False in the result. ``is_joined`` is False for a banned provider.
+        """
         ...
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:

@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
+from gridstead.domain.definitions.job_definition import (
+    ResealResult,
+    ScriptTotals,
+    ScriptUse,
+    StoredScript,
+)
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.supervisor.submission import Script
 from gridstead.workflow.schema import ModuleSource
@@ -35,19 +40,20 @@ class ScriptStore(Protocol):
     job names has a time at which the script expires.
     """
 
-    def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
+    def put(self, script_id: str, record: str, *, owner: str, expires_at: int) -> None:
         """Store a record under an id. Storing the same record again changes nothing.
 
         Args:
-            batch_location_hash: The id of the script.
-            record: The stored text of the script. ``script_id`` computes the id from this text.
+            script_id: The id of the script.
+            record: The stored text of the script. Function ``script_id`` computes the id from
+                this text.
             owner: The customer whose jobs may use the script. If empty, the first customer whose
                 job names the script becomes the owner.
-            ends_at: When the script expires if no job names the script. Unit: Unix seconds.
+            expires_at: When the script expires if no job names the script. Unit: Unix seconds.
         """
         ...
 
-    def get(self, batch_location_hash: str) -> StoredScript | None:
+    def get(self, script_id: str) -> StoredScript | None:
         """Return the script with an id. Returns None if no script has the id.
 
         Raises:
@@ -56,7 +62,7 @@ class ScriptStore(Protocol):
         """
         ...
 
-    def use(self, uses: Iterable[ScriptUse]) -> None:
+    def add_uses(self, uses: Iterable[ScriptUse]) -> None:
         """Store which jobs name which scripts. Safe to repeat.
 
         ``uses`` must be in the order of their events on the chain.
@@ -70,10 +76,10 @@ class ScriptStore(Protocol):
         """Return which jobs name stored scripts, sorted by job."""
         ...
 
-    def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
+    def release(self, uses: Iterable[ScriptUse], *, expires_at: int) -> None:
         """Store that jobs no longer name scripts. Safe to repeat.
 
-        A script that no job names after this change expires at ``ends_at``. Unit: Unix seconds.
+        A script that no job names after this change expires at ``expires_at``. Unit: Unix seconds.
         """
         ...
 
@@ -85,17 +91,17 @@ class ScriptStore(Protocol):
         """
         ...
 
-    def reseal(self, *, after: str) -> Resealed:
+    def reseal(self, *, after_id: str) -> ResealResult:
         """Encrypt some of the records again: records with an old key get the newest key.
 
         The records are processed in the order of their ids.
 
         Args:
-            after: The id after which to start. Empty for the first record.
+            after_id: The id after which to start. Empty for the first record.
         """
         ...
 
-    def holdings(self) -> Holdings:
+    def totals(self) -> ScriptTotals:
         """Return the number and the size of the stored scripts."""
         ...
 
@@ -104,13 +110,13 @@ class ScriptStore(Protocol):
         ...
 
 
-class TakenNonces(Protocol):
+class UsedNonces(Protocol):
     """The nonces of challenges that clients have answered. A challenge can be used once."""
 
-    def take(self, nonce: str, *, ends_at: int) -> bool:
-        """Store a nonce until ``ends_at``, and return whether the nonce was new.
+    def mark_used(self, nonce: str, *, expires_at: int) -> bool:
+        """Store a nonce until ``expires_at``, and return whether the nonce was new.
 
-        Unit: ``ends_at`` Unix seconds.
+        Unit: ``expires_at`` Unix seconds.
         """
         ...
 
@@ -127,6 +133,6 @@ class Modules(Protocol):
             InvalidInput: If the module does not exist, is too large, or is on a host that is not
                 allowed. Another request would not help.
             ModuleUnavailable: If a later attempt may succeed.
-            TooMuch: If too many modules are being fetched.
+            LimitExceeded: If too many modules are being fetched.
         """
         ...

@@ -8,7 +8,7 @@ from typing import Protocol
 from gridstead.domain.logs.log import Chunk, LogId, StoredChunk
 
 
-class LogSink(Protocol):
+class LogStore(Protocol):
     """Stores the output of jobs in chunks."""
 
     def append(self, log: LogId, chunk: Chunk) -> None:

@@ -13,7 +13,12 @@ from typing import Protocol
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.slurm.hint import Hint, MungeCredential
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import (
+    AccountingSample,
+    Attempt,
+    ControllerSample,
+    NodeReport,
+)
 from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
 
 
@@ -50,7 +55,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists now."""
         ...
 
@@ -120,7 +125,7 @@ class Slurm(Protocol):
         """
         ...
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists now."""
         ...
 

@@ -65,16 +65,17 @@ class Transactions(Protocol):
         account: str,
         *,
         changes: Iterable[EntryChange],
-        withdrawn: Iterable[int],
-        closed: Iterable[int],
+        withdrawn_nonces: Iterable[int],
+        closed_nonces: Iterable[int],
     ) -> None:
         """Store new states of entries, and withdrawn and closed nonces. Stores all or none.
 
         Args:
             account: The account whose transactions and nonces are changed.
             changes: The new states of entries.
-            withdrawn: The nonces whose transactions are withdrawn.
-            closed: The nonces that are closed, because a transaction with the nonce is final.
+            withdrawn_nonces: The nonces whose transactions are withdrawn.
+            closed_nonces: The nonces that are closed, because a transaction with the nonce is
+                final.
         """
         ...
 

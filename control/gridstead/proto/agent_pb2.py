@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bgridstead/proto/agent.proto\x12\x12gridstead.agent.v1\"\xbc\x02\n\rSubmitRequest\x12\x0f\n\x07job_key\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\r\x12\x0b\n\x03gid\x18\x04 \x01(\r\x12\r\n\x05tasks\x18\x05 \x01(\r\x12\x15\n\rcpus_per_task\x18\x06 \x01(\r\x12\x19\n\x11memory_per_cpu_mb\x18\x07 \x01(\x04\x12\x0c\n\x04gpus\x18\x08 \x01(\r\x12\x16\n\x0etime_limit_min\x18\t \x01(\r\x12\x0e\n\x06script\x18\n \x01(\t\x12G\n\x0b\x65nvironment\x18\x0b \x03(\x0b\x32\x32.gridstead.agent.v1.SubmitRequest.EnvironmentEntry\x1a\x32\n\x10\x45nvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"&\n\x0eSubmitResponse\x12\x14\n\x0cslurm_job_id\x18\x01 \x01(\r\"6\n\rCancelRequest\x12\x14\n\x0cslurm_job_id\x18\x01 \x01(\r\x12\x0f\n\x07job_key\x18\x02 \x01(\t\"\x10\n\x0e\x43\x61ncelResponse\"N\n\rExtendRequest\x12\x14\n\x0cslurm_job_id\x18\x01 \x01(\r\x12\x0f\n\x07job_key\x18\x02 \x01(\t\x12\x16\n\x0etime_limit_min\x18\x03 \x01(\r\"\x10\n\x0e\x45xtendResponse\"\x86\x02\n\x07\x41ttempt\x12\x14\n\x0cslurm_job_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x15\n\radmin_comment\x18\x03 \x01(\t\x12\x0c\n\x04user\x18\x04 \x01(\t\x12\r\n\x05state\x18\x05 \x01(\t\x12\x14\n\x0csubmitted_at\x18\x06 \x01(\x03\x12\x12\n\nstarted_at\x18\x07 \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x08 \x01(\x03\x12\x13\n\x0bsuspended_s\x18\t \x01(\x03\x12\x11\n\texit_code\x18\n \x01(\x03\x12\x16\n\x0etime_limit_min\x18\x0b \x01(\r\x12\x0b\n\x03uid\x18\x0c \x01(\r\x12\x1a\n\x12step_out_of_memory\x18\r \x01(\x08\"\r\n\x0bLiveRequest\"O\n\x0cLiveResponse\x12\x10\n\x08taken_at\x18\x01 \x01(\x03\x12-\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32\x1b.gridstead.agent.v1.Attempt\"1\n\x11\x41\x63\x63ountingRequest\x12\r\n\x05names\x18\x01 \x03(\t\x12\r\n\x05since\x18\x02 \x01(\x03\"g\n\x12\x41\x63\x63ountingResponse\x12\x10\n\x08taken_at\x18\x01 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\x12-\n\x08\x61ttempts\x18\x03 \x03(\x0b\x32\x1b.gridstead.agent.v1.Attempt\"\x1e\n\x0bGateRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\"9\n\x0cGateResponse\x12\x0b\n\x03uid\x18\x01 \x01(\r\x12\x0b\n\x03gid\x18\x02 \x01(\r\x12\x0f\n\x07missing\x18\x03 \x03(\t\"\x11\n\x0fHardwareRequest\"C\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x63pus\x18\x02 \x01(\r\x12\x11\n\tmemory_mb\x18\x03 \x01(\x04\x12\x0c\n\x04gpus\x18\x04 \x01(\r\";\n\x10HardwareResponse\x12\'\n\x05nodes\x18\x01 \x03(\x0b\x32\x18.gridstead.agent.v1.Node\"3\n\x12PullReportsRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x03\x12\x0e\n\x06wait_s\x18\x02 \x01(\x01\"a\n\x06Report\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\r\n\x05\x65vent\x18\x02 \x01(\t\x12\x14\n\x0cslurm_job_id\x18\x03 \x01(\r\x12\x0b\n\x03uid\x18\x04 \x01(\r\x12\x13\n\x0boccurred_at\x18\x05 \x01(\x03\"B\n\x13PullReportsResponse\x12+\n\x07reports\x18\x01 \x03(\x0b\x32\x1a.gridstead.agent.v1.Report2\xab\x05\n\x0c\x43lusterAgent\x12O\n\x06Submit\x12!.gridstead.agent.v1.SubmitRequest\x1a\".gridstead.agent.v1.SubmitResponse\x12O\n\x06\x43\x61ncel\x12!.gridstead.agent.v1.CancelRequest\x1a\".gridstead.agent.v1.CancelResponse\x12O\n\x06\x45xtend\x12!.gridstead.agent.v1.ExtendRequest\x1a\".gridstead.agent.v1.ExtendResponse\x12I\n\x04Live\x12\x1f.gridstead.agent.v1.LiveRequest\x1a .gridstead.agent.v1.LiveResponse\x12[\n\nAccounting\x12%.gridstead.agent.v1.AccountingRequest\x1a&.gridstead.agent.v1.AccountingResponse\x12I\n\x04Gate\x12\x1f.gridstead.agent.v1.GateRequest\x1a .gridstead.agent.v1.GateResponse\x12U\n\x08Hardware\x12#.gridstead.agent.v1.HardwareRequest\x1a$.gridstead.agent.v1.HardwareResponse\x12^\n\x0bPullReports\x12&.gridstead.agent.v1.PullReportsRequest\x1a\'.gridstead.agent.v1.PullReportsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bgridstead/proto/agent.proto\x12\x12gridstead.agent.v1\"\xbc\x02\n\rSubmitRequest\x12\x0f\n\x07job_key\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\r\x12\x0b\n\x03gid\x18\x04 \x01(\r\x12\r\n\x05tasks\x18\x05 \x01(\r\x12\x15\n\rcpus_per_task\x18\x06 \x01(\r\x12\x19\n\x11memory_per_cpu_mb\x18\x07 \x01(\x04\x12\x0c\n\x04gpus\x18\x08 \x01(\r\x12\x16\n\x0etime_limit_min\x18\t \x01(\r\x12\x0e\n\x06script\x18\n \x01(\t\x12G\n\x0b\x65nvironment\x18\x0b \x03(\x0b\x32\x32.gridstead.agent.v1.SubmitRequest.EnvironmentEntry\x1a\x32\n\x10\x45nvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"&\n\x0eSubmitResponse\x12\x14\n\x0cslurm_job_id\x18\x01 \x01(\r\"6\n\rCancelRequest\x12\x14\n\x0cslurm_job_id\x18\x01 \x01(\r\x12\x0f\n\x07job_key\x18\x02 \x01(\t\"\x10\n\x0e\x43\x61ncelResponse\"N\n\rExtendRequest\x12\x14\n\x0cslurm_job_id\x18\x01 \x01(\r\x12\x0f\n\x07job_key\x18\x02 \x01(\t\x12\x16\n\x0etime_limit_min\x18\x03 \x01(\r\"\x10\n\x0e\x45xtendResponse\"\x9b\x02\n\x07\x41ttempt\x12\x14\n\x0cslurm_job_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x15\n\radmin_comment\x18\x03 \x01(\t\x12\x0c\n\x04user\x18\x04 \x01(\t\x12\r\n\x05state\x18\x05 \x01(\t\x12\x14\n\x0csubmitted_at\x18\x06 \x01(\x03\x12\x12\n\nstarted_at\x18\x07 \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x08 \x01(\x03\x12\x13\n\x0bsuspended_s\x18\t \x01(\x03\x12\x11\n\texit_code\x18\n \x01(\x03\x12\x16\n\x0etime_limit_min\x18\x0b \x01(\r\x12\x0b\n\x03uid\x18\x0c \x01(\r\x12\x1a\n\x12step_out_of_memory\x18\r \x01(\x08\x12\x13\n\x0b\x66\x61iled_step\x18\x0e \x01(\r\"\r\n\x0bLiveRequest\"O\n\x0cLiveResponse\x12\x10\n\x08taken_at\x18\x01 \x01(\x03\x12-\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32\x1b.gridstead.agent.v1.Attempt\"1\n\x11\x41\x63\x63ountingRequest\x12\r\n\x05names\x18\x01 \x03(\t\x12\r\n\x05since\x18\x02 \x01(\x03\"g\n\x12\x41\x63\x63ountingResponse\x12\x10\n\x08taken_at\x18\x01 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\x12-\n\x08\x61ttempts\x18\x03 \x03(\x0b\x32\x1b.gridstead.agent.v1.Attempt\"\x1e\n\x0bGateRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\"9\n\x0cGateResponse\x12\x0b\n\x03uid\x18\x01 \x01(\r\x12\x0b\n\x03gid\x18\x02 \x01(\r\x12\x0f\n\x07missing\x18\x03 \x03(\t\"\x11\n\x0fHardwareRequest\"C\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x63pus\x18\x02 \x01(\r\x12\x11\n\tmemory_mb\x18\x03 \x01(\x04\x12\x0c\n\x04gpus\x18\x04 \x01(\r\";\n\x10HardwareResponse\x12\'\n\x05nodes\x18\x01 \x03(\x0b\x32\x18.gridstead.agent.v1.Node\"3\n\x12PullReportsRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x03\x12\x0e\n\x06wait_s\x18\x02 \x01(\x01\"a\n\x06Report\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\r\n\x05\x65vent\x18\x02 \x01(\t\x12\x14\n\x0cslurm_job_id\x18\x03 \x01(\r\x12\x0b\n\x03uid\x18\x04 \x01(\r\x12\x13\n\x0boccurred_at\x18\x05 \x01(\x03\"B\n\x13PullReportsResponse\x12+\n\x07reports\x18\x01 \x03(\x0b\x32\x1a.gridstead.agent.v1.Report2\xab\x05\n\x0c\x43lusterAgent\x12O\n\x06Submit\x12!.gridstead.agent.v1.SubmitRequest\x1a\".gridstead.agent.v1.SubmitResponse\x12O\n\x06\x43\x61ncel\x12!.gridstead.agent.v1.CancelRequest\x1a\".gridstead.agent.v1.CancelResponse\x12O\n\x06\x45xtend\x12!.gridstead.agent.v1.ExtendRequest\x1a\".gridstead.agent.v1.ExtendResponse\x12I\n\x04Live\x12\x1f.gridstead.agent.v1.LiveRequest\x1a .gridstead.agent.v1.LiveResponse\x12[\n\nAccounting\x12%.gridstead.agent.v1.AccountingRequest\x1a&.gridstead.agent.v1.AccountingResponse\x12I\n\x04Gate\x12\x1f.gridstead.agent.v1.GateRequest\x1a .gridstead.agent.v1.GateResponse\x12U\n\x08Hardware\x12#.gridstead.agent.v1.HardwareRequest\x1a$.gridstead.agent.v1.HardwareResponse\x12^\n\x0bPullReports\x12&.gridstead.agent.v1.PullReportsRequest\x1a\'.gridstead.agent.v1.PullReportsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,31 +48,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXTENDRESPONSE']._serialized_start=564
   _globals['_EXTENDRESPONSE']._serialized_end=580
   _globals['_ATTEMPT']._serialized_start=583
-  _globals['_ATTEMPT']._serialized_end=845
-  _globals['_LIVEREQUEST']._serialized_start=847
-  _globals['_LIVEREQUEST']._serialized_end=860
-  _globals['_LIVERESPONSE']._serialized_start=862
-  _globals['_LIVERESPONSE']._serialized_end=941
-  _globals['_ACCOUNTINGREQUEST']._serialized_start=943
-  _globals['_ACCOUNTINGREQUEST']._serialized_end=992
-  _globals['_ACCOUNTINGRESPONSE']._serialized_start=994
-  _globals['_ACCOUNTINGRESPONSE']._serialized_end=1097
-  _globals['_GATEREQUEST']._serialized_start=1099
-  _globals['_GATEREQUEST']._serialized_end=1129
-  _globals['_GATERESPONSE']._serialized_start=1131
-  _globals['_GATERESPONSE']._serialized_end=1188
-  _globals['_HARDWAREREQUEST']._serialized_start=1190
-  _globals['_HARDWAREREQUEST']._serialized_end=1207
-  _globals['_NODE']._serialized_start=1209
-  _globals['_NODE']._serialized_end=1276
-  _globals['_HARDWARERESPONSE']._serialized_start=1278
-  _globals['_HARDWARERESPONSE']._serialized_end=1337
-  _globals['_PULLREPORTSREQUEST']._serialized_start=1339
-  _globals['_PULLREPORTSREQUEST']._serialized_end=1390
-  _globals['_REPORT']._serialized_start=1392
-  _globals['_REPORT']._serialized_end=1489
-  _globals['_PULLREPORTSRESPONSE']._serialized_start=1491
-  _globals['_PULLREPORTSRESPONSE']._serialized_end=1557
-  _globals['_CLUSTERAGENT']._serialized_start=1560
-  _globals['_CLUSTERAGENT']._serialized_end=2243
+  _globals['_ATTEMPT']._serialized_end=866
+  _globals['_LIVEREQUEST']._serialized_start=868
+  _globals['_LIVEREQUEST']._serialized_end=881
+  _globals['_LIVERESPONSE']._serialized_start=883
+  _globals['_LIVERESPONSE']._serialized_end=962
+  _globals['_ACCOUNTINGREQUEST']._serialized_start=964
+  _globals['_ACCOUNTINGREQUEST']._serialized_end=1013
+  _globals['_ACCOUNTINGRESPONSE']._serialized_start=1015
+  _globals['_ACCOUNTINGRESPONSE']._serialized_end=1118
+  _globals['_GATEREQUEST']._serialized_start=1120
+  _globals['_GATEREQUEST']._serialized_end=1150
+  _globals['_GATERESPONSE']._serialized_start=1152
+  _globals['_GATERESPONSE']._serialized_end=1209
+  _globals['_HARDWAREREQUEST']._serialized_start=1211
+  _globals['_HARDWAREREQUEST']._serialized_end=1228
+  _globals['_NODE']._serialized_start=1230
+  _globals['_NODE']._serialized_end=1297
+  _globals['_HARDWARERESPONSE']._serialized_start=1299
+  _globals['_HARDWARERESPONSE']._serialized_end=1358
+  _globals['_PULLREPORTSREQUEST']._serialized_start=1360
+  _globals['_PULLREPORTSREQUEST']._serialized_end=1411
+  _globals['_REPORT']._serialized_start=1413
+  _globals['_REPORT']._serialized_end=1510
+  _globals['_PULLREPORTSRESPONSE']._serialized_start=1512
+  _globals['_PULLREPORTSRESPONSE']._serialized_end=1578
+  _globals['_CLUSTERAGENT']._serialized_start=1581
+  _globals['_CLUSTERAGENT']._serialized_end=2264
 # @@protoc_insertion_point(module_scope)

@@ -72,7 +72,7 @@ class ExtendResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class Attempt(_message.Message):
-    __slots__ = ("slurm_job_id", "name", "admin_comment", "user", "state", "submitted_at", "started_at", "ended_at", "suspended_s", "exit_code", "time_limit_min", "uid", "step_out_of_memory")
+    __slots__ = ("slurm_job_id", "name", "admin_comment", "user", "state", "submitted_at", "started_at", "ended_at", "suspended_s", "exit_code", "time_limit_min", "uid", "step_out_of_memory", "failed_step")
     SLURM_JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADMIN_COMMENT_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +86,7 @@ class Attempt(_message.Message):
     TIME_LIMIT_MIN_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     STEP_OUT_OF_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    FAILED_STEP_FIELD_NUMBER: _ClassVar[int]
     slurm_job_id: int
     name: str
     admin_comment: str
@@ -99,7 +100,8 @@ class Attempt(_message.Message):
     time_limit_min: int
     uid: int
     step_out_of_memory: bool
-    def __init__(self, slurm_job_id: _Optional[int] = ..., name: _Optional[str] = ..., admin_comment: _Optional[str] = ..., user: _Optional[str] = ..., state: _Optional[str] = ..., submitted_at: _Optional[int] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., suspended_s: _Optional[int] = ..., exit_code: _Optional[int] = ..., time_limit_min: _Optional[int] = ..., uid: _Optional[int] = ..., step_out_of_memory: _Optional[bool] = ...) -> None: ...
+    failed_step: int
+    def __init__(self, slurm_job_id: _Optional[int] = ..., name: _Optional[str] = ..., admin_comment: _Optional[str] = ..., user: _Optional[str] = ..., state: _Optional[str] = ..., submitted_at: _Optional[int] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., suspended_s: _Optional[int] = ..., exit_code: _Optional[int] = ..., time_limit_min: _Optional[int] = ..., uid: _Optional[int] = ..., step_out_of_memory: _Optional[bool] = ..., failed_step: _Optional[int] = ...) -> None: ...
 
 class LiveRequest(_message.Message):
     __slots__ = ()

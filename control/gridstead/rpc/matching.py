@@ -3,7 +3,9 @@
 
 ``/`` returns the matched and running jobs, for DeepSquare's clients. ``/pending`` returns the
 pending jobs with the reasons why they wait. Both paths return a JSON object whose keys are job
-numbers: 0x and 64 hexadecimal digits.
+numbers: 0x and 64 hexadecimal digits. ``/excluded`` returns the providers that are excluded from
+all jobs, with the reasons, as a JSON object whose keys are addresses. ``/metrics`` returns
+OpenMetrics text. Web pages of any origin may read all paths except ``/metrics``.
 """
 
 from __future__ import annotations
@@ -12,35 +14,58 @@ import json
 import ssl
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import ConfigError
+from gridstead.rpc.metrics import CONTENT_TYPE
 from gridstead.rpc.tls import TlsFiles
 
-View = Callable[[], Mapping[JobId, str]]
 SOCKET_TIMEOUT_S = 10
+JSON_TYPE = "application/json"
+JobView = Callable[[], Mapping[JobId, str]]
+Page = tuple[str, Callable[[], str]]  # the content type, and a function that returns the body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """The functions that return the content of the queue view. Each may run in any thread.
+
+    Attributes:
+        matched_and_running: Returns the matched and running jobs.
+        pending: Returns the pending jobs with the reasons why they wait.
+        excluded: Returns the excluded providers with the reasons, by address.
+        metrics: Returns OpenMetrics text.
+    """
+
+    matched_and_running: JobView
+    pending: JobView
+    excluded: Callable[[], Mapping[str, str]]
+    metrics: Callable[[], str]
 
 
 class QueueViewServer:
-    """Serves the two paths of the queue view.
+    """Serves the paths of the queue view.
 
     Args:
         address: ``host:port``.
         tls: The server's certificate.
-        matched_and_running: Returns the matched and running jobs.
-        pending: Returns the pending jobs with the reasons why they wait.
+        views: Return the content.
     """
 
-    def __init__(
-        self, address: str, tls: TlsFiles, *, matched_and_running: View, pending: View
-    ) -> None:
+    def __init__(self, address: str, tls: TlsFiles, views: Views) -> None:
         host, _, port = address.rpartition(":")
-        views = {"/": matched_and_running, "/pending": pending}
+        pages: dict[str, Page] = {
+            "/": (JSON_TYPE, lambda: _jobs_as_json(views.matched_and_running())),
+            "/pending": (JSON_TYPE, lambda: _jobs_as_json(views.pending())),
+            "/excluded": (JSON_TYPE, lambda: json.dumps(dict(views.excluded()))),
+            "/metrics": (CONTENT_TYPE, views.metrics),
+        }
 
         class QueueHandler(_Handler):
-            def view(self, path: str) -> View | None:
-                return views.get(path)
+            def page(self, path: str) -> Page | None:
+                return pages.get(path)
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
@@ -74,26 +99,32 @@ class QueueViewServer:
 class _Handler(BaseHTTPRequestHandler):
     timeout = SOCKET_TIMEOUT_S
 
-    def view(self, path: str) -> View | None:
-        """Return the view of a path. Returns None for an unknown path. Subclasses override it."""
+    def page(self, path: str) -> Page | None:
+        """Return the page of a path. Returns None for an unknown path. Subclasses override it."""
         raise AssertionError(path)
 
     def do_GET(self) -> None:  # http.server's name
         """Answer a GET request."""
-        view = self.view(self.path)
-        if view is None:
+        page = self.page(self.path)
+        if page is None:
             self.send_error(404)
             return
-        texts_by_job = {}
-        for job_id, text in view().items():
-            texts_by_job[job_id.slurm_name] = text
-        body = json.dumps(texts_by_job).encode()
+        content_type, read_text = page
+        body = read_text().encode()
         self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Access-Control-Allow-Origin", "*")
+        if content_type == JSON_TYPE:
+            self.send_header("Access-Control-Allow-Origin", "*")
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, *_arguments: object) -> None:
         """Do not log requests."""
+
+
+def _jobs_as_json(texts: Mapping[JobId, str]) -> str:
+    texts_by_name = {}
+    for job_id, text in texts.items():
+        texts_by_name[job_id.slurm_job_name] = text
+    return json.dumps(texts_by_name)

@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 ANY_ORIGIN = "*"
-PREFLIGHT_S = 600  # how long a browser caches the answer to a preflight request
+PREFLIGHT_MAX_AGE_S = 600  # how long a browser caches the answer to a preflight request
 
 
 def allow_origins(
@@ -36,5 +36,5 @@ def allow_origins(
         allow_methods=["POST"],
         allow_headers=tuple(headers),
         expose_headers=tuple(exposed_headers),
-        max_age=PREFLIGHT_S,
+        max_age=PREFLIGHT_MAX_AGE_S,
     )

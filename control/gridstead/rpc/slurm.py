@@ -16,7 +16,7 @@ from typing import Protocol
 import grpc
 
 from gridstead.domain.jobs.billing import Resources
-from gridstead.domain.jobs.ids import JobKey, parse_job_key, parse_slurm_name
+from gridstead.domain.jobs.ids import JobKey, parse_job_key, parse_slurm_job_name
 from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, NodeReport
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.errors import (
@@ -35,7 +35,7 @@ from gridstead.rpc.tls import AllowedNames, TlsFiles, bind, grpc_server
 _THREADS = 12
 _MAX_DATAGRAM_BYTES = 4096
 _SOCKET_TIMEOUT_S = 0.5
-_GRACE_S = 3
+_STOP_GRACE_S = 3
 _RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 
 _STATUS_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
@@ -98,7 +98,7 @@ class AgentServer:
 
     def stop(self) -> None:
         """Stop the server. Calls in progress have some seconds to finish."""
-        self._server.stop(_GRACE_S).wait()
+        self._server.stop(_STOP_GRACE_S).wait()
 
 
 class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
@@ -113,7 +113,7 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         context: grpc.ServicerContext,
     ) -> pb.SubmitResponse:
         with _abort_on_error(context):
-            return pb.SubmitResponse(slurm_job_id=self._scheduler.submit(_submission(request)))
+            return pb.SubmitResponse(slurm_job_id=self._scheduler.submit(_to_submission(request)))
 
     def Cancel(  # noqa: N802
         self,
@@ -145,7 +145,7 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         with _abort_on_error(context):
             sample = self._scheduler.list_jobs()
             return pb.LiveResponse(
-                taken_at=sample.taken_at, attempts=map(_attempt, sample.attempts)
+                taken_at=sample.taken_at, attempts=map(_to_attempt, sample.attempts)
             )
 
     def Accounting(  # noqa: N802
@@ -157,7 +157,7 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
             return pb.AccountingResponse(
                 taken_at=sample.taken_at,
                 complete=sample.is_complete,
-                attempts=map(_attempt, sample.attempts),
+                attempts=map(_to_attempt, sample.attempts),
             )
 
     def Gate(  # noqa: N802
@@ -190,7 +190,7 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
     ) -> pb.PullReportsResponse:
         with _abort_on_error(context):
             reports = self._reports.pull(after=request.after, wait_s=request.wait_s)
-            return pb.PullReportsResponse(reports=map(_report, reports))
+            return pb.PullReportsResponse(reports=map(_to_report, reports))
 
 
 class DatagramReceiver:
@@ -266,7 +266,7 @@ def _status_code_of(error: GridsteadError) -> grpc.StatusCode:
     return grpc.StatusCode.INTERNAL
 
 
-def _submission(request: pb.SubmitRequest) -> Submission:
+def _to_submission(request: pb.SubmitRequest) -> Submission:
     return Submission(
         job_key=_job_key(request.job_key),
         user=GridUser(address=request.user, uid=request.uid, gid=request.gid),
@@ -289,11 +289,11 @@ def _job_key(text: str) -> JobKey:
 
 
 def _check_names(names: Iterable[str]) -> None:
-    if any(parse_slurm_name(name) is None for name in names):
+    if any(parse_slurm_job_name(name) is None for name in names):
         raise InvalidInput("invalid query for job names")
 
 
-def _report(report: NodeReport) -> pb.Report:
+def _to_report(report: NodeReport) -> pb.Report:
     return pb.Report(
         sequence=report.sequence,
         event=report.event,
@@ -303,7 +303,7 @@ def _report(report: NodeReport) -> pb.Report:
     )
 
 
-def _attempt(attempt: Attempt) -> pb.Attempt:
+def _to_attempt(attempt: Attempt) -> pb.Attempt:
     return pb.Attempt(
         slurm_job_id=attempt.slurm_job_id,
         name=attempt.name,
@@ -318,4 +318,5 @@ def _attempt(attempt: Attempt) -> pb.Attempt:
         exit_code=attempt.exit_code,
         time_limit_min=attempt.time_limit_min or 0,
         step_out_of_memory=attempt.is_step_out_of_memory,
+        failed_step=attempt.failed_step or 0,
     )

@@ -11,32 +11,32 @@ from starlette.routing import Route
 
 from gridstead.errors import GridsteadError
 from gridstead.rpc.metrics import CONTENT_TYPE
-from gridstead.rpc.peer_limit import FORWARDED, Network, PeerLimit, RemoteCaller, is_in
+from gridstead.rpc.rate_limit import FORWARDED_HEADER, Network, RateLimiter, RemoteCaller, is_in
 
 
 def status_routes(
-    check: Callable[[], None],
+    check_ready: Callable[[], None],
     metrics: Callable[[], str],
-    metrics_for: Iterable[Network],
-    requests: PeerLimit,
+    metrics_networks: Iterable[Network],
+    request_limiter: RateLimiter,
 ) -> list[Route]:
     """Return the routes ``/health``, ``/ready`` and ``/metrics``.
 
     Args:
-        check: Raises a GridsteadError while the service is not ready.
+        check_ready: Raises a GridsteadError while the service is not ready.
         metrics: Returns OpenMetrics text.
-        metrics_for: Networks that may read the metrics.
-        requests: Rate limit of ``/ready``.
+        metrics_networks: Networks that may read the metrics.
+        request_limiter: Rate limit of ``/ready``.
     """
-    networks = tuple(metrics_for)
+    networks = tuple(metrics_networks)
 
     async def health(_request: Request) -> Response:
         return PlainTextResponse("ok")
 
     def ready(request: Request) -> Response:
         try:
-            requests.take(caller_of(request))
-            check()
+            request_limiter.take(caller_of(request))
+            check_ready()
         except GridsteadError as err:
             return PlainTextResponse(err.message, status_code=503)
         return PlainTextResponse("ok")
@@ -59,4 +59,4 @@ def status_routes(
 def caller_of(request: Request) -> RemoteCaller:
     """Return the caller of a request."""
     host = request.client.host if request.client else ""
-    return RemoteCaller(host, tuple(request.headers.getlist(FORWARDED)))
+    return RemoteCaller(host, tuple(request.headers.getlist(FORWARDED_HEADER)))

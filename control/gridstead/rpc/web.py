@@ -12,8 +12,8 @@ from starlette.applications import Starlette
 from gridstead.errors import ConfigError
 from gridstead.rpc.tls import TlsFiles
 
-START_S = 10.0  # how long start() waits for the server
-_POLL_S = 0.01
+START_TIMEOUT_S = 10.0  # how long start() waits for the server
+_POLL_INTERVAL_S = 0.01
 
 
 class WebServer:
@@ -57,11 +57,11 @@ class WebServer:
             ConfigError: If the address cannot be bound.
         """
         self._thread.start()
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + START_TIMEOUT_S
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline:
                 raise ConfigError(f"could not listen on {self._address}")
-            time.sleep(_POLL_S)
+            time.sleep(_POLL_INTERVAL_S)
         port: int = self._server.servers[0].sockets[0].getsockname()[1]
         return port
 

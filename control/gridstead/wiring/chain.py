@@ -14,7 +14,7 @@ from gridstead.errors import ChainUnavailable, ConfigError, GridsteadError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenChain:
+class ChainAccess:
     """The node, the contracts and the ledger that reads them."""
 
     node: Node
@@ -23,7 +23,7 @@ class OpenChain:
     first_block: int
 
 
-def open_chain(settings: config.Chain) -> OpenChain:
+def open_chain(settings: config.Chain) -> ChainAccess:
     """Open the chain that the settings describe.
 
     Raises:
@@ -40,7 +40,7 @@ def open_chain(settings: config.Chain) -> OpenChain:
         raise
 
 
-def _open(node: Node, settings: config.Chain) -> OpenChain:
+def _open(node: Node, settings: config.Chain) -> ChainAccess:
     chain_id = int(node.ask("eth_chainId"), 16)
     if chain_id != settings.chain_id:
         raise ConfigError(
@@ -54,7 +54,7 @@ def _open(node: Node, settings: config.Chain) -> OpenChain:
     if first_block > newest:
         detail = f"its newest block is {newest}, chain.first_block is {first_block}"
         raise ChainUnavailable("could not read the chain", detail=detail)
-    return OpenChain(node=node, contracts=contracts, ledger=ledger, first_block=first_block)
+    return ChainAccess(node=node, contracts=contracts, ledger=ledger, first_block=first_block)
 
 
 def open_wallet(settings: config.Wallet) -> Wallet:

@@ -30,12 +30,12 @@ from gridstead.errors import GridsteadError
 
 log = structlog.get_logger()
 
-FAILPOINT = "GRIDSTEAD_FAILPOINT"
+FAILPOINT_VARIABLE = "GRIDSTEAD_FAILPOINT"
 # A dependency of eth-account raises Python's limit to 100,000 when it is imported. Services set the
 # limit again, so that deeply nested input raises an error and does not overflow the stack.
 RECURSION_LIMIT = 1000
-CLOCK_CHECK_S = 1.0
-CLOCK_STEP_S = 0.5  # Smaller steps of the clock are ignored: they hardly delay a tick.
+CLOCK_CHECK_INTERVAL_S = 1.0
+MIN_CLOCK_STEP_S = 0.5  # Smaller steps of the clock are ignored: they hardly delay a tick.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +131,9 @@ class _Stopper:
         self._requests.put(None)
 
     def wait(self) -> bool:
-        """Wait at most CLOCK_CHECK_S seconds for a request to stop. Return whether there is one."""
+        """Wait at most CLOCK_CHECK_INTERVAL_S for a request to stop. Return whether one came."""
         try:
-            self._requests.get(timeout=CLOCK_CHECK_S)
+            self._requests.get(timeout=CLOCK_CHECK_INTERVAL_S)
         except Empty:
             return False
         return True
@@ -151,7 +151,7 @@ class _ClockWatch:
         previous_offset_s = self._offset_s
         self._offset_s = self._clock_offset_s()
         step_back_s = previous_offset_s - self._offset_s
-        if step_back_s < CLOCK_STEP_S:
+        if step_back_s < MIN_CLOCK_STEP_S:
             return
         log.warning("clock_set_back", seconds=round(step_back_s, 1))
         for job in self._scheduler.get_jobs():
@@ -196,7 +196,7 @@ def failpoint_from(environment: Mapping[str, str]) -> Callable[[str], None]:
     This simulates a power failure. At other failpoints, the function does nothing. Only crash
     tests set the variable.
     """
-    enabled_name = environment.get(FAILPOINT)
+    enabled_name = environment.get(FAILPOINT_VARIABLE)
 
     def failpoint(name: str) -> None:
         if name == enabled_name:

@@ -9,9 +9,11 @@ from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.store.cursor import VolatileCursor
 from gridstead.adapters.store.database import Database
 from gridstead.config import MetaSchedulerSettings
-from gridstead.rpc.matching import QueueViewServer
+from gridstead.rpc.matching import QueueViewServer, Views
+from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.services.matching.skipped_matches import SkippedMatches
 from gridstead.wiring import loop
 from gridstead.wiring.chain import open_chain, open_wallet
 from gridstead.wiring.credentials import tls_files
@@ -20,21 +22,32 @@ from gridstead.wiring.transactions import open_outbox
 
 def run(settings: MetaSchedulerSettings) -> None:
     """Run the meta-scheduler until it is stopped."""
-    clock = SystemClock()
     failpoint = loop.failpoint_from(os.environ)
     database = Database(settings.state_url)
     chain = open_chain(settings.chain)
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
+    skipped_matches = SkippedMatches(SystemClock())
     outbox, sender = open_outbox(
-        chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
+        chain,
+        wallet,
+        database,
+        confirmations=confirmations,
+        failpoint=failpoint,
+        on_skipped=skipped_matches.add,
     )
     # The follower's position is not stored: the meta-scheduler reads all events of the chain again
     # at each start.
     follower = Follower(
-        chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations
+        chain.ledger, VolatileCursor(), first_block=chain.first_block, confirmations=confirmations
     )
-    service = MetaScheduler(chain.ledger, follower, outbox, confirmations=confirmations)
+    service = MetaScheduler(
+        chain.ledger,
+        follower,
+        outbox,
+        confirmations=confirmations,
+        skipped_matches=skipped_matches,
+    )
     ticks = (
         loop.Tick(name="meta_scheduler", function=service.tick, interval_s=settings.tick_s),
         loop.Tick(name="sender", function=sender.tick, interval_s=settings.tick_s),
@@ -42,12 +55,29 @@ def run(settings: MetaSchedulerSettings) -> None:
     close = [database.close]
     if settings.queue_view is not None:
         queue_view = settings.queue_view
-        server = QueueViewServer(
-            queue_view.listen,
-            tls_files(queue_view),
+        views = Views(
             matched_and_running=service.matched,
             pending=service.pending,
+            excluded=skipped_matches.exclusions,
+            metrics=_metrics(skipped_matches).text,
         )
+        server = QueueViewServer(queue_view.listen, tls_files(queue_view), views)
         server.start()
         close.append(server.stop)
     loop.run(ticks, close=tuple(close))
+
+
+def _metrics(skipped_matches: SkippedMatches) -> Metrics:
+    return Metrics(
+        {
+            "gridstead_providers_excluded": Gauge(
+                "Providers that are excluded from all jobs after skipped matches.",
+                lambda: len(skipped_matches.exclusions()),
+            ),
+            "gridstead_match_changes": Gauge(
+                "Changes of providers' terms in the last hour that caused skipped matches.",
+                skipped_matches.counts,
+                label="reason",
+            ),
+        }
+    )

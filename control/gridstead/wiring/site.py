@@ -77,7 +77,9 @@ def commit_of(folder: Path) -> str:
     Returns an empty text if the folder is not in a git repository.
     """
     commit = _git(folder, "rev-parse", "--short=12", "HEAD")
-    changed_files = commit and _git(folder, "status", "--porcelain")
+    if not commit:
+        return ""
+    changed_files = _git(folder, "status", "--porcelain")
     return f"{commit}+" if changed_files else commit
 
 

@@ -11,7 +11,7 @@ from gridstead.adapters.slurm.rest import LocalSlurm
 from gridstead.adapters.slurm.spool import FileSpool
 from gridstead.adapters.users.storage import UserStorage
 from gridstead.config import AgentSettings
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.rpc.slurm import AgentServer, DatagramReceiver
 from gridstead.services.slurm.agent import Agent
 from gridstead.services.slurm.report_intake import ReportIntake
@@ -86,6 +86,6 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
         slurm=slurm,
         accounts=LocalAccounts(runner=runner, storage=storage, account=settings.account),
         reports=reports,
-        wallets=WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
+        wallet_ids=WalletIdRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
         clock=clock,
     )

@@ -20,7 +20,7 @@ from gridstead.config import Slurm, SshKeys, SupervisorSettings, to_wei
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.supervisor.evidence import WaitTimes
 from gridstead.domain.supervisor.offers import Terms
-from gridstead.domain.supervisor.snapshot import Rules
+from gridstead.domain.supervisor.snapshot import SupervisorPolicy
 from gridstead.errors import ConfigError
 from gridstead.ports import Clock
 from gridstead.rpc.users import SshKeyServer
@@ -28,7 +28,7 @@ from gridstead.services.chain.follower import Follower
 from gridstead.services.supervisor.registration import Registration
 from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 from gridstead.wiring import loop
-from gridstead.wiring.chain import OpenChain, open_chain, open_wallet
+from gridstead.wiring.chain import ChainAccess, open_chain, open_wallet
 from gridstead.wiring.credentials import read_key, tls_files
 from gridstead.wiring.transactions import open_outbox
 
@@ -42,7 +42,7 @@ def run(settings: SupervisorSettings) -> None:
     ticks = _ticks(settings, database)
     close = [database.close]
     if settings.ssh_keys is not None:
-        server = _serve_keys(settings.ssh_keys)
+        server = _start_ssh_key_server(settings.ssh_keys)
         close.append(server.stop)
     loop.run(ticks, close=tuple(close))
 
@@ -55,7 +55,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
     outbox, sender = open_outbox(
-        chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
+        chain, wallet, database, confirmations=confirmations, failpoint=failpoint
     )
     slurm = open_slurm(settings.slurm, clock)
     ports = SupervisorPorts(
@@ -67,11 +67,11 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
         scheduler=slurm,
         accounting=slurm,
         reports=slurm if isinstance(slurm, AgentClient) else None,
-        scripts=_scripts(settings, wallet),
+        scripts=_job_definition_client(settings, wallet),
     )
-    rules = _rules(settings, chain, wallet)
+    policy = _policy(settings, chain, wallet)
     supervisor = Supervisor(
-        ports, rules, submission_threads=SUBMISSION_THREADS, failpoint=failpoint
+        ports, policy, submission_threads=SUBMISSION_THREADS, failpoint=failpoint
     )
     registration = Registration(
         chain.ledger, outbox, slurm, provider=wallet.address, terms=_terms(settings)
@@ -124,15 +124,15 @@ def _agent_client(settings: Slurm) -> AgentClient:
 
 
 def _follower(
-    chain: OpenChain, wallet: Wallet, database: Database, *, confirmations: int
+    chain: ChainAccess, wallet: Wallet, database: Database, *, confirmations: int
 ) -> Follower:
     """Return a follower of the claims of this provider. It skips all other events of the grid."""
     claims = ChainLedger(chain.node, chain.contracts, claims_of=wallet.address)
     cursor = SqlCursor(database, "supervisor")
-    return Follower(claims, cursor, start=chain.first_block, confirmations=confirmations)
+    return Follower(claims, cursor, first_block=chain.first_block, confirmations=confirmations)
 
 
-def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClient:
+def _job_definition_client(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClient:
     peer = settings.job_definitions
     return JobDefinitionClient(
         GrpcPeer(address=peer.endpoint, ca=peer.ca_file),
@@ -141,20 +141,20 @@ def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClien
     )
 
 
-def _rules(settings: SupervisorSettings, chain: OpenChain, wallet: Wallet) -> Rules:
+def _policy(settings: SupervisorSettings, chain: ChainAccess, wallet: Wallet) -> SupervisorPolicy:
     slack_min = None
     if not chain.contracts.has_batches:
         (slack_min,) = ask(
             chain.node, [chain.contracts.constants.slack_minutes()], at_block=chain.ledger.head()
         )
-    return Rules(
+    return SupervisorPolicy(
         chain_id=settings.chain.chain_id,
         contract=chain.contracts.meta_scheduler.address,
         provider=wallet.address,
         confirmations=settings.chain.confirmations,
         claim_limit=settings.claim_limit,
         max_attempts=settings.max_attempts,
-        plain_slack_min=slack_min,
+        deepsquare_slack_min=slack_min,
         hook_timeout_s=settings.hook_timeout_s,
         wait_times=WaitTimes(clock_skew_s=settings.clock_skew_s),
     )
@@ -170,7 +170,7 @@ def _terms(settings: SupervisorSettings) -> Terms:
     return Terms(prices=prices, labels=settings.labels)
 
 
-def _serve_keys(settings: SshKeys) -> SshKeyServer:
+def _start_ssh_key_server(settings: SshKeys) -> SshKeyServer:
     """Start the server of the supervisor's public SSH key."""
     public_key = read_key(settings.public_key_file).decode().strip()
     server = SshKeyServer(settings.listen, tls_files(settings), authorized_keys=lambda: public_key)

@@ -6,27 +6,32 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gridstead.adapters.chain.wallet import Wallet
+from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.store.database import Database
 from gridstead.adapters.store.outbox import SqlOutbox
 from gridstead.adapters.transactions.account import ChainAccount
+from gridstead.domain.transactions.outbox import SkippedCall
 from gridstead.domain.transactions.plan import DispatchPolicy
-from gridstead.ports import Clock
 from gridstead.services.transactions.sender import Sender, SenderPorts
-from gridstead.wiring.chain import OpenChain
+from gridstead.wiring.chain import ChainAccess
 
 MAX_BATCH = 50  # calls in one transaction
 
 
 def open_outbox(
-    chain: OpenChain,
+    chain: ChainAccess,
     wallet: Wallet,
     database: Database,
-    clock: Clock,
     *,
     confirmations: int,
     failpoint: Callable[[str], None],
+    on_skipped: Callable[[SkippedCall], object] = lambda _: None,
 ) -> tuple[SqlOutbox, Sender]:
-    """Return the outbox of a wallet in a database, and the sender of its calls."""
+    """Return the outbox of a wallet in a database, and the sender of its calls.
+
+    The sender calls ``on_skipped`` with each call that the contracts skipped.
+    """
+    clock = SystemClock()
     outbox = SqlOutbox(database, clock)
     ports = SenderPorts(
         clock=clock,
@@ -34,6 +39,6 @@ def open_outbox(
         account=ChainAccount(chain.node, chain.contracts, wallet),
         transactions=outbox,
     )
-    batch = MAX_BATCH if chain.contracts.has_batches else 1
-    policy = DispatchPolicy(confirmations=confirmations, batch=batch)
-    return outbox, Sender(ports, policy, failpoint=failpoint)
+    max_batch_calls = MAX_BATCH if chain.contracts.has_batches else 1
+    policy = DispatchPolicy(confirmations=confirmations, max_batch_calls=max_batch_calls)
+    return outbox, Sender(ports, policy, failpoint=failpoint, on_skipped=on_skipped)

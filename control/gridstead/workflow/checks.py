@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from gridstead.workflow.handles import Launches, dependencies, find_launches, is_plain_group
 from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workflow
-from gridstead.workflow.totals import Totals, job_totals
+from gridstead.workflow.totals import ResourceTotals, job_totals
 
 MAX_ALL_STEPS = 1024
 
 # Maps the path of each running launched step to its needs.
-Running = dict[Path, Totals]
+NeedsOfLaunches = dict[Path, ResourceTotals]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,17 @@ class StepNeeds:
     """What the steps of a workflow need if one round of each parallel loop runs at a time.
 
     Attributes:
-        least: The most resources that each step needs at one time.
-        rounds: The most resources that one round of each parallel loop needs at one time, by the
+        own: The most resources that each step needs at one time.
+        per_round: The most resources that one round of each parallel loop needs at one time, by the
             path of the step with the loop.
-        launched: The total needs of the launched steps that run at the same time as each step.
+        concurrent: The total needs of the launched steps that run at the same time as each step.
         later_steps: The later steps during which each launched step runs, by the path of the
             launching step. They are steps of its list, or of the lists around its plain groups.
     """
 
-    least: dict[Path, Totals] = field(default_factory=dict)
-    rounds: dict[Path, Totals] = field(default_factory=dict)
-    launched: dict[Path, Totals] = field(default_factory=dict)
+    own: dict[Path, ResourceTotals] = field(default_factory=dict)
+    per_round: dict[Path, ResourceTotals] = field(default_factory=dict)
+    concurrent: dict[Path, ResourceTotals] = field(default_factory=dict)
     later_steps: dict[Path, list[Path]] = field(default_factory=dict)
 
 
@@ -81,36 +81,38 @@ class _Checker:
                 self.problems.append((path, "is already the name of another network"))
             names.add(network.name)
 
-    def check_steps(self, steps: Iterable[Step], path: Path, still_running: Running) -> Totals:
+    def check_steps(
+        self, steps: Iterable[Step], path: Path, running_after: NeedsOfLaunches
+    ) -> ResourceTotals:
         """Check a list of steps, and return the most resources that the list needs at one time.
 
-        Adds the launches that continue to run after the list to ``still_running``.
+        Adds the launches that continue to run after the list to ``running_after``.
         """
-        running: Running = {}
-        peak = Totals()
+        running: NeedsOfLaunches = {}
+        peak = ResourceTotals()
         for number, step in enumerate(steps):
             step_path = (*path, number)
-            for launch_path in self._awaited(step, step_path):
+            for launch_path in self._awaited_launches(step, step_path):
                 running.pop(launch_path, None)
-            running_needs = sum(running.values(), Totals())
-            self.needs.launched[step_path] = running_needs
+            running_needs = sum(running.values(), ResourceTotals())
+            self.needs.concurrent[step_path] = running_needs
             for launch_path in running:
                 self.needs.later_steps[launch_path].append(step_path)
             needs = self._step_needs(step, step_path, running)
-            self.needs.least[step_path] = needs
+            self.needs.own[step_path] = needs
             subject = "with earlier launched steps that still run, it needs"
             total = self._check_fit(step_path, running_needs + needs, subject)
             peak = peak.maximum(total)
             if step.launch:
                 self.needs.later_steps[step_path] = []
                 # If _check_fit() has reported a problem, it returns empty needs.
-                was_reported = total == Totals()
-                running[step_path] = Totals() if was_reported else needs
+                was_reported = total == ResourceTotals()
+                running[step_path] = ResourceTotals() if was_reported else needs
         outliving = self.launches.outliving & running.keys()
-        still_running |= {launch_path: running[launch_path] for launch_path in outliving}
+        running_after |= {launch_path: running[launch_path] for launch_path in outliving}
         return peak
 
-    def _awaited(self, step: Step, path: Path) -> Iterator[Path]:
+    def _awaited_launches(self, step: Step, path: Path) -> Iterator[Path]:
         """Yield the path of each launch for which a step waits, and collect wrong handles."""
         for item_path, _ in dependencies(step, path):
             launch_path = self.launches.awaited.get(item_path)
@@ -125,11 +127,11 @@ class _Checker:
                 )
             self.problems.append((item_path, reason))
 
-    def _step_needs(self, step: Step, path: Path, running: Running) -> Totals:
+    def _step_needs(self, step: Step, path: Path, running: NeedsOfLaunches) -> ResourceTotals:
         self.step_count += 1
-        still_running = running if is_plain_group(step) else {}
+        running_after = running if is_plain_group(step) else {}
         peaks = [
-            self.check_steps(step.steps, (*path, "steps"), still_running),
+            self.check_steps(step.steps, (*path, "steps"), running_after),
             self.check_steps(step.catch, (*path, "catch"), {}),
             self.check_steps(step.finally_, (*path, "finally"), {}),
         ]
@@ -144,16 +146,18 @@ class _Checker:
         if step.launch:
             launch_path = (*path, "launch", "steps")
             peaks.append(self.check_steps(step.launch.steps, launch_path, {}))
-        peak = Totals()
+        peak = ResourceTotals()
         for needs in peaks:
             peak = peak.maximum(needs)
         return peak
 
-    def _run_needs(self, run: StepRun, path: Path) -> Totals:
+    def _run_needs(self, run: StepRun, path: Path) -> ResourceTotals:
         step, job = run.resources, self.workflow.resources
         cpus = step.tasks * (step.cpus_per_task or job.cpus_per_task)
         memory = cpus * (step.mem_per_cpu or job.mem_per_cpu)
-        return self._check_fit(path, Totals(cpus, memory, step.tasks * step.gpus_per_task), "needs")
+        return self._check_fit(
+            path, ResourceTotals(cpus, memory, step.tasks * step.gpus_per_task), "needs"
+        )
 
     def _check_vnets(self, run: StepRun, path: Path) -> None:
         networks = {network.name: network for network in self.workflow.virtual_networks}
@@ -173,18 +177,18 @@ class _Checker:
                 )
                 self.problems.append(((*vnet_path, "address"), reason))
 
-    def _loop_needs(self, loop: StepFor, path: Path) -> Totals:
+    def _loop_needs(self, loop: StepFor, path: Path) -> ResourceTotals:
         needs = self.check_steps(loop.steps, (*path, "for", "steps"), {})
         if not loop.parallel:
             return needs
-        self.needs.rounds[path] = needs
-        return needs if loop.count else Totals()
+        self.needs.per_round[path] = needs
+        return needs if loop.count else ResourceTotals()
 
-    def _check_fit(self, path: Path, needs: Totals, subject: str) -> Totals:
+    def _check_fit(self, path: Path, needs: ResourceTotals, subject: str) -> ResourceTotals:
         """Check that the job has these resources, and return them.
 
         Returns:
-            The needs, or ``Totals()`` if the job has too few resources. The empty needs keep the
+            The needs, or no resources if the job has too few. The empty needs keep the
             checks of enclosing steps from reporting the same problem again.
         """
         job = job_totals(self.workflow.resources)
@@ -199,4 +203,4 @@ class _Checker:
                 reason = f"{subject} {needed_amount} {unit}, but the job has {available_amount}"
                 self.problems.append((path, reason))
                 fits = False
-        return needs if fits else Totals()
+        return needs if fits else ResourceTotals()

@@ -31,7 +31,7 @@ from gridstead.workflow.schema import (
 _UNLIMITED = 2**62
 _NO_NAME = "\0"  # a text that cannot be a name
 # These replace mappings with errors. No step needs more resources than the job has.
-_NEUTRAL: dict[type[BaseModel], BaseModel] = {
+_NEUTRAL_MODELS: dict[type[BaseModel], BaseModel] = {
     JobResources: JobResources.model_construct(
         tasks=_UNLIMITED, cpus_per_task=1, mem_per_cpu=1, gpus=_UNLIMITED
     ),
@@ -51,19 +51,19 @@ class Draft:
         model: The model. None if there is no mapping.
         details: The errors in rules over several fields of one mapping that pydantic did not check,
             because other fields of the mapping have errors.
-        unreliable: The paths of the values that differ from those of the mapping.
+        unreliable_paths: The paths of the values that differ from those of the mapping.
     """
 
     model: Any
     details: tuple[ErrorDetails, ...] = ()
-    unreliable: frozenset[Path] = frozenset()
+    unreliable_paths: frozenset[Path] = frozenset()
 
     def is_reliable(self, path: Path) -> bool:
         """Return whether an error at a path is an error of the mapping."""
-        return all(path[:length] not in self.unreliable for length in range(len(path) + 1))
+        return all(path[:length] not in self.unreliable_paths for length in range(len(path) + 1))
 
 
-def draft_of(value: object, model: type[BaseModel], details: Iterable[ErrorDetails]) -> Draft:
+def make_draft(value: object, model: type[BaseModel], details: Iterable[ErrorDetails]) -> Draft:
     """Return the draft of a mapping.
 
     Args:
@@ -74,9 +74,9 @@ def draft_of(value: object, model: type[BaseModel], details: Iterable[ErrorDetai
     if not isinstance(value, dict):
         return Draft(model=None)
     drafter = _Drafter(details)
-    draft = drafter.mapping(value, model, ())
-    unreliable = frozenset(drafter.wrong | drafter.replaced_paths)
-    return Draft(model=draft, details=tuple(drafter.details), unreliable=unreliable)
+    draft = drafter.draft_mapping(value, model, ())
+    unreliable_paths = frozenset(drafter.wrong_paths | drafter.replaced_paths)
+    return Draft(model=draft, details=tuple(drafter.details), unreliable_paths=unreliable_paths)
 
 
 def _is_rule_of_mapping(detail: ErrorDetails) -> bool:
@@ -87,31 +87,31 @@ class _Drafter:
     """Builds the draft, and checks the rules that pydantic did not check.
 
     Attributes:
-        wrong: The paths of the fields with errors.
-        affected: The paths of the mappings and lists that contain errors.
+        wrong_paths: The paths of the fields with errors.
+        paths_around_errors: The paths of the mappings and lists that contain errors.
         replaced_models: The models whose mappings are all replaced by neutral mappings.
         replaced_paths: The paths of the replaced mappings.
         details: The errors in rules that pydantic did not check.
     """
 
     def __init__(self, details: Iterable[ErrorDetails]) -> None:
-        self.wrong: set[Path] = set()
-        self.affected: set[Path] = set()
+        self.wrong_paths: set[Path] = set()
+        self.paths_around_errors: set[Path] = set()
         self.replaced_models: set[type[BaseModel]] = set()
         self.replaced_paths: set[Path] = set()
         self.details: list[ErrorDetails] = []
         for detail in details:
             path = detail["loc"]
-            self.affected.update(path[:length] for length in range(len(path)))
+            self.paths_around_errors.update(path[:length] for length in range(len(path)))
             if not _is_rule_of_mapping(detail):
-                self.wrong.add(path)
-        self.has_unknown_launches = any(map(_concerns_launches, self.wrong))
+                self.wrong_paths.add(path)
+        self.has_unknown_launches = any(map(_concerns_launches, self.wrong_paths))
         if self.has_unknown_launches:
             self.replaced_models.add(JobResources)
-        if any(path[0] == "virtualNetworks" for path in self.wrong if path):
+        if any(path[0] == "virtualNetworks" for path in self.wrong_paths if path):
             self.replaced_models.add(VNet)
 
-    def mapping(self, value: dict[str, Any], model: type[BaseModel], path: Path) -> BaseModel:
+    def draft_mapping(self, value: dict[str, Any], model: type[BaseModel], path: Path) -> BaseModel:
         """Return the draft of a mapping of the model."""
         values: dict[str, Any] = {}
         unknown_fields: dict[str, FieldInfo] = {}
@@ -119,40 +119,42 @@ class _Drafter:
             alias = info.alias or name
             field_path = (*path, alias)
             is_missing = alias not in value
-            if field_path in self.wrong or (is_missing and info.is_required()):
+            if field_path in self.wrong_paths or (is_missing and info.is_required()):
                 unknown_fields[name] = info
             elif not is_missing:
-                values[alias] = self._value(value[alias], model_in(info.annotation), field_path)
+                values[alias] = self._draft_value(
+                    value[alias], model_in(info.annotation), field_path
+                )
         draft = model.model_construct(**values)
         for name in unknown_fields:
             draft.__dict__.pop(name, None)
-        if path in self.affected:
+        if path in self.paths_around_errors:
             self._check_rules(draft, path)
         for name, info in unknown_fields.items():
             draft.__dict__[name] = _neutral_value(info)
-        return self._replaced(draft, path)
+        return self._or_neutral(draft, path)
 
-    def _replaced(self, draft: BaseModel, path: Path) -> BaseModel:
+    def _or_neutral(self, draft: BaseModel, path: Path) -> BaseModel:
         """Return the draft, or a neutral mapping if rules of the workflow cannot use the draft."""
         model = type(draft)
         if isinstance(draft, Step) and self.has_unknown_launches:
             draft.__dict__["depends_on"] = ()
-        has_error = path in self.affected
-        if model in self.replaced_models or (model in _NEUTRAL and has_error):
+        has_error = path in self.paths_around_errors
+        if model in self.replaced_models or (model in _NEUTRAL_MODELS and has_error):
             self.replaced_paths.add(path)
-            return _NEUTRAL[model]
+            return _NEUTRAL_MODELS[model]
         return draft
 
-    def _value(self, value: object, model: type[BaseModel] | None, path: Path) -> object:
+    def _draft_value(self, value: object, model: type[BaseModel] | None, path: Path) -> object:
         if isinstance(value, list):
             items = enumerate(value)
-            return tuple(self._item(item, model, (*path, number)) for number, item in items)
-        return self._item(value, model, path)
+            return tuple(self._draft_item(item, model, (*path, number)) for number, item in items)
+        return self._draft_item(value, model, path)
 
-    def _item(self, value: object, model: type[BaseModel] | None, path: Path) -> object:
+    def _draft_item(self, value: object, model: type[BaseModel] | None, path: Path) -> object:
         if model is None:
-            return "" if path in self.wrong else value
-        return self.mapping(value if isinstance(value, dict) else {}, model, path)
+            return "" if path in self.wrong_paths else value
+        return self.draft_mapping(value if isinstance(value, dict) else {}, model, path)
 
     def _check_rules(self, draft: BaseModel, path: Path) -> None:
         """Check the rules over several fields of a mapping."""
@@ -186,4 +188,4 @@ def _neutral_value(info: FieldInfo) -> object:
     if is_list(info.annotation):
         return ()
     model = model_in(info.annotation)
-    return "" if model is None else _NEUTRAL.get(model, "")
+    return "" if model is None else _NEUTRAL_MODELS.get(model, "")

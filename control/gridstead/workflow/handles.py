@@ -2,9 +2,10 @@
 """Finds the launch for which each ``dependsOn`` of a workflow waits.
 
 A handle is the name by which a later step waits for a launched step. A plain group is a step with
-``steps`` and without ``catch`` and ``finally``. Its launches belong to the enclosing list too, so
-later steps of the enclosing list can wait for them. Such a launched step does not end with its
-group. It ends with the nearest enclosing list that is not a plain group.
+``steps`` and without ``catch`` and ``finally``. The handles of a plain group are also handles of
+the enclosing list, so later steps of the enclosing list can wait for launched steps of the group. A
+launched step for which such a step waits continues to run after the end of the group. It ends with
+the nearest enclosing list that is not a plain group.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class Launches:
     """The launches for which the steps of a workflow wait.
 
     Attributes:
-        awaited: The path of the launching step for each item of a ``dependsOn``, by the path of the
-            item. None if the launch is outside the parallel loop or launch of the waiting step. An
-            item that is not the handle of an earlier launch is missing.
+        awaited: Maps the path of each item of a ``dependsOn`` to the path of the launching step, or
+            to None if the launch is outside the parallel loop or launch that contains the waiting
+            step. Items that are not handles of earlier launches are not in the mapping.
         outliving: The paths of the launching steps whose launched steps continue to run after the
             end of their group, because a step outside the group waits for them.
     """
@@ -56,12 +57,17 @@ def _walk(steps: Iterable[Step], path: Path, handles: _Handles, launches: Launch
                 continue
             launch_path = handles[handle]
             launches.awaited[item_path] = launch_path
-            if launch_path and launch_path[:-1] != step_path[: len(launch_path) - 1]:
+            if launch_path and not _is_within(step_path, launch_path[:-1]):
                 launches.outliving.add(launch_path)
-        for names, inner_steps, inner_handles in _inner_lists(step, handles):
-            _walk(inner_steps, (*step_path, *names), inner_handles, launches)
+        for list_path, inner_steps, inner_handles in _inner_lists(step, handles):
+            _walk(inner_steps, (*step_path, *list_path), inner_handles, launches)
         if step.launch and step.launch.handle_name:
             handles[step.launch.handle_name.lower()] = step_path
+
+
+def _is_within(step_path: Path, list_path: Path) -> bool:
+    """Return whether a step is in a list, or in a list inside it."""
+    return step_path[: len(list_path)] == list_path
 
 
 def dependencies(step: Step, path: Path) -> Iterator[tuple[Path, str]]:
@@ -73,13 +79,16 @@ def dependencies(step: Step, path: Path) -> Iterator[tuple[Path, str]]:
 def _inner_lists(
     step: Step, handles: _Handles
 ) -> Iterator[tuple[Path, tuple[Step, ...], _Handles]]:
-    """Yield the name, the steps and the handles of each list of a step."""
-    # Steps of a launch or parallel loop cannot wait for launches outside it.
+    """Yield the path inside the step, the steps and the handles of each list of a step."""
+    # Steps of a launch or parallel loop cannot wait for launches outside it. dict.fromkeys gives
+    # each handle the value None, which means this.
     not_awaitable: _Handles = dict.fromkeys(handles)
-    handler_handles = not_awaitable if step.launch else handles
+    catch_handles = not_awaitable if step.launch else handles
+    # A plain group shares the dict of the enclosing list, so its handles remain after the group.
+    # Every other list gets a copy.
     yield ("steps",), step.steps, handles if is_plain_group(step) else dict(handles)
-    yield ("catch",), step.catch, dict(handler_handles)
-    yield ("finally",), step.finally_, dict(handler_handles)
+    yield ("catch",), step.catch, dict(catch_handles)
+    yield ("finally",), step.finally_, dict(catch_handles)
     if step.for_:
         loop_handles = not_awaitable if step.for_.parallel else handles
         yield ("for", "steps"), step.for_.steps, dict(loop_handles)

@@ -109,10 +109,10 @@ class _Resolver:
             if inner := getattr(step, name):
                 changes[name] = self.steps(inner, (*path, alias), depth)
         for name, alias in (("for_", "for"), ("launch", "launch")):
-            container = getattr(step, name)
-            if container:
-                steps = self.steps(container.steps, (*path, alias, "steps"), depth)
-                changes[name] = container.model_copy(update={"steps": steps})
+            block = getattr(step, name)
+            if block:
+                steps = self.steps(block.steps, (*path, alias, "steps"), depth)
+                changes[name] = block.model_copy(update={"steps": steps})
         if step.use:
             use = self._use(step, step.use, (*path, "use"), depth)
             if use:
@@ -124,10 +124,12 @@ class _Resolver:
         if self.count > MAX_MODULES:
             # The problem is reported only once.
             if self.count == MAX_MODULES + 1:
-                self._problem(path, f"exceeds the limit of {MAX_MODULES} modules")
+                self._add_problem(path, f"exceeds the limit of {MAX_MODULES} modules")
             return None
         if depth >= MAX_DEPTH:
-            self._problem(path, f"is a module in modules nested more than {MAX_DEPTH} levels deep")
+            self._add_problem(
+                path, f"is a module in modules nested more than {MAX_DEPTH} levels deep"
+            )
             return None
         try:
             text = self.fetch_text(ModuleSource.parse(use.source))
@@ -136,10 +138,10 @@ class _Resolver:
             module, warnings = _expanded_module(text, self.workflow, step)
         except InvalidWorkflow as err:
             for problem in err.problems:
-                self._problem((*path, "source"), f"is an invalid module: {_with_hint(problem)}")
+                self._add_problem((*path, "source"), f"is an invalid module: {_with_hint(problem)}")
             return None
         except InvalidInput as err:
-            self._problem((*path, "source"), str(err))
+            self._add_problem((*path, "source"), str(err))
             return None
         for warning in warnings:
             reason = f"is a module with a field that has no effect: {_with_hint(warning)}"
@@ -159,11 +161,11 @@ class _Resolver:
                 suggestions = difflib.get_close_matches(argument.key, names, n=1) or names
                 inputs = ", ".join(suggestions) or "no inputs"
                 reason = f"is not an input of the module: it has {inputs}"
-                self._problem((*path, "args", number, "key"), reason)
+                self._add_problem((*path, "args", number, "key"), reason)
         for reason in _missing_resources(self.workflow.resources, module.minimum_resources):
-            self._problem((*path, "source"), reason)
+            self._add_problem((*path, "source"), reason)
 
-    def _problem(self, path: Path, reason: str) -> None:
+    def _add_problem(self, path: Path, reason: str) -> None:
         self.problems.append((path, reason))
 
 

@@ -70,7 +70,11 @@ def _problems_next_to_job(
     for key in value:
         if key != "job":
             is_error = strict and not is_extension((key,))
-            (errors if is_error else warnings).append(key_next_to_job(key, document))
+            problem = key_next_to_job(key, document)
+            if is_error:
+                errors.append(problem)
+            else:
+                warnings.append(problem)
     return warnings, errors
 
 

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from gridstead.errors import InvalidWorkflow, WorkflowProblem
 from gridstead.workflow.document import Document
-from gridstead.workflow.drafts import Draft, draft_of
+from gridstead.workflow.drafts import Draft, make_draft
 from gridstead.workflow.field_types import convert
 from gridstead.workflow.ignored_keys import ignored_key, is_extension
 from gridstead.workflow.messages import problems_of, without_repeated
@@ -74,13 +74,16 @@ def read(
     draft = Draft(model=mapping)
     # Rules over several fields are not worth the time if the list of problems is full without them.
     if mapping is None and len(details) <= MAX_PROBLEMS:
-        draft = draft_of(value, model, details)
+        draft = make_draft(value, model, details)
     details = [*details, *draft.details]
     problems = [*document.problems, *problems_of(details, prefix, document, model)]
     warnings = [*document.warnings, *number_warnings]
     for path, problem in ignored.items():
         is_error = strict and not (document.is_file and is_extension(path))
-        (problems if is_error else warnings).append(problem)
+        if is_error:
+            problems.append(problem)
+        else:
+            warnings.append(problem)
     return ReadResult(
         model=None if problems else mapping,
         draft=draft,

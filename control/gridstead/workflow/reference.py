@@ -27,11 +27,11 @@ Definition service, they are errors. A duplicate key and a tag are always errors
 value counts as absent; a required text is then empty. All errors and warnings of a file are
 reported at once, with their lines.
 
-`gridstead submit` asks before it submits a workflow in which a key that changes what runs has no
-effect. This is a key of this page in a wrong place, a key that is similar to a key of this page, or
-`dns` or `customNetworkInterfaces` on the host network. The fields `name`, `enableLogging` and
-`continuousOutputSync` do not change what runs. Without a terminal, `gridstead submit` refuses the
-workflow, unless the option `--accept-misplaced` is given.
+If a key has no effect and may be a mistake, `gridstead submit` asks before it submits the workflow.
+Such keys are keys of this page in a wrong place, keys that are similar to a key of this page, and
+`dns` and `customNetworkInterfaces` on the host network. The keys `name`, `enableLogging` and
+`continuousOutputSync` are excepted, because they do not change what runs. Without a terminal,
+`gridstead submit` refuses the workflow, unless the option `--accept-misplaced` is given.
 
 Anchors, aliases and merge keys (`<<`) are expanded, up to 256 KiB in total. Keys that start with
 `x-` and a second document in the file are ignored with a warning. In a text field, an unquoted
@@ -103,7 +103,10 @@ _VARIABLES = (
     ),
     (
         "`DEEPSQUARE_ERROR_CODE`",
-        "The exit code of the last step that has a `catch` or a `finally`.",
+        (
+            "The exit code of the last step with a `catch` or a `finally`, 0 if the step succeeded."
+            " The `catch` and `finally` of this step and the later steps have this variable."
+        ),
     ),
     (
         "`CPUS`, `MEM`",

@@ -17,7 +17,7 @@ from gridstead.workflow.checks import StepNeeds, step_needs
 from gridstead.workflow.handles import Launches
 from gridstead.workflow.paths import Path
 from gridstead.workflow.schema import ResolvedUse, Step, StepFor, Workflow
-from gridstead.workflow.totals import Totals, job_totals
+from gridstead.workflow.totals import ResourceTotals, job_totals
 
 # The limit exists because each round has several processes on the first node of the job.
 MAX_AT_ONCE = 1024
@@ -30,12 +30,12 @@ def rounds_at_once(workflow: Workflow, launches: Launches) -> dict[Path, int]:
         workflow: A workflow that breaks no rule.
         launches: The launches of the workflow.
     """
-    sharer = _Sharer(step_needs(workflow, launches))
+    sharer = _ResourceSharer(step_needs(workflow, launches))
     sharer.share_in_list(workflow.steps, ("steps",), job_totals(workflow.resources))
-    return sharer.at_once
+    return sharer.rounds_at_once
 
 
-class _Sharer:
+class _ResourceSharer:
     """Walks through a workflow and shares the resources of the job.
 
     Attributes:
@@ -46,54 +46,58 @@ class _Sharer:
     """
 
     def __init__(self, needs: StepNeeds) -> None:
-        self.at_once: dict[Path, int] = {}
+        self.rounds_at_once: dict[Path, int] = {}
         self.needs = needs
-        self.free: dict[Path, Totals] = {}
+        self.free: dict[Path, ResourceTotals] = {}
 
-    def share_in_list(self, steps: Iterable[Step], path: Path, free: Totals) -> Totals:
+    def share_in_list(
+        self, steps: Iterable[Step], path: Path, free: ResourceTotals
+    ) -> ResourceTotals:
         """Share ``free`` among the loops of a list. Return the most the list needs at one time."""
         self.free[path] = free
-        peak = Totals()
+        peak = ResourceTotals()
         for number, step in enumerate(steps):
             step_path = (*path, number)
             needs = self._share_in_step(step, step_path, self._free_for(step, step_path))
             if step.launch:
                 self._set_launch_needs(step_path, needs)
-            peak = peak.maximum(self.needs.launched[step_path] + needs)
+            peak = peak.maximum(self.needs.concurrent[step_path] + needs)
         return peak
 
-    def _free_for(self, step: Step, path: Path) -> Totals:
+    def _free_for(self, step: Step, path: Path) -> ResourceTotals:
         """Return what a step can use, after the needs of steps that run at the same time."""
-        free = self.free[path[:-1]] - self.needs.launched[path]
+        free = self.free[path[:-1]] - self.needs.concurrent[path]
         if step.launch:
-            own = self.needs.least[path]
-            for later in self.needs.later_steps[path]:
-                others = self.needs.launched[later] + self.needs.least[later] - own
-                free = free.minimum(self.free[later[:-1]] - others)
+            own_needs = self.needs.own[path]
+            for later_step in self.needs.later_steps[path]:
+                total_needs = self.needs.concurrent[later_step] + self.needs.own[later_step]
+                free_then = self.free[later_step[:-1]] - (total_needs - own_needs)
+                free = free.minimum(free_then)
         return free
 
-    def _set_launch_needs(self, path: Path, needs: Totals) -> None:
-        added_needs = needs - self.needs.least[path]
-        for later in self.needs.later_steps[path]:
-            self.needs.launched[later] += added_needs
+    def _set_launch_needs(self, path: Path, needs: ResourceTotals) -> None:
+        added_needs = needs - self.needs.own[path]
+        for later_step in self.needs.later_steps[path]:
+            self.needs.concurrent[later_step] += added_needs
 
-    def _share_in_step(self, step: Step, path: Path, free: Totals) -> Totals:
-        peak = self.needs.least[path]
+    def _share_in_step(self, step: Step, path: Path, free: ResourceTotals) -> ResourceTotals:
+        peak = self.needs.own[path]
         for names, steps in _lists(step):
             peak = peak.maximum(self.share_in_list(steps, (*path, *names), free))
         if step.for_:
             peak = peak.maximum(self._share_in_loop(step.for_, path, free))
         return peak
 
-    def _share_in_loop(self, loop: StepFor, path: Path, free: Totals) -> Totals:
+    def _share_in_loop(self, loop: StepFor, path: Path, free: ResourceTotals) -> ResourceTotals:
         list_path = (*path, "for", "steps")
         if not loop.parallel:
             return self.share_in_list(loop.steps, list_path, free)
-        number = min(loop.count, free.count(self.needs.rounds[path]), MAX_AT_ONCE)
+        fitting_rounds = free.fitting_count(self.needs.per_round[path])
+        number = min(loop.count, fitting_rounds, MAX_AT_ONCE)
         number = max(number, 1)  # a loop without rounds has no needs
-        self.at_once[path] = number
-        round_needs = self.share_in_list(loop.steps, list_path, free.share(number))
-        return round_needs.times(number) if loop.count else Totals()
+        self.rounds_at_once[path] = number
+        round_needs = self.share_in_list(loop.steps, list_path, free.divided_by(number))
+        return round_needs.times(number) if loop.count else ResourceTotals()
 
 
 def _lists(step: Step) -> Iterator[tuple[Path, tuple[Step, ...]]]:

@@ -52,7 +52,7 @@ class Reader:
         problems: The duplicate keys.
         warnings: The scalars with the tag ``!``.
         anchors: The latest anchor of each name.
-        expanded: The size of all values that aliases and merge keys have added.
+        expanded_size: The size of all values that aliases and merge keys have added.
         alias: The path and line of the latest alias or merge key.
     """
 
@@ -62,7 +62,7 @@ class Reader:
     problems: list[WorkflowProblem] = field(default_factory=list)
     warnings: list[WorkflowProblem] = field(default_factory=list)
     anchors: dict[str, _Anchor] = field(default_factory=dict)
-    expanded: int = 0
+    expanded_size: int = 0
     alias: tuple[Path, int] = ((), 1)
 
     def value(self, event: Event, path: Path) -> Value:
@@ -188,8 +188,8 @@ class Reader:
         check_depth(path, line)
         if source in self.sources:
             self.sources.setdefault(path, self.sources[source])
-        self.expanded += _VALUE_SIZE + (len(value) if isinstance(value, str) else 0)
-        if self.expanded > MAX_EXPANDED:
+        self.expanded_size += _VALUE_SIZE + (len(value) if isinstance(value, str) else 0)
+        if self.expanded_size > MAX_EXPANDED:
             alias_path, alias_line = self.alias
             reason = f"expands aliases to more than {MAX_EXPANDED // 1024} KiB"
             raise invalid(alias_path, reason, alias_line)
@@ -199,7 +199,7 @@ class Reader:
                 for number, item in enumerate(value)
             ]
         if isinstance(value, dict):
-            self.expanded += sum(map(len, value))
+            self.expanded_size += sum(map(len, value))
             return {
                 key: self._copy(item, (*source, key), (*path, key)) for key, item in value.items()
             }

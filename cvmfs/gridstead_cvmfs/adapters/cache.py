@@ -10,18 +10,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gridstead_cvmfs.adapters.catalogs import SqliteTreeCatalog
-from gridstead_cvmfs.adapters.disk import PART, write_errors_translated, write_part
+from gridstead_cvmfs.adapters.disk import (
+    TEMPORARY_SUFFIX,
+    write_errors_translated,
+    write_temporary_file,
+)
 from gridstead_cvmfs.domain.objects import (
     ObjectKind,
     ObjectName,
-    inflate_pieces,
+    decompress_pieces,
     limit_pieces,
     verify_pieces,
 )
 from gridstead_cvmfs.errors import StorageFull
 
 FOLDER_MODE = 0o700
-STALE_PART_S = 3600
+STALE_AFTER_S = 3600
 FRACTION_AFTER_EVICTION = 0.75  # size after an eviction, as a fraction of the maximum size
 
 
@@ -59,11 +63,11 @@ class DiskCache:
         self._lock = threading.Lock()
         with write_errors_translated(folder):
             folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            for part in folder.glob(f"*{PART}"):
-                # A partial file that is older than STALE_PART_S was left by a killed client. A
+            for temporary_file in folder.glob(f"*{TEMPORARY_SUFFIX}"):
+                # A partial file that is older than STALE_AFTER_S was left by a killed client. A
                 # newer file may be in use.
-                if part.stat().st_mtime < time.time() - STALE_PART_S:
-                    part.unlink(missing_ok=True)
+                if temporary_file.stat().st_mtime < time.time() - STALE_AFTER_S:
+                    temporary_file.unlink(missing_ok=True)
             self._bytes = sum(size for _, size, _ in self._files())
 
     def open(self, name: ObjectName) -> DiskContent | None:
@@ -76,21 +80,21 @@ class DiskCache:
         return DiskContent(descriptor)
 
     def put(
-        self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int
+        self, name: ObjectName, pieces: Iterable[bytes], *, is_compressed: bool, limit: int
     ) -> DiskContent:
         """Add an object to the cache and return its content."""
         content = verify_pieces(name, pieces)
-        if packed:
-            content = inflate_pieces(name, content, limit=limit)
+        if is_compressed:
+            content = decompress_pieces(name, content, limit=limit)
         else:
             content = limit_pieces(name, content, limit)
         path = self._path(name)
         with write_errors_translated(self._folder):
-            part = write_part(self._folder, content)
-            self._make_room(part)
-            content_file = DiskContent(os.open(part, os.O_RDONLY | os.O_CLOEXEC))
+            temporary_file = write_temporary_file(self._folder, content)
+            self._make_room(temporary_file)
+            content_file = DiskContent(os.open(temporary_file, os.O_RDONLY | os.O_CLOEXEC))
             path.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
-            part.replace(path)
+            temporary_file.replace(path)
         return content_file
 
     def catalog(self, name: ObjectName) -> SqliteTreeCatalog | None:
@@ -104,15 +108,15 @@ class DiskCache:
     def _path(self, name: ObjectName) -> Path:
         return self._folder / name.path.removeprefix("data/")
 
-    def _make_room(self, part: Path) -> None:
+    def _make_room(self, temporary_file: Path) -> None:
         """Add the size of a new file to the total, and evict files if the total is too large.
 
         Raises:
             StorageFull: If the file alone is larger than the cache. The file is removed.
         """
-        size = part.stat().st_size
+        size = temporary_file.stat().st_size
         if size > self._max_bytes:
-            part.unlink()
+            temporary_file.unlink()
             detail = f"it has {size} bytes, and the cache at most {self._max_bytes}"
             raise StorageFull(
                 f"no room for an object in {self._folder}", detail=detail, hint="Raise cache_mib."

@@ -17,14 +17,14 @@ from gridstead_cvmfs.adapters.databases import (
 )
 from gridstead_cvmfs.domain.objects import ObjectName
 from gridstead_cvmfs.domain.tree import (
-    Piece,
+    FileChunk,
     Row,
     TreeEntry,
-    chunk_pieces,
+    chunks_of_file,
     parent_of,
     parse_entry,
     path_key,
-    single_piece,
+    single_chunk,
 )
 
 SET_CACHE_SIZE = "PRAGMA cache_size = -256"  # 256 KiB, because many catalogs are open at a time
@@ -71,13 +71,13 @@ class SqliteTreeCatalog:
                 entries.append(entry)
         return tuple(entries)
 
-    def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
-        """Return the pieces of a file, in order."""
+    def chunks(self, path: str, entry: TreeEntry) -> tuple[FileChunk, ...]:
+        """Return the chunks of a file, in order."""
         if not entry.is_chunked:
-            return single_piece(entry)
+            return single_chunk(entry)
         with self._query() as database:
             rows = database.execute(_CHUNKS, path_key(path)).fetchall()
-            return chunk_pieces(entry, tuple(rows))
+            return chunks_of_file(entry, tuple(rows))
 
     def nested(self) -> Mapping[str, ObjectName]:
         """Return the names of the nested catalogs, by the path of each catalog's root directory."""

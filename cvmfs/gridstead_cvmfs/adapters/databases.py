@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from gridstead_cvmfs.adapters.disk import PART, write_errors_translated
+from gridstead_cvmfs.adapters.disk import TEMPORARY_SUFFIX, write_errors_translated
 from gridstead_cvmfs.adapters.objects import DiskObjects, blocks
 from gridstead_cvmfs.domain.objects import (
     ObjectKind,
     ObjectName,
+    decompress_pieces,
     from_digest,
-    inflate_pieces,
     parse_hash,
 )
 from gridstead_cvmfs.errors import RepositoryIncomplete, RepositoryUntrusted
@@ -68,10 +68,12 @@ class CompressedDatabases:
 
     @contextmanager
     def _open(self, name: ObjectName) -> Iterator[sqlite3.Connection]:
-        with tempfile.NamedTemporaryFile(suffix=PART, dir=self._objects.txn) as file:
+        with tempfile.NamedTemporaryFile(suffix=TEMPORARY_SUFFIX, dir=self._objects.txn) as file:
             path = Path(file.name)
             with write_errors_translated(path):
-                for block in inflate_pieces(name, self._stored_blocks(name), limit=self._max_bytes):
+                for block in decompress_pieces(
+                    name, self._stored_blocks(name), limit=self._max_bytes
+                ):
                     file.write(block)
                 file.flush()
             with closing(connect(path, name)) as database:

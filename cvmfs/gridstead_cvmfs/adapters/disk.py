@@ -13,7 +13,7 @@ from pathlib import Path
 from gridstead.errors import ConfigError
 from gridstead_cvmfs.errors import StorageFull
 
-PART = ".part"
+TEMPORARY_SUFFIX = ".part"
 FILE_MODE = 0o644
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -35,12 +35,12 @@ def write_errors_translated(path: Path) -> Iterator[None]:
         raise ConfigError(f"cannot write {path}", detail=str(error)) from error
 
 
-def write_part(folder: Path, pieces: Iterable[bytes]) -> Path:
+def write_temporary_file(folder: Path, pieces: Iterable[bytes]) -> Path:
     """Write a new temporary file, sync it to the disk, and return its path.
 
     If iterating over the pieces fails, the temporary file is removed.
     """
-    fd, name = tempfile.mkstemp(suffix=PART, dir=folder)
+    fd, name = tempfile.mkstemp(suffix=TEMPORARY_SUFFIX, dir=folder)
     try:
         with os.fdopen(fd, "wb") as file:
             for piece in pieces:
@@ -63,7 +63,7 @@ def replace_file(path: Path, content: bytes, *, folder: Path) -> None:
         folder: The folder of the temporary file, on the same file system as ``path``.
     """
     with write_errors_translated(path):
-        write_part(folder, (content,)).replace(path)
+        write_temporary_file(folder, (content,)).replace(path)
         sync_folder(path.parent)
 
 

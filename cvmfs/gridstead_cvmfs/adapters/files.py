@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gridstead.errors import ConfigError
-from gridstead_cvmfs.adapters.disk import PART, replace_file, write_errors_translated
+from gridstead_cvmfs.adapters.disk import TEMPORARY_SUFFIX, replace_file, write_errors_translated
 from gridstead_cvmfs.domain.objects import ObjectName, parse_path
 from gridstead_cvmfs.domain.replica import ReplicaState, Revision
 from gridstead_cvmfs.domain.signed_files import MANIFEST, WHITELIST
@@ -56,8 +56,8 @@ class DiskFiles:
             fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._lock_file(fd)
-            for part in self._txn.glob(f"*{PART}"):
-                part.unlink()
+            for temporary_file in self._txn.glob(f"*{TEMPORARY_SUFFIX}"):
+                temporary_file.unlink()
             yield
         finally:
             os.close(fd)

@@ -13,7 +13,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from gridstead_cvmfs.adapters.disk import PART, sync_folder, write_errors_translated, write_part
+from gridstead_cvmfs.adapters.disk import (
+    TEMPORARY_SUFFIX,
+    sync_folder,
+    write_errors_translated,
+    write_temporary_file,
+)
 from gridstead_cvmfs.domain.objects import BLOCK_BYTES, ObjectName, parse_path, verify_pieces
 from gridstead_cvmfs.domain.replica import SweepResult
 from gridstead_cvmfs.errors import RepositoryUntrusted, StorageFull
@@ -52,14 +57,14 @@ class DiskObjects:
 
     def put(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
         """Store an object."""
-        part, size = self._write(name, pieces)
-        self._move(part, name)
+        temporary_file, size = self._write(name, pieces)
+        self._move(temporary_file, name)
         return size
 
     def stage(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
         """Store a catalog temporarily."""
-        part, size = self._write(name, pieces)
-        part.replace(self._staged(name))
+        temporary_file, size = self._write(name, pieces)
+        temporary_file.replace(self._staged(name))
         return size
 
     def is_staged(self, name: ObjectName) -> bool:
@@ -89,7 +94,7 @@ class DiskObjects:
 
     def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> SweepResult:
         """Remove all objects except ``keep``."""
-        database_path = self.txn / f"marks{PART}"
+        database_path = self.txn / f"marks{TEMPORARY_SUFFIX}"
         with write_errors_translated(self._root):
             self.txn.mkdir(parents=True, exist_ok=True)
             database_path.unlink(missing_ok=True)
@@ -125,7 +130,7 @@ class DiskObjects:
         """Yield the files of all objects, including staged catalogs."""
         for folder in sorted((self._root / "data").iterdir()):
             for path in folder.iterdir():
-                is_staged = folder == self.txn and path.suffix != PART
+                is_staged = folder == self.txn and path.suffix != TEMPORARY_SUFFIX
                 if is_staged or parse_path(str(path.relative_to(self._root))):
                     yield path
 
@@ -136,8 +141,8 @@ class DiskObjects:
         with write_errors_translated(self._root):
             self.txn.mkdir(parents=True, exist_ok=True)
             self._check_room()
-            part = write_part(self.txn, verify_pieces(name, pieces))
-            return part, part.stat().st_size
+            temporary_file = write_temporary_file(self.txn, verify_pieces(name, pieces))
+            return temporary_file, temporary_file.stat().st_size
 
     def _check_room(self) -> None:
         if shutil.disk_usage(self.txn).free < self._min_free_bytes:
@@ -150,11 +155,11 @@ class DiskObjects:
                 hint="Free space. Fetched objects are kept.",
             )
 
-    def _move(self, part: Path, name: ObjectName) -> None:
+    def _move(self, temporary_file: Path, name: ObjectName) -> None:
         path = self._root / name.path
         with write_errors_translated(path):
             path.parent.mkdir(exist_ok=True)
-            part.replace(path)
+            temporary_file.replace(path)
         with self._lock:
             if self._unsynced is not None:
                 self._unsynced |= {path.parent, path.parent.parent}

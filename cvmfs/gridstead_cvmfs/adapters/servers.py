@@ -43,16 +43,16 @@ class Servers:
         for server in self.servers:
             server.close()
 
-    def file(self, path: str) -> bytes:
+    def fetch_file(self, path: str) -> bytes:
         """Return a small file from the first server that has it."""
-        return self._query(lambda server: server.file(path))
+        return self._query(lambda server: server.fetch_file(path))
 
-    def fetch(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
+    def fetch_object(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
         """Pass the bytes of an object to ``consume``.
 
         The bytes come from the first server that returns valid bytes.
         """
-        return self._query(lambda server: server.fetch(name, consume))
+        return self._query(lambda server: server.fetch_object(name, consume))
 
     def _query(self, request: Callable[[HttpUpstream], T]) -> T:
         failures: list[GridsteadError] = []

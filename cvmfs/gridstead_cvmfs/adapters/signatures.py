@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from gridstead.errors import ConfigError
-from gridstead_cvmfs.domain.objects import Algorithm, new_hasher
+from gridstead_cvmfs.domain.objects import HashAlgorithm, new_hasher
 from gridstead_cvmfs.domain.signed_files import SignedFile
 from gridstead_cvmfs.errors import RepositoryUntrusted
 
@@ -33,9 +33,9 @@ class RsaSignatures:
         self._keys = tuple(map(_read_key, files))
 
     def is_signed_by_master(self, signed_file: SignedFile) -> bool:
-        """Return whether a file is signed with one of the master keys."""
+        """Return whether a file is signed, with one of the master keys."""
         for key in self._keys:
-            if _recover_text(key, signed_file.signature) == signed_file.signed:
+            if _recover_text(key, signed_file.signature) == signed_file.signed_hash:
                 return True
         return False
 
@@ -62,17 +62,19 @@ class RsaCertificate:
         self._der = certificate.public_bytes(serialization.Encoding.DER)
         self._key = key
 
-    def fingerprint(self, algorithm: Algorithm) -> str:
+    def fingerprint(self, algorithm: HashAlgorithm) -> str:
         """Return the certificate's fingerprint in the format of whitelists."""
         hasher = new_hasher(algorithm)
         hasher.update(self._der)
         return bytes.fromhex(hasher.hexdigest()).hex(":").upper()
 
     def has_signed(self, signed_file: SignedFile) -> bool:
-        """Return whether a file is signed with the key of the certificate."""
+        """Return whether a file is signed, with the key of the certificate."""
         sha1 = hashes.SHA1()  # noqa: S303 - the format prescribes SHA-1
         try:
-            self._key.verify(signed_file.signature, signed_file.signed, padding.PKCS1v15(), sha1)
+            self._key.verify(
+                signed_file.signature, signed_file.signed_hash, padding.PKCS1v15(), sha1
+            )
         except InvalidSignature:
             return False
         return True
@@ -89,7 +91,7 @@ def _read_key(path: Path) -> rsa.RSAPublicKey:
 
 
 def _recover_text(key: rsa.RSAPublicKey, signature: bytes) -> bytes | None:
-    """Return the bytes that were signed; None if the signature is invalid."""
+    """Return the bytes that were signed,; None if the signature is invalid."""
     try:
         return key.recover_data_from_signature(signature, padding.PKCS1v15(), None)
     except (InvalidSignature, ValueError):

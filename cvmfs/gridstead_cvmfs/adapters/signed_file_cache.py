@@ -26,14 +26,14 @@ class CachedSignedFiles:
         self._files = files
         self._objects = objects
 
-    def file(self, path: str) -> bytes:
+    def fetch_file(self, path: str) -> bytes:
         """Return a stored signed file."""
         signed_file = self._files.signed_file(path)
         if signed_file is None:
             raise RepositoryIncomplete(f"{path} is not stored")
         return signed_file
 
-    def fetch(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
+    def fetch_object(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
         """Pass the bytes of a stored certificate to ``consume``."""
         if not self._objects.has(name):
             raise RepositoryIncomplete(f"object {name} is not stored")

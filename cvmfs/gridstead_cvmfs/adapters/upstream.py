@@ -79,13 +79,13 @@ class HttpUpstream:
         """Close the connections."""
         self._client.close()
 
-    def file(self, path: str) -> bytes:
+    def fetch_file(self, path: str) -> bytes:
         """Return a small file. Caches on the way must revalidate it."""
         return self._request_with_retries(
             path, b"".join, limit=MAX_SIGNED_FILE_BYTES, bypass_caches=True
         )
 
-    def fetch(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
+    def fetch_object(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
         """Pass the bytes of an object to ``consume``."""
         limit = self._limits.object_bytes
         try:

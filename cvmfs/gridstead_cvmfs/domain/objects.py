@@ -22,7 +22,7 @@ BLOCK_BYTES = 1024 * 1024
 MAX_QUOTED = 80  # maximum number of characters of a server's value in an error message
 
 
-class Algorithm(Enum):
+class HashAlgorithm(Enum):
     """The hash algorithm of an object.
 
     The value of a member is the suffix of the digest in a name. The position of a member, from 0,
@@ -85,7 +85,7 @@ class ObjectName:
     """
 
     digest: str
-    algorithm: Algorithm
+    algorithm: HashAlgorithm
     kind: ObjectKind
 
     def __str__(self) -> str:
@@ -97,11 +97,11 @@ class ObjectName:
         return f"data/{self.digest[:2]}/{str(self)[2:]}"
 
 
-def new_hasher(algorithm: Algorithm) -> Hasher:
+def new_hasher(algorithm: HashAlgorithm) -> Hasher:
     """Return a new hasher for an algorithm."""
-    if algorithm is Algorithm.SHAKE128:
+    if algorithm is HashAlgorithm.SHAKE128:
         return _Shake()
-    name = "ripemd160" if algorithm is Algorithm.RMD160 else "sha1"
+    name = "ripemd160" if algorithm is HashAlgorithm.RMD160 else "sha1"
     return hashlib.new(name, usedforsecurity=False)  # weak, but the format prescribes it
 
 
@@ -118,7 +118,7 @@ def parse_hash(text: str, kind: ObjectKind) -> ObjectName:
     match = _HASH.fullmatch(text)
     if match is None:
         raise RepositoryUntrusted(f"{text[:MAX_QUOTED]!r} is not a content hash")
-    return ObjectName(match[1], Algorithm(match[2]), kind)
+    return ObjectName(match[1], HashAlgorithm(match[2]), kind)
 
 
 def from_digest(digest: object, algorithm_number: int, kind: ObjectKind) -> ObjectName:
@@ -132,7 +132,7 @@ def from_digest(digest: object, algorithm_number: int, kind: ObjectKind) -> Obje
     Raises:
         RepositoryUntrusted: If the digest is not a content hash, or the algorithm is unknown.
     """
-    algorithms = tuple(Algorithm)
+    algorithms = tuple(HashAlgorithm)
     is_known = algorithm_number < len(algorithms)
     if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES or not is_known:
         raise RepositoryUntrusted(
@@ -150,7 +150,7 @@ def parse_path(path: str) -> ObjectName | None:
     match = _PATH.fullmatch(path)
     if match is None:
         return None
-    return ObjectName(match[1] + match[2], Algorithm(match[3]), ObjectKind(match[4]))
+    return ObjectName(match[1] + match[2], HashAlgorithm(match[3]), ObjectKind(match[4]))
 
 
 def verify_pieces(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -171,7 +171,7 @@ def verify_pieces(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
         )
 
 
-def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[bytes, bytes]:
+def decompress(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[bytes, bytes]:
     """Return the stored bytes and the decompressed content of a small object.
 
     Args:
@@ -183,20 +183,20 @@ def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[by
         RepositoryUntrusted: If the object does not match its name, is not compressed, is
             truncated or is too large.
     """
-    packed_content = b"".join(verify_pieces(name, limit_pieces(name, pieces, limit)))
-    inflate = zlib.decompressobj()
+    compressed_content = b"".join(verify_pieces(name, limit_pieces(name, pieces, limit)))
+    decompressor = zlib.decompressobj()
     try:
-        content = inflate.decompress(packed_content, limit)
+        content = decompressor.decompress(compressed_content, limit)
     except zlib.error as error:
         raise RepositoryUntrusted(f"object {name} cannot be read", detail=str(error)) from error
-    if not inflate.eof:
+    if not decompressor.eof:
         raise RepositoryUntrusted(
             f"object {name} is truncated or too large", detail=f"limit {limit} bytes"
         )
-    return packed_content, content
+    return compressed_content, content
 
 
-def inflate_pieces(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> Iterator[bytes]:
+def decompress_pieces(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> Iterator[bytes]:
     """Yield the decompressed content of an object.
 
     Args:
@@ -207,22 +207,22 @@ def inflate_pieces(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> 
     Raises:
         RepositoryUntrusted: If the object is not compressed, is truncated or is too large.
     """
-    inflate, size = zlib.decompressobj(), 0
+    decompressor, size = zlib.decompressobj(), 0
     try:
         for piece in pieces:
             remaining_data = piece
-            while remaining_data and not inflate.eof:
-                content = inflate.decompress(remaining_data, BLOCK_BYTES)
+            while remaining_data and not decompressor.eof:
+                content = decompressor.decompress(remaining_data, BLOCK_BYTES)
                 size += len(content)
                 if size > limit:
                     raise RepositoryUntrusted(
                         f"object {name} is too large", detail=f"more than {limit} bytes unpacked"
                     )
                 yield content
-                remaining_data = inflate.unconsumed_tail
+                remaining_data = decompressor.unconsumed_tail
     except zlib.error as error:
         raise RepositoryUntrusted(f"object {name} cannot be read", detail=str(error)) from error
-    if not inflate.eof:
+    if not decompressor.eof:
         raise RepositoryUntrusted(f"object {name} is truncated", detail=f"{size} bytes unpacked")
 
 

@@ -13,7 +13,13 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from gridstead_cvmfs.domain.objects import Algorithm, ObjectKind, ObjectName, new_hasher, parse_hash
+from gridstead_cvmfs.domain.objects import (
+    HashAlgorithm,
+    ObjectKind,
+    ObjectName,
+    new_hasher,
+    parse_hash,
+)
 from gridstead_cvmfs.errors import RepositoryUntrusted
 
 MANIFEST = ".cvmfspublished"
@@ -38,13 +44,13 @@ class SignedFile:
     Attributes:
         raw: The whole file, as served.
         lines: The lines of the text.
-        signed: The signed bytes, which are the hash as text.
+        signed_hash: The signed bytes, which are the hash as text.
         signature: The signature as raw bytes.
     """
 
     raw: bytes
     lines: tuple[str, ...]
-    signed: bytes
+    signed_hash: bytes
     signature: bytes
 
 
@@ -92,7 +98,7 @@ class Whitelist:
     name: str
     issued_at: int
     expires_at: int
-    fingerprints: frozenset[tuple[Algorithm, str]]
+    fingerprints: frozenset[tuple[HashAlgorithm, str]]
 
 
 def parse_signed_file(raw: bytes, label: str) -> SignedFile:
@@ -106,11 +112,11 @@ def parse_signed_file(raw: bytes, label: str) -> SignedFile:
         RepositoryUntrusted: If there is no signature, or the hash does not match the text.
     """
     text, end, rest = raw.partition(_END)
-    signed, newline, signature = rest.partition(b"\n")
+    signed_hash, newline, signature = rest.partition(b"\n")
     is_complete = bool(end and newline and signature)
-    if not is_complete or not _HASH_LINE.fullmatch(signed):
+    if not is_complete or not _HASH_LINE.fullmatch(signed_hash):
         raise RepositoryUntrusted(f"{label} is not a signed file", detail=f"{len(raw)} bytes")
-    expected_hash = parse_hash(signed.decode(), ObjectKind.FILE)
+    expected_hash = parse_hash(signed_hash.decode(), ObjectKind.FILE)
     hasher = new_hasher(expected_hash.algorithm)
     hasher.update(text + b"\n")
     if hasher.hexdigest() != expected_hash.digest:
@@ -119,7 +125,7 @@ def parse_signed_file(raw: bytes, label: str) -> SignedFile:
         lines = tuple(text.decode().split("\n"))
     except UnicodeDecodeError as error:
         raise RepositoryUntrusted(f"{label} is not text", detail=str(error)) from error
-    return SignedFile(raw=raw, lines=lines, signed=signed, signature=signature)
+    return SignedFile(raw=raw, lines=lines, signed_hash=signed_hash, signature=signature)
 
 
 def parse_manifest(raw: bytes) -> Manifest:
@@ -181,12 +187,12 @@ def parse_whitelist(raw: bytes) -> Whitelist:
     )
 
 
-def _fingerprints(lines: list[str]) -> frozenset[tuple[Algorithm, str]]:
+def _fingerprints(lines: list[str]) -> frozenset[tuple[HashAlgorithm, str]]:
     fingerprints = set()
     for line in lines[:MAX_FINGERPRINTS]:
         match = _FINGERPRINT.fullmatch(line)
         if match is not None:
-            fingerprints.add((Algorithm(match[2]), match[1]))
+            fingerprints.add((HashAlgorithm(match[2]), match[1]))
     return frozenset(fingerprints)
 
 

@@ -57,20 +57,20 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class FileChunk:
     """An object that contains a part of a file, or the whole file.
 
     Attributes:
         name: The name of the object.
-        offset: The position of the piece in the file. Unit: bytes.
+        offset: The position of the chunk in the file. Unit: bytes.
         size: The decompressed size. Unit: bytes.
-        packed: Whether the stored bytes are compressed.
+        is_compressed: Whether the stored bytes are compressed.
     """
 
     name: ObjectName
     offset: int
     size: int
-    packed: bool
+    is_compressed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class TreeEntry:
         links: The number of hard links. For a directory, two plus the number of its subdirectories.
         inode: The inode number. It is the same for all hard links of a file and in all revisions.
         flags: The flags of the row.
-        digest: The hash of the content. None if there is no content, or if it has several pieces.
+        digest: The hash of the content. None if there is no content, or if it has several chunks.
         target: The target of a symbolic link.
     """
 
@@ -125,7 +125,7 @@ class TreeEntry:
 
     @property
     def is_chunked(self) -> bool:
-        """Return whether the catalog lists the content as several pieces."""
+        """Return whether the catalog lists the content as several chunks."""
         return bool(self.flags & CHUNKED)
 
 
@@ -190,8 +190,8 @@ def _modified_at(mtime: object) -> int:
     return 0
 
 
-def single_piece(entry: TreeEntry) -> tuple[Piece, ...]:
-    """Return the content of a file that is not chunked: one piece, or none if the file is empty.
+def single_chunk(entry: TreeEntry) -> tuple[FileChunk, ...]:
+    """Return the content of a file that is not chunked: one chunk, or none if the file is empty.
 
     Raises:
         RepositoryUntrusted: If the content is not in the repository, or if the row has no content
@@ -203,12 +203,12 @@ def single_piece(entry: TreeEntry) -> tuple[Piece, ...]:
         )
     if entry.size == 0:
         return ()
-    return (make_piece(entry, 0, entry.size, entry.digest, ObjectKind.FILE),)
+    return (make_chunk(entry, 0, entry.size, entry.digest, ObjectKind.FILE),)
 
 
-def chunk_pieces(
+def chunks_of_file(
     entry: TreeEntry, rows: tuple[tuple[object, object, object], ...]
-) -> tuple[Piece, ...]:
+) -> tuple[FileChunk, ...]:
     """Return the content of a chunked file, in the order of the offsets.
 
     Args:
@@ -219,28 +219,30 @@ def chunk_pieces(
         RepositoryUntrusted: If the chunks have gaps or overlaps, or do not have the size of the
             file.
     """
-    pieces = []
+    chunks = []
     end = 0
     for raw_offset, raw_size, digest in rows:
         offset, size = _number(raw_offset, "offset"), _number(raw_size, "size")
-        piece = make_piece(entry, offset, size, digest, ObjectKind.CHUNK)
-        if piece.offset != end:
+        chunk = make_chunk(entry, offset, size, digest, ObjectKind.CHUNK)
+        if chunk.offset != end:
             raise RepositoryUntrusted(
                 f"chunks of {entry.name[:MAX_QUOTED]!r} are not contiguous",
                 detail=f"at byte {end}",
             )
-        pieces.append(piece)
-        end += piece.size
+        chunks.append(chunk)
+        end += chunk.size
     if end != entry.size:
         raise RepositoryUntrusted(
             f"chunks of {entry.name[:MAX_QUOTED]!r} do not have the size of the file",
             detail=f"{end} bytes",
         )
-    return tuple(pieces)
+    return tuple(chunks)
 
 
-def make_piece(entry: TreeEntry, offset: int, size: int, digest: object, kind: ObjectKind) -> Piece:
-    """Return a piece of a file.
+def make_chunk(
+    entry: TreeEntry, offset: int, size: int, digest: object, kind: ObjectKind
+) -> FileChunk:
+    """Return a chunk of a file.
 
     Raises:
         RepositoryUntrusted: If the digest is not a content hash, or the compression is unknown.
@@ -252,7 +254,7 @@ def make_piece(entry: TreeEntry, offset: int, size: int, digest: object, kind: O
             detail=f"number {compression}",
         )
     name = from_digest(digest, entry.flags >> _ALGORITHM_SHIFT & _ALGORITHM_MASK, kind)
-    return Piece(name=name, offset=offset, size=size, packed=compression == _ZLIB)
+    return FileChunk(name=name, offset=offset, size=size, is_compressed=compression == _ZLIB)
 
 
 def _md5(text: str) -> bytes:

@@ -66,7 +66,7 @@ def check_manifest(manifest: Manifest, *, name: str) -> None:
         )
 
 
-def check_succession(
+def check_no_rollback(
     stored: tuple[Manifest, Whitelist],
     manifest: Manifest,
     whitelist: Whitelist,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from gridstead_cvmfs.domain.objects import ObjectName
-from gridstead_cvmfs.domain.tree import Piece, TreeEntry
+from gridstead_cvmfs.domain.tree import FileChunk, TreeEntry
 
 
 class Content(Protocol):
@@ -44,8 +44,8 @@ class TreeCatalog(Protocol):
         """Return the entries of a directory, except hidden entries."""
         ...
 
-    def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
-        """Return the pieces of a file, in order. Empty if the file is empty."""
+    def chunks(self, path: str, entry: TreeEntry) -> tuple[FileChunk, ...]:
+        """Return the chunks of a file, in order. Empty if the file is empty."""
         ...
 
     def nested(self) -> Mapping[str, ObjectName]:
@@ -71,14 +71,14 @@ class ContentCache(Protocol):
         ...
 
     def put(
-        self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int
+        self, name: ObjectName, pieces: Iterable[bytes], *, is_compressed: bool, limit: int
     ) -> Content:
         """Add an object to the cache and return its content.
 
         Args:
             name: The name of the object.
             pieces: The stored bytes of the object.
-            packed: Whether the stored bytes are compressed.
+            is_compressed: Whether the stored bytes are compressed.
             limit: The maximum decompressed size. Unit: bytes.
 
         Raises:

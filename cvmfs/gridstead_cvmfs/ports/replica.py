@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
-from gridstead_cvmfs.domain.objects import Algorithm, ObjectName
+from gridstead_cvmfs.domain.objects import HashAlgorithm, ObjectName
 from gridstead_cvmfs.domain.replica import ReplicaState, SweepResult
 from gridstead_cvmfs.domain.signed_files import SignedFile
 from gridstead_cvmfs.domain.trust import SignedFiles
@@ -25,7 +25,7 @@ class Upstream(Protocol):
     source does not answer.
     """
 
-    def file(self, path: str) -> bytes:
+    def fetch_file(self, path: str) -> bytes:
         """Return a small file of the repository.
 
         Raises:
@@ -34,7 +34,7 @@ class Upstream(Protocol):
         """
         ...
 
-    def fetch(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
+    def fetch_object(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
         """Pass the bytes of an object to ``consume``, and return the result of ``consume``.
 
         If ``consume`` raises RepositoryUntrusted, the object is fetched once more, without caches.
@@ -50,7 +50,7 @@ class Upstream(Protocol):
 class SigningCertificate(Protocol):
     """The certificate of the signer of a manifest."""
 
-    def fingerprint(self, algorithm: Algorithm) -> str:
+    def fingerprint(self, algorithm: HashAlgorithm) -> str:
         """Return the fingerprint as whitelists contain it: ``AB:CD:…`` in upper case."""
         ...
 

@@ -24,13 +24,13 @@ from gridstead_cvmfs.domain.tree import TreeEntry, parent_of
 
 KERNEL_CACHE_S = 1  # the time for which the kernel caches attributes and names
 BLOCK_BYTES = 512
-PREFERRED_BYTES = 128 * 1024
+PREFERRED_BLOCK_BYTES = 128 * 1024
 THREADS = 16
-NS = 10**9
+NS_PER_S = 10**9
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 
 
-class Files(Protocol):
+class MountedFiles(Protocol):
     """The served files. Every method except ``release`` may raise a GridsteadError."""
 
     def entry(self, path: str) -> TreeEntry | None:
@@ -48,11 +48,11 @@ class Files(Protocol):
         """
         ...
 
-    def read(self, number: int, size: int, offset: int) -> bytes:
+    def read(self, handle_id: int, size: int, offset: int) -> bytes:
         """Return bytes of an open file."""
         ...
 
-    def release(self, number: int) -> None:
+    def release(self, handle_id: int) -> None:
         """Close a file handle."""
         ...
 
@@ -66,7 +66,7 @@ class Operations:
 
     use_ns = True
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: MountedFiles) -> None:
         self._files = files
 
     # The path also identifies an open file, so ``fh`` is not used.
@@ -122,7 +122,7 @@ class Operations:
         return entry
 
 
-def serve(files: Files, device: int) -> None:
+def serve(files: MountedFiles, device: int) -> None:
     """Answer requests of the kernel until the file system is unmounted and no process uses it.
 
     Args:
@@ -172,9 +172,9 @@ def _attributes(entry: TreeEntry) -> dict[str, int]:
         "st_gid": entry.gid,
         "st_rdev": device,
         "st_size": size,
-        "st_blksize": PREFERRED_BYTES,
+        "st_blksize": PREFERRED_BLOCK_BYTES,
         "st_blocks": (size + BLOCK_BYTES - 1) // BLOCK_BYTES,  # rounded up
-        "st_atime": entry.mtime * NS,
-        "st_mtime": entry.mtime * NS,
-        "st_ctime": entry.mtime * NS,
+        "st_atime": entry.mtime * NS_PER_S,
+        "st_mtime": entry.mtime * NS_PER_S,
+        "st_ctime": entry.mtime * NS_PER_S,
     }

@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from gridstead.rpc.peer_limit import Network, PeerLimit
+from gridstead.rpc.rate_limit import Network, RateLimiter
 from gridstead.rpc.status import status_routes
 from gridstead_cvmfs.domain.objects import parse_path
 
@@ -49,18 +49,18 @@ class ReplicaServerOptions:
     Attributes:
         storage: The folder of all replicas.
         names: The names of the repositories.
-        check: Raises a GridsteadError while nothing can be served.
+        check_ready: Raises a GridsteadError while nothing can be served.
         metrics: Returns OpenMetrics text.
-        metrics_for: The networks that may read the metrics.
-        requests: The limit on health checks per caller.
+        metrics_networks: The networks that may read the metrics.
+        request_limiter: The limit on health checks per caller.
     """
 
     storage: Path
     names: Collection[str]
-    check: Callable[[], None]
+    check_ready: Callable[[], None]
     metrics: Callable[[], str]
-    metrics_for: tuple[Network, ...]
-    requests: PeerLimit
+    metrics_networks: tuple[Network, ...]
+    request_limiter: RateLimiter
 
 
 def make_app(options: ReplicaServerOptions) -> Starlette:
@@ -89,7 +89,9 @@ def make_app(options: ReplicaServerOptions) -> Starlette:
     routes = [
         Route("/cvmfs/info/v1/repositories.json", list_repositories, methods=["GET"]),
         Route("/cvmfs/{name}/{path:path}", serve_file, methods=["GET"]),
-        *status_routes(options.check, options.metrics, options.metrics_for, options.requests),
+        *status_routes(
+            options.check_ready, options.metrics, options.metrics_networks, options.request_limiter
+        ),
     ]
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False

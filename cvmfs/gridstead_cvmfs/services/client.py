@@ -21,8 +21,8 @@ import structlog
 
 from gridstead.errors import GridsteadError
 from gridstead.ports.clock import Clock
-from gridstead_cvmfs.domain.tree import Piece, TreeEntry
-from gridstead_cvmfs.domain.trust import SignedFiles, check_succession
+from gridstead_cvmfs.domain.tree import FileChunk, TreeEntry
+from gridstead_cvmfs.domain.trust import SignedFiles, check_no_rollback
 from gridstead_cvmfs.errors import RepositoryUntrusted
 from gridstead_cvmfs.ports import (
     Content,
@@ -79,7 +79,7 @@ class _OpenFile:
     """An open file: its unchanging entry and content, and the number of its handles."""
 
     entry: TreeEntry
-    pieces: tuple[Piece, ...]
+    chunks: tuple[FileChunk, ...]
     count: int = 0
 
 
@@ -87,7 +87,7 @@ class _OpenFile:
 class _Handle:
     path: str
     file: _OpenFile
-    piece: Piece | None = None
+    chunk: FileChunk | None = None
     content: Content | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -110,8 +110,8 @@ class CvmfsClient:
         self._kernel_entries: OrderedDict[str, tuple[TreeEntry | None, Tree, float]] = OrderedDict()
         self._open_files: dict[str, _OpenFile] = {}
         self._handles: dict[int, _Handle] = {}
-        self._numbers = iter(range(1, 2**62))  # the numbers of new handles
-        self._last_contents: OrderedDict[str, tuple[Piece, ...]] = OrderedDict()
+        self._handle_ids = iter(range(1, 2**62))  # ids of new handles
+        self._last_contents: OrderedDict[str, tuple[FileChunk, ...]] = OrderedDict()
         self._lock = threading.Lock()
         self._next_log_s = 0.0
 
@@ -144,7 +144,7 @@ class CvmfsClient:
             try:
                 signed_files = self._read_signed_files(server)
                 if stored_files is not None:
-                    check_succession(
+                    check_no_rollback(
                         stored_files,
                         signed_files.manifest,
                         signed_files.whitelist,
@@ -194,7 +194,7 @@ class CvmfsClient:
         """Open a file.
 
         Returns:
-            The number of a handle, and whether the content is the same as when the file was last
+            The id of a handle, and whether the content is the same as when the file was last
             opened. None if there is no such file.
 
         Raises:
@@ -205,37 +205,37 @@ class CvmfsClient:
             if file is None:
                 return None
             with self._lock:
-                number, handle = self._add_handle(path, file)
-                is_same = self._is_last_content(path, handle.file.pieces)
+                handle_id, handle = self._add_handle(path, file)
+                is_same = self._is_last_content(path, handle.file.chunks)
             try:
-                if len(handle.file.pieces) == 1:
-                    self._content_of(handle, handle.file.pieces[0])
+                if len(handle.file.chunks) == 1:
+                    self._open_content(handle, handle.file.chunks[0])
             except GridsteadError:
-                self.release(number)
+                self.release(handle_id)
                 raise
-            return number, is_same
+            return handle_id, is_same
 
-    def read(self, number: int, size: int, offset: int) -> bytes:
+    def read(self, handle_id: int, size: int, offset: int) -> bytes:
         """Return ``size`` bytes of an open file from ``offset``; fewer at the end of the file.
 
         Raises:
             GridsteadError: If the content is not available. The failure is logged.
         """
-        handle = self._handles[number]
+        handle = self._handles[handle_id]
         data = bytearray()
         with self._failures_logged(handle.path), handle.lock:
-            for piece in handle.file.pieces:
-                # The position of the next byte to read, relative to the start of the piece.
-                start = offset + len(data) - piece.offset
-                if 0 <= start < piece.size and len(data) < size:
-                    length = min(size - len(data), piece.size - start)
-                    data += self._content_of(handle, piece).read(length, start)
+            for chunk in handle.file.chunks:
+                # The position of the next byte to read, relative to the start of the chunk.
+                start = offset + len(data) - chunk.offset
+                if 0 <= start < chunk.size and len(data) < size:
+                    length = min(size - len(data), chunk.size - start)
+                    data += self._open_content(handle, chunk).read(length, start)
         return bytes(data)
 
-    def release(self, number: int) -> None:
+    def release(self, handle_id: int) -> None:
         """Close a handle."""
         with self._lock:
-            handle = self._handles.pop(number)
+            handle = self._handles.pop(handle_id)
             handle.file.count -= 1
             if not handle.file.count:
                 del self._open_files[handle.path]
@@ -290,39 +290,38 @@ class CvmfsClient:
                 return open_file
             kernel_entry = self._kernel_entries.get(path)
         oldest_valid = self._ports.monotonic() - KERNEL_CACHE_MAX_S
-        if kernel_entry is not None and kernel_entry[2] > oldest_valid:
-            entry, tree, _ = kernel_entry
-        else:
+        entry, tree, looked_up_at = kernel_entry or (None, None, 0.0)
+        if tree is None or looked_up_at <= oldest_valid:
             tree = self._shown_tree()
             entry = tree.entry(path)
         if entry is None or not entry.is_file:
             return None
-        return _OpenFile(entry, tree.pieces(path, entry))
+        return _OpenFile(entry, tree.chunks(path, entry))
 
     def _add_handle(self, path: str, file: _OpenFile) -> tuple[int, _Handle]:
         """Add a handle of a file. If another thread has just opened the file, use its _OpenFile."""
         file = self._open_files.setdefault(path, file)
         file.count += 1
-        number = next(self._numbers)
-        handle = self._handles[number] = _Handle(path, file)
-        return number, handle
+        handle_id = next(self._handle_ids)
+        handle = self._handles[handle_id] = _Handle(path, file)
+        return handle_id, handle
 
-    def _is_last_content(self, path: str, pieces: tuple[Piece, ...]) -> bool:
+    def _is_last_content(self, path: str, chunks: tuple[FileChunk, ...]) -> bool:
         """Remember the content of an opened file. Return whether the last content was the same."""
-        is_same = self._last_contents.pop(path, None) == pieces
-        self._last_contents[path] = pieces
+        is_same = self._last_contents.pop(path, None) == chunks
+        self._last_contents[path] = chunks
         if len(self._last_contents) > MAX_LAST_CONTENTS:
             self._last_contents.popitem(last=False)
         return is_same
 
-    def _content_of(self, handle: _Handle, piece: Piece) -> Content:
-        """Return the content of a piece. A handle has one open piece at a time."""
-        if handle.piece is piece and handle.content is not None:
+    def _open_content(self, handle: _Handle, chunk: FileChunk) -> Content:
+        """Return the content of a chunk. A handle has one open chunk at a time."""
+        if handle.chunk is chunk and handle.content is not None:
             return handle.content
-        content = self._fetcher.content(piece)
+        content = self._fetcher.content(chunk)
         if handle.content is not None:
             handle.content.close()
-        handle.piece, handle.content = piece, content
+        handle.chunk, handle.content = chunk, content
         return content
 
     def _log_failed_check(self, error: GridsteadError) -> None:

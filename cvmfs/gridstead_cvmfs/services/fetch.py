@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from gridstead_cvmfs.domain.objects import ObjectName
-from gridstead_cvmfs.domain.tree import Piece
+from gridstead_cvmfs.domain.tree import FileChunk
 from gridstead_cvmfs.errors import RepositoryUntrusted
 from gridstead_cvmfs.ports import Content, ContentCache, Upstream
 
@@ -31,33 +31,36 @@ class Fetcher:
         self._max_catalog_bytes = max_catalog_bytes
         self._locks = tuple(threading.Lock() for _ in range(LOCK_COUNT))
 
-    def content(self, piece: Piece) -> Content:
-        """Return the content of a piece of a file.
+    def content(self, chunk: FileChunk) -> Content:
+        """Return the content of a chunk of a file.
 
         Raises:
             RepositoryUntrusted: If the content does not match the name of its object or the size
                 in the catalog.
         """
-        content = self._open_or_fetch(piece.name, packed=piece.packed, limit=piece.size)
-        if content.size != piece.size:
+        content = self._open_or_fetch(
+            chunk.name, is_compressed=chunk.is_compressed, limit=chunk.size
+        )
+        if content.size != chunk.size:
             content.close()
-            detail = f"{content.size} bytes, not {piece.size}"
+            detail = f"{content.size} bytes, not {chunk.size}"
             raise RepositoryUntrusted(
-                f"size of object {piece.name} does not match its catalog", detail=detail
+                f"size of object {chunk.name} does not match its catalog", detail=detail
             )
         return content
 
     def catalog(self, name: ObjectName) -> None:
         """Fetch a catalog into the cache if the cache does not contain it."""
-        self._open_or_fetch(name, packed=True, limit=self._max_catalog_bytes).close()
+        self._open_or_fetch(name, is_compressed=True, limit=self._max_catalog_bytes).close()
 
-    def _open_or_fetch(self, name: ObjectName, *, packed: bool, limit: int) -> Content:
+    def _open_or_fetch(self, name: ObjectName, *, is_compressed: bool, limit: int) -> Content:
         cache = self._cache
         # All threads that need an object use the lock with this index.
         with self._locks[hash(name) % LOCK_COUNT]:
             content = cache.open(name)
             if content is not None:
                 return content
-            return self._upstream.fetch(
-                name, lambda pieces: cache.put(name, pieces, packed=packed, limit=limit)
+            return self._upstream.fetch_object(
+                name,
+                lambda pieces: cache.put(name, pieces, is_compressed=is_compressed, limit=limit),
             )

@@ -81,7 +81,7 @@ class Puller:
         self._check_stopped()
         size = None
         if not self.objects.has(name, check=self.options.check):
-            size = self.upstream.fetch(name, lambda pieces: self.objects.put(name, pieces))
+            size = self.upstream.fetch_object(name, lambda pieces: self.objects.put(name, pieces))
         self._count(size)
 
     def pull(self, root: ObjectName) -> None:
@@ -112,7 +112,9 @@ class Puller:
         size = None
         is_stored = self.objects.has(catalog, check=self.options.check)
         if not is_stored and not self.objects.is_staged(catalog):
-            size = self.upstream.fetch(catalog, lambda pieces: self.objects.stage(catalog, pieces))
+            size = self.upstream.fetch_object(
+                catalog, lambda pieces: self.objects.stage(catalog, pieces)
+            )
         self._count(size, catalogs=1)
         with self.databases.catalog(catalog) as opened_catalog:
             self._fetch_all(opened_catalog.objects(), pool)

@@ -33,7 +33,7 @@ from gridstead_cvmfs.domain.replica import (
     to_revision,
 )
 from gridstead_cvmfs.domain.signed_files import Manifest
-from gridstead_cvmfs.domain.trust import SignedFiles, check_succession
+from gridstead_cvmfs.domain.trust import SignedFiles, check_no_rollback
 from gridstead_cvmfs.ports import Databases, ObjectStore, ReplicaFiles, Signatures, Upstream
 from gridstead_cvmfs.services.pull import Puller, PullOptions, ReportProgress, walk
 from gridstead_cvmfs.services.signed_files import (
@@ -217,7 +217,7 @@ class Replica:
         )
         stored = stored_signed_files(self._ports.files, self._name)
         if stored is not None and not allow_rollback:
-            check_succession(stored, signed_files.manifest, signed_files.whitelist)
+            check_no_rollback(stored, signed_files.manifest, signed_files.whitelist)
         return signed_files
 
     def _pull(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from gridstead.errors import ConfigError
-from gridstead_cvmfs.domain.objects import unpack
+from gridstead_cvmfs.domain.objects import decompress
 from gridstead_cvmfs.domain.signed_files import (
     MANIFEST,
     WHITELIST,
@@ -42,7 +42,7 @@ def read_signed_files(
             or is not signed by an authorised key.
         RepositoryIncomplete: If a file does not exist.
     """
-    whitelist = parse_whitelist(upstream.file(WHITELIST))
+    whitelist = parse_whitelist(upstream.fetch_file(WHITELIST))
     if not signatures.is_signed_by_master(whitelist.signed_file):
         hint = (
             "Compare the keys in public_key_files with the keys of the publisher. If they are"
@@ -50,11 +50,11 @@ def read_signed_files(
         )
         raise RepositoryUntrusted(f"whitelist of {name} is not signed by its master key", hint=hint)
     check_whitelist(whitelist, name=name, now=now)
-    manifest = parse_manifest(upstream.file(MANIFEST))
+    manifest = parse_manifest(upstream.fetch_file(MANIFEST))
     check_manifest(manifest, name=name)
-    packed_certificate, pem = upstream.fetch(
+    compressed_certificate, pem = upstream.fetch_object(
         manifest.certificate,
-        lambda pieces: unpack(manifest.certificate, pieces, limit=MAX_CERTIFICATE_BYTES),
+        lambda pieces: decompress(manifest.certificate, pieces, limit=MAX_CERTIFICATE_BYTES),
     )
     signer = signatures.certificate(pem)
     # The fingerprints of the signer, one for each algorithm that the whitelist uses.
@@ -66,7 +66,7 @@ def read_signed_files(
         raise RepositoryUntrusted(
             f"manifest of {name} is not signed by its certificate", hint=PUBLISHER_HINT
         )
-    return SignedFiles(whitelist=whitelist, manifest=manifest, certificate=packed_certificate)
+    return SignedFiles(whitelist=whitelist, manifest=manifest, certificate=compressed_certificate)
 
 
 def check_replication_allowed(upstream: Upstream, name: str) -> None:
@@ -76,7 +76,7 @@ def check_replication_allowed(upstream: Upstream, name: str) -> None:
         RepositoryIncomplete: If the server does not allow replicas.
     """
     try:
-        upstream.file(MASTER_REPLICA)
+        upstream.fetch_file(MASTER_REPLICA)
     except RepositoryIncomplete as error:
         hint = f"Copy from a Stratum 0 on which the publisher created the file {MASTER_REPLICA}."
         raise RepositoryIncomplete(

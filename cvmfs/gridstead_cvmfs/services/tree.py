@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from gridstead_cvmfs.domain.objects import ObjectName
-from gridstead_cvmfs.domain.tree import Piece, TreeEntry, parent_of
+from gridstead_cvmfs.domain.tree import FileChunk, TreeEntry, parent_of
 from gridstead_cvmfs.errors import RepositoryUntrusted
 from gridstead_cvmfs.ports import TreeCatalog
 
@@ -51,9 +51,9 @@ class Tree:
         """Return the entries of a directory, except hidden entries."""
         return self._query(path, lambda catalog: catalog.entries(path))
 
-    def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
-        """Return the pieces of a file, in order."""
-        return self._query(parent_of(path), lambda catalog: catalog.pieces(path, entry))
+    def chunks(self, path: str, entry: TreeEntry) -> tuple[FileChunk, ...]:
+        """Return the chunks of a file, in order."""
+        return self._query(parent_of(path), lambda catalog: catalog.chunks(path, entry))
 
     def close(self) -> None:
         """Close the catalogs."""

@@ -35,11 +35,13 @@ from gridstead_cvmfs.config import CvmfsClientSettings, MountedRepository
 from gridstead_cvmfs.services.client import CvmfsClient, CvmfsClientPorts
 
 MIB = 1024 * 1024
-DEVICE = "/dev/fuse"
+FUSE_DEVICE = "/dev/fuse"
 SUBTYPE = "gridstead-cvmfs"
-TYPE = f"fuse.{SUBTYPE}"
-OPTIONS = "ro,nosuid,nodev,allow_other,default_permissions,rootmode=40755,user_id=0,group_id=0"
-CONNECTIONS = 16
+FILESYSTEM_TYPE = f"fuse.{SUBTYPE}"
+MOUNT_OPTIONS = (
+    "ro,nosuid,nodev,allow_other,default_permissions,rootmode=40755,user_id=0,group_id=0"
+)
+MAX_CONNECTIONS = 16
 SERVER_EXIT_TIMEOUT_S = 2.0
 HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 FOLDER_MODE = 0o700
@@ -61,30 +63,30 @@ def mount(settings: CvmfsClientSettings, repository: MountedRepository, mountpoi
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
     max_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
-    device = _open_device()
+    device_fd = _open_device()
     ready_reader, ready_writer = os.pipe()
     mounted_reader, mounted_writer = os.pipe()
-    server = os.fork()
-    if server == 0:
+    server_pid = os.fork()
+    if server_pid == 0:
         os.close(ready_reader)
         os.close(mounted_writer)
         _drop_privileges(user)
-        return _serve(settings, repository, device, (ready_writer, mounted_reader))
+        return _serve(settings, repository, device_fd, (ready_writer, mounted_reader))
     os.close(ready_writer)
     os.close(mounted_reader)
     if not os.read(ready_reader, 1):  # the server process failed and printed an error
-        return _wait_for_exit_code(server)
-    _mount(repository.name, device, real_mountpoint)
-    os.close(device)
+        return _wait_for_exit_code(server_pid)
+    _mount(repository.name, device_fd, real_mountpoint)
+    os.close(device_fd)
     os.write(mounted_writer, b".")
     notify_systemd("READY=1")
-    return _watch(server, real_mountpoint)
+    return _watch(server_pid, real_mountpoint)
 
 
 def _serve(
     settings: CvmfsClientSettings,
     repository: MountedRepository,
-    device: int,
+    device_fd: int,
     pipes: tuple[int, int],
 ) -> int:
     """Answer the kernel until the file system is no longer in use. Runs without privileges."""
@@ -99,15 +101,15 @@ def _serve(
             return 0
         exit_codes: SimpleQueue[int] = SimpleQueue()
 
-        def answer() -> None:
+        def serve_requests() -> None:
             code = 1
             try:
-                serve(client, device)
+                serve(client, device_fd)
                 code = 0
             finally:
                 exit_codes.put(code)
 
-        threading.Thread(target=answer, name="fuse", daemon=True).start()
+        threading.Thread(target=serve_requests, name="fuse", daemon=True).start()
         while True:
             try:
                 return exit_codes.get(timeout=settings.look_every_s)
@@ -115,7 +117,7 @@ def _serve(
                 client.tick()
 
 
-def _watch(server: int, mountpoint: Path) -> int:
+def _watch(server_pid: int, mountpoint: Path) -> int:
     """Wait for a signal or for the end of the server process. Then unmount.
 
     Returns the exit code of the program.
@@ -124,14 +126,14 @@ def _watch(server: int, mountpoint: Path) -> int:
         if signal.sigwait(HANDLED_SIGNALS) != signal.SIGCHLD:
             break
         # ended_pid is 0 if the signal came from another child, such as the mount command.
-        ended_pid, status = os.waitpid(server, os.WNOHANG)
+        ended_pid, status = os.waitpid(server_pid, os.WNOHANG)
         if ended_pid:
             _unmount(mountpoint)
             return 1 if os.waitstatus_to_exitcode(status) else 0
     notify_systemd("STOPPING=1")
     _unmount(mountpoint)
     deadline = time.monotonic() + SERVER_EXIT_TIMEOUT_S
-    while not os.waitpid(server, os.WNOHANG)[0]:
+    while not os.waitpid(server_pid, os.WNOHANG)[0]:
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0:
             break
@@ -165,7 +167,7 @@ def _servers(settings: CvmfsClientSettings, repository: MountedRepository) -> Se
     limits = FetchLimits(
         timeout_s=settings.timeout_s,
         object_bytes=settings.max_object_mib * MIB,
-        connections=CONNECTIONS,
+        connections=MAX_CONNECTIONS,
         attempts=1,
     )
     tls = ssl.create_default_context()
@@ -185,10 +187,10 @@ def _load_fuse() -> None:
 
 def _open_device() -> int:
     try:
-        return os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
+        return os.open(FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         hint = "Load the kernel module fuse."
-        raise ConfigError(f"cannot open {DEVICE}", detail=str(error), hint=hint) from error
+        raise ConfigError(f"cannot open {FUSE_DEVICE}", detail=str(error), hint=hint) from error
 
 
 def _server_user(settings: CvmfsClientSettings) -> pwd.struct_passwd:
@@ -222,23 +224,23 @@ def _prepare_mountpoint(mountpoint: Path) -> None:
     Raises:
         ConfigError: If the mountpoint is not a directory, or another file system is mounted there.
     """
-    types = []
+    mounted_types = []
     for line in Path("/proc/mounts").read_text().splitlines():
         _, target, filesystem_type, *_ = line.split(" ")
         if target == str(mountpoint):
-            types.append(filesystem_type)
-    if types and types[-1] != TYPE:
+            mounted_types.append(filesystem_type)
+    if mounted_types and mounted_types[-1] != FILESYSTEM_TYPE:
         raise ConfigError(
             f"cannot mount {mountpoint}",
-            detail=f"a file system of type {types[-1]} is mounted there",
+            detail=f"a file system of type {mounted_types[-1]} is mounted there",
         )
-    for _ in types:
+    for _ in mounted_types:
         _unmount(mountpoint)
     if not mountpoint.is_dir():
         raise ConfigError(f"cannot mount {mountpoint}", detail="it is not a directory")
 
 
-def _mount(name: str, device: int, mountpoint: Path) -> None:
+def _mount(name: str, device_fd: int, mountpoint: Path) -> None:
     # The subtype is an option, because mount(8) of Debian 13 ignores a subtype in the type.
     command = [
         "mount",
@@ -246,12 +248,12 @@ def _mount(name: str, device: int, mountpoint: Path) -> None:
         "-t",
         "fuse",
         "-o",
-        f"{OPTIONS},subtype={SUBTYPE},fd={device}",
+        f"{MOUNT_OPTIONS},subtype={SUBTYPE},fd={device_fd}",
         name,
         str(mountpoint),
     ]
     result = subprocess.run(
-        command, pass_fds=(device,), check=False, capture_output=True, text=True
+        command, pass_fds=(device_fd,), check=False, capture_output=True, text=True
     )
     if result.returncode:
         raise ConfigError(f"cannot mount {mountpoint}", detail=result.stderr.strip())
@@ -261,5 +263,6 @@ def _unmount(mountpoint: Path) -> None:
     subprocess.run(["umount", "--lazy", str(mountpoint)], check=False, capture_output=True)
 
 
-def _wait_for_exit_code(server: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(server, 0)[1]) or 1
+def _wait_for_exit_code(server_pid: int) -> int:
+    _, status = os.waitpid(server_pid, 0)
+    return os.waitstatus_to_exitcode(status) or 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gridstead.adapters.clock import SystemClock
 from gridstead.rpc.metrics import Gauge, Metrics
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.rate_limit import RateLimiter
 from gridstead.rpc.web import WebServer
 from gridstead.wiring import loop
 from gridstead.wiring.credentials import tls_files
@@ -124,10 +124,10 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
     options = ReplicaServerOptions(
         storage=settings.storage_directory,
         names=[replica.name for replica in replicas],
-        check=check,
+        check_ready=check,
         metrics=metrics.text,
-        metrics_for=tuple(map(ip_network, settings.metrics_for)),
-        requests=PeerLimit(per_s=CHECKS_PER_S, burst=CHECKS_PER_S, subject="checks"),
+        metrics_networks=tuple(map(ip_network, settings.metrics_for)),
+        request_limiter=RateLimiter(per_s=CHECKS_PER_S, burst=CHECKS_PER_S, subject="checks"),
     )
     host, _, port = settings.listen.rpartition(":")
     tls = tls_files(settings.tls) if settings.tls else None

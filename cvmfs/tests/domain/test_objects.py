@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 
 from gridstead_cvmfs.domain.objects import (
     BLOCK_BYTES,
-    Algorithm,
+    HashAlgorithm,
     ObjectKind,
     ObjectName,
+    decompress,
+    decompress_pieces,
     from_digest,
-    inflate_pieces,
     new_hasher,
     parse_hash,
     parse_path,
-    unpack,
 )
 from gridstead_cvmfs.errors import RepositoryUntrusted
 
-NAME = ObjectName(ZERO, Algorithm.SHA1, ObjectKind.FILE)
+NAME = ObjectName(ZERO, HashAlgorithm.SHA1, ObjectKind.FILE)
 NAMES = st.builds(
     ObjectName,
     st.text("0123456789abcdef", min_size=40, max_size=40),
-    st.sampled_from(Algorithm),
+    st.sampled_from(HashAlgorithm),
     st.sampled_from(ObjectKind),
 )
 
@@ -74,12 +74,12 @@ def test_the_algorithm_numbers_in_catalogs_are_mapped_to_algorithms():
     names = [from_digest(b"\x01" * 20, code, ObjectKind.CHUNK) for code in range(3)]
 
     algorithms = [name.algorithm for name in names]
-    assert algorithms == [Algorithm.SHA1, Algorithm.RMD160, Algorithm.SHAKE128]
+    assert algorithms == [HashAlgorithm.SHA1, HashAlgorithm.RMD160, HashAlgorithm.SHAKE128]
     with pytest.raises(RepositoryUntrusted):
         from_digest(b"\x01" * 20, 3, ObjectKind.CHUNK)
 
 
-@pytest.mark.parametrize("algorithm", Algorithm)
+@pytest.mark.parametrize("algorithm", HashAlgorithm)
 def test_digests_of_all_algorithms_have_the_same_length(algorithm):
     hasher = new_hasher(algorithm)
     hasher.update(b"a")
@@ -89,21 +89,21 @@ def test_digests_of_all_algorithms_have_the_same_length(algorithm):
 
 
 def test_a_small_object_is_decompressed_and_a_larger_one_is_refused():
-    packed_content = zlib.compress(b"content")
-    name = parse_hash(hashlib.sha1(packed_content).hexdigest(), ObjectKind.CERTIFICATE)
+    compressed_content = zlib.compress(b"content")
+    name = parse_hash(hashlib.sha1(compressed_content).hexdigest(), ObjectKind.CERTIFICATE)
 
-    assert unpack(name, [packed_content[:3], packed_content[3:]], limit=100) == (
-        packed_content,
+    assert decompress(name, [compressed_content[:3], compressed_content[3:]], limit=100) == (
+        compressed_content,
         b"content",
     )
     with pytest.raises(RepositoryUntrusted, match="too large"):
-        unpack(name, [packed_content], limit=3)
+        decompress(name, [compressed_content], limit=3)
 
 
 def test_an_object_that_does_not_match_its_hash_is_refused():
     with pytest.raises(RepositoryUntrusted, match="does not match its hash") as error:
-        unpack(
-            ObjectName(ZERO, Algorithm.SHA1, ObjectKind.CERTIFICATE),
+        decompress(
+            ObjectName(ZERO, HashAlgorithm.SHA1, ObjectKind.CERTIFICATE),
             [b"four", b"teen bytes"],
             limit=100,
         )
@@ -122,34 +122,38 @@ def test_an_object_that_cannot_be_decompressed_within_the_limit_is_refused(store
     name = parse_hash(hashlib.sha1(stored).hexdigest(), ObjectKind.CERTIFICATE)
 
     with pytest.raises(RepositoryUntrusted, match=message):
-        unpack(name, [stored], limit=100)
+        decompress(name, [stored], limit=100)
 
 
 def test_content_that_is_not_compressed_cannot_be_decompressed():
     with pytest.raises(RepositoryUntrusted, match="cannot be read"):
-        list(inflate_pieces(NAME, [b"plain"], limit=10))
+        list(decompress_pieces(NAME, [b"plain"], limit=10))
 
 
 def test_an_object_is_decompressed_in_blocks():
     content = bytes(range(256)) * (BLOCK_BYTES // 200)  # about 1.3 blocks
-    packed = zlib.compress(content)
-    pieces = [packed[:100], packed[100:], b"bytes after the end are ignored"]
+    compressed_content = zlib.compress(content)
+    pieces = [
+        compressed_content[:100],
+        compressed_content[100:],
+        b"bytes after the end are ignored",
+    ]
 
-    blocks = list(inflate_pieces(NAME, pieces, limit=len(content)))
+    blocks = list(decompress_pieces(NAME, pieces, limit=len(content)))
 
     assert b"".join(blocks) == content
     assert max(len(block) for block in blocks) <= BLOCK_BYTES
 
 
 def test_an_object_is_refused_as_soon_as_it_exceeds_its_limit():
-    pieces = inflate_pieces(NAME, [zlib.compress(bytes(3 * BLOCK_BYTES))], limit=BLOCK_BYTES)
+    pieces = decompress_pieces(NAME, [zlib.compress(bytes(3 * BLOCK_BYTES))], limit=BLOCK_BYTES)
 
     assert next(pieces) == bytes(BLOCK_BYTES)
     with pytest.raises(RepositoryUntrusted, match="too large"):
         next(pieces)
 
 
-@pytest.mark.parametrize("packed", [b"", zlib.compress(b"content")[:-1]])
-def test_a_truncated_object_is_refused_at_its_end(packed):
+@pytest.mark.parametrize("compressed_content", [b"", zlib.compress(b"content")[:-1]])
+def test_a_truncated_object_is_refused_at_its_end(compressed_content):
     with pytest.raises(RepositoryUntrusted, match="truncated"):
-        list(inflate_pieces(NAME, [packed], limit=10))
+        list(decompress_pieces(NAME, [compressed_content], limit=10))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from cvmfs.tests.domain.samples import manifest
 
-from gridstead_cvmfs.domain.objects import Algorithm, ObjectKind, ObjectName
+from gridstead_cvmfs.domain.objects import HashAlgorithm, ObjectKind, ObjectName
 from gridstead_cvmfs.domain.replica import (
     ReplicaState,
     Revision,
@@ -20,7 +20,7 @@ def revision(number):
     return Revision(
         number=number,
         published_at=0,
-        roots=(ObjectName(f"{number:040x}", Algorithm.SHA1, ObjectKind.CATALOG),),
+        roots=(ObjectName(f"{number:040x}", HashAlgorithm.SHA1, ObjectKind.CATALOG),),
     )
 
 

@@ -8,7 +8,7 @@ import hashlib
 import pytest
 from cvmfs.tests.domain.samples import INVALID_HASHES, manifest, signed_file
 
-from gridstead_cvmfs.domain.objects import Algorithm
+from gridstead_cvmfs.domain.objects import HashAlgorithm
 from gridstead_cvmfs.domain.signed_files import parse_signed_file, parse_whitelist
 from gridstead_cvmfs.errors import RepositoryUntrusted
 
@@ -96,7 +96,7 @@ def test_a_whitelist_is_parsed():
 
     assert whitelist.name == "a.b"
     assert whitelist.expires_at - whitelist.issued_at == 30 * 86400
-    assert whitelist.fingerprints == {(Algorithm.SHAKE128, ":".join(["0A"] * 20))}
+    assert whitelist.fingerprints == {(HashAlgorithm.SHAKE128, ":".join(["0A"] * 20))}
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,18 @@ import stat
 
 import pytest
 
-from gridstead_cvmfs.domain.objects import Algorithm, ObjectKind, ObjectName
+from gridstead_cvmfs.domain.objects import HashAlgorithm, ObjectKind, ObjectName
 from gridstead_cvmfs.domain.tree import (
     CHUNKED,
     EXTERNAL,
     HIDDEN,
-    Piece,
+    FileChunk,
     Row,
-    chunk_pieces,
+    chunks_of_file,
     parent_of,
     parse_entry,
     path_key,
-    single_piece,
+    single_chunk,
 )
 from gridstead_cvmfs.errors import RepositoryUntrusted
 
@@ -30,7 +30,7 @@ ROW = Row(
     name="x", mode=0o100644, size=5, mtime=9, uid=1, gid=2,
     hardlinks=1, flags=4, hash=DIGEST, symlink=None
 )  # fmt: skip
-NAME = ObjectName("00" * 20, Algorithm.SHA1, ObjectKind.FILE)
+NAME = ObjectName("00" * 20, HashAlgorithm.SHA1, ObjectKind.FILE)
 
 
 def entry(**fields):
@@ -80,16 +80,16 @@ def test_files_of_one_link_group_in_one_directory_have_the_same_inode():
     assert min(first.inode, in_other_directory.inode) > 1
 
 
-@pytest.mark.parametrize(("compression", "packed"), [(0, True), (1, False)])
-def test_the_content_of_a_small_file_is_one_object(compression, packed):
-    (piece,) = single_piece(entry(flags=4 | compression << 11))
+@pytest.mark.parametrize(("compression", "is_compressed"), [(0, True), (1, False)])
+def test_the_content_of_a_small_file_is_one_object(compression, is_compressed):
+    (chunk,) = single_chunk(entry(flags=4 | compression << 11))
 
-    assert piece == Piece(name=NAME, offset=0, size=5, packed=packed)
-    assert single_piece(entry(flags=4 | 2 << 8))[0].name.algorithm is Algorithm.SHAKE128
+    assert chunk == FileChunk(name=NAME, offset=0, size=5, is_compressed=is_compressed)
+    assert single_chunk(entry(flags=4 | 2 << 8))[0].name.algorithm is HashAlgorithm.SHAKE128
 
 
 def test_an_empty_file_has_no_content():
-    assert single_piece(entry(size=0, hash=None)) == ()
+    assert single_chunk(entry(size=0, hash=None)) == ()
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_an_empty_file_has_no_content():
 )
 def test_content_that_is_not_available_is_refused(fields):
     with pytest.raises(RepositoryUntrusted):
-        single_piece(entry(**fields))
+        single_chunk(entry(**fields))
 
 
 def test_the_chunks_of_a_file_become_its_pieces():
-    first, second = chunk_pieces(entry(flags=4 | CHUNKED), ((0, 3, DIGEST), (3, 2, DIGEST)))
+    first, second = chunks_of_file(entry(flags=4 | CHUNKED), ((0, 3, DIGEST), (3, 2, DIGEST)))
 
     assert (first.offset, first.size, second.offset, second.size) == (0, 3, 3, 2)
     assert first.name.kind is ObjectKind.CHUNK
@@ -117,7 +117,7 @@ def test_the_chunks_of_a_file_become_its_pieces():
 )  # fmt: skip
 def test_chunks_that_do_not_form_the_file_are_refused(rows):
     with pytest.raises(RepositoryUntrusted):
-        chunk_pieces(entry(flags=4 | CHUNKED), rows)
+        chunks_of_file(entry(flags=4 | CHUNKED), rows)
 
 
 @pytest.mark.parametrize(("path", "parent"), [("/a/b", "/a"), ("/a", ""), ("", "")])

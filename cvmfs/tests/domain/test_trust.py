@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from gridstead_cvmfs.domain.objects import Algorithm, ObjectKind, ObjectName
+from gridstead_cvmfs.domain.objects import HashAlgorithm, ObjectKind, ObjectName
 from gridstead_cvmfs.domain.signed_files import Manifest, SignedFile, Whitelist
-from gridstead_cvmfs.domain.trust import check_manifest, check_succession, check_whitelist
+from gridstead_cvmfs.domain.trust import check_manifest, check_no_rollback, check_whitelist
 from gridstead_cvmfs.errors import RepositoryUntrusted
 
-SIGNED_FILE = SignedFile(raw=b"", lines=(), signed=b"", signature=b"")
+SIGNED_FILE = SignedFile(raw=b"", lines=(), signed_hash=b"", signature=b"")
 NOW = 1_800_000_000
 DAY_S = 86400
 WHITELIST = Whitelist(
@@ -23,7 +23,7 @@ WHITELIST = Whitelist(
 
 
 def catalog(digit):
-    return ObjectName(digit * 40, Algorithm.SHA1, ObjectKind.CATALOG)
+    return ObjectName(digit * 40, HashAlgorithm.SHA1, ObjectKind.CATALOG)
 
 
 MANIFEST = Manifest(
@@ -32,7 +32,7 @@ MANIFEST = Manifest(
     revision=7,
     published_at=0,
     catalog=catalog("1"),
-    certificate=ObjectName("2" * 40, Algorithm.SHA1, ObjectKind.CERTIFICATE),
+    certificate=ObjectName("2" * 40, HashAlgorithm.SHA1, ObjectKind.CERTIFICATE),
     history=None,
     metainfo=None,
     collectable=True,
@@ -72,7 +72,7 @@ def test_a_manifest_of_another_repository_is_refused():
     ],
 )
 def test_signed_files_that_are_newer_or_equally_old_are_accepted(manifest, whitelist):
-    check_succession((MANIFEST, WHITELIST), manifest, whitelist)
+    check_no_rollback((MANIFEST, WHITELIST), manifest, whitelist)
 
 
 @pytest.mark.parametrize(
@@ -85,5 +85,5 @@ def test_signed_files_that_are_newer_or_equally_old_are_accepted(manifest, white
 )
 def test_a_rollback_is_refused_with_the_hint_of_the_caller(manifest, whitelist, message):
     with pytest.raises(RepositoryUntrusted, match=message) as caught:
-        check_succession((MANIFEST, WHITELIST), manifest, whitelist, hint="what to do")
+        check_no_rollback((MANIFEST, WHITELIST), manifest, whitelist, hint="what to do")
     assert caught.value.hint == "what to do"

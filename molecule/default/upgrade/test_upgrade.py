@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e import many_customers
-from tests.e2e.conftest import CHECKOUT, slurm_name, wait_until
+from tests.e2e.conftest import CHECKOUT, slurm_job_name, wait_until
 
 from gridstead_lab import names, processes
 
@@ -251,7 +251,7 @@ def test_the_next_run_upgrades_the_excluded_host_while_jobs_run(
     grid.wait(customer, number, "FINISHED", timeout=TIMEOUT_S)
     for job in (number, meanwhile):
         grid.check_money(customer, job)
-        (record,) = lab.sacct(slurm_name(job))
+        (record,) = lab.sacct(slurm_job_name(job))
         reports = lab.run(
             lab.controller, "python3", "-c", COUNT_END_REPORTS, record["jobid"]
         ).stdout

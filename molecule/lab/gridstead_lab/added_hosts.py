@@ -10,7 +10,7 @@ from typing import Any
 
 from gridstead_lab import cgroups, host, image, network, state
 from gridstead_lab.errors import LabError
-from gridstead_lab.lifecycle import create_host, recipe_of, running_lab, wait_for_ssh
+from gridstead_lab.lifecycle import cgroup_setup_of, create_host, running_lab, wait_for_ssh
 from gridstead_lab.names import Names
 from gridstead_lab.processes import wait_until_false
 from gridstead_lab.topology import NAME
@@ -78,10 +78,10 @@ def _create(names: Names, name: str, entry: dict[str, Any], lab: state.State) ->
         name=name,
         octet=entry["octet"],
         address=entry["address"],
-        recipe=recipe_of(names, name, entry),
+        cgroup_setup=cgroup_setup_of(names, name, entry),
     )
     layers = tuple(map(image.Layer.of, lab.image))
-    public_key = (names.state / "id_ed25519.pub").read_text()
+    public_key = (names.state_folder / "id_ed25519.pub").read_text()
     key = create_host(names, placed_host, lab.network, image.lowerdir(layers), public_key)
     wait_for_ssh(names, {name: placed_host.address})
     return key
@@ -111,5 +111,5 @@ def _remove_objects(names: Names, name: str, octet: int) -> None:
     if not wait_until_false(lambda: bool(cgroups.remove(cgroup_folders)), seconds=KILL_S):
         message = f"could not remove cgroups of {name}"
         raise LabError(message)
-    host.unmount_all(names.host(name))
-    host.remove_folder(names.host(name))
+    host.unmount_all(names.host_folder(name))
+    host.remove_folder(names.host_folder(name))

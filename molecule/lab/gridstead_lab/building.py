@@ -37,7 +37,7 @@ PIP_SETTINGS = ("/etc/pip.conf", "/root/.config/pip/pip.conf", "/etc/ssl/certs/c
 INHERITED_PREFIXES = ("pip_", "gridstead_lab", "http_proxy", "https_proxy", "no_proxy")
 
 
-def recipe(kind: str) -> str:
+def script_texts(kind: str) -> str:
     """Return the text of the scripts that build a layer above the base."""
     helper = INSTALL_SCRIPT if kind == "wheels" else OTHER_SUITES_SCRIPT
     return (HERE / f"layer_{kind}.sh").read_text() + helper.read_text()

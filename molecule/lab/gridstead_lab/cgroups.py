@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory and core limits of the lab's hosts, which are containers of one machine.
 
-Function recipe() plans the cgroups of a host, and prepare() creates them. Each host gets a separate
-cgroup in every hierarchy, so that a host cannot stop the services of another host. systemd-nspawn
-runs a container in a child of its own cgroup. The name of this child is always ``payload``, so
-hosts that are started in one cgroup would share it.
+Function setup_of() plans the cgroups of a host, and prepare() creates them. Each host gets a
+separate cgroup in every hierarchy, so that a host cannot stop the services of another host.
+systemd-nspawn runs a container in a child of its own cgroup. The name of this child is always
+``payload``, so hosts that are started in one cgroup would share it.
 
 Hybrid machine (v1 controllers and a cgroup2 tree): each hierarchy gets a folder
 ``<prefix>/<host>``, and the v1 controllers enforce the limits. Hosts with ``job_cgroups`` see their
@@ -48,7 +48,7 @@ class Hierarchies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class CgroupSetup:
     """The steps that set the limits of a host.
 
     Attributes:
@@ -70,7 +70,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The facts of a machine that a recipe needs.
+    """The facts of a machine that a setup needs.
 
     Attributes:
         cpus: The CPUs of the v1 cpuset controller, as in file cpuset.cpus.
@@ -115,7 +115,7 @@ def _used_controllers(v1: dict[str, Path]) -> tuple[tuple[str, Path], ...]:
     return tuple(mounted_controllers)
 
 
-def recipe(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Recipe:
+def setup_of(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> CgroupSetup:
     """Return the steps that set the limits of a host on a machine with these cgroup trees.
 
     Raises:
@@ -134,7 +134,7 @@ def recipe(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Rec
     return _hybrid(trees, machine, prefix, host)
 
 
-def _hybrid(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Recipe:
+def _hybrid(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> CgroupSetup:
     v1 = dict(trees.v1)
     host_folders = {name: mount_point / prefix / host.name for name, mount_point in v1.items()}
     folders, join = [], []
@@ -144,7 +144,7 @@ def _hybrid(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Re
             folders += [mount_point / prefix, mount_point / prefix / host.name]
             join.append(mount_point / prefix / host.name)
     binds = tuple((host_folders[name], Path("/cgv1") / name) for name in JOB_CONTROLLERS)
-    return Recipe(
+    return CgroupSetup(
         version="v1",
         folders=tuple(folders),
         writes=tuple(_hybrid_writes(host_folders, machine, host)),
@@ -176,7 +176,7 @@ def _hybrid_writes(
     return writes
 
 
-def _unified(prefix: str, host: Host) -> Recipe:
+def _unified(prefix: str, host: Host) -> CgroupSetup:
     properties = (
         "--property=Delegate=yes",
         f"--property=MemoryMax={host.memory_mb}M",
@@ -184,7 +184,7 @@ def _unified(prefix: str, host: Host) -> Recipe:
         f"--property=CPUQuota={round(host.cores * 100)}%",
         f"--property=TasksMax={MAX_PIDS}",
     )
-    return Recipe(
+    return CgroupSetup(
         version="v2",
         launcher=(
             "systemd-run", "--scope", "--quiet", "--collect",
@@ -195,7 +195,7 @@ def _unified(prefix: str, host: Host) -> Recipe:
 
 
 def read_machine() -> tuple[Hierarchies, Machine]:
-    """Return this machine's cgroup trees and the facts that a recipe needs."""
+    """Return this machine's cgroup trees and the facts that a setup needs."""
     trees = hierarchies(Path("/proc/self/mountinfo").read_text())
     v1 = dict(trees.v1)
     cpuset, memory = v1.get("cpuset"), v1.get("memory")
@@ -206,11 +206,11 @@ def read_machine() -> tuple[Hierarchies, Machine]:
     )
 
 
-def prepare(recipe_of_host: Recipe) -> None:
+def prepare(setup: CgroupSetup) -> None:
     """Create the folders and write the limits. A repeated call is allowed."""
-    for folder in recipe_of_host.folders:
+    for folder in setup.folders:
         folder.mkdir(exist_ok=True)
-    for file, text in recipe_of_host.writes:
+    for file, text in setup.writes:
         file.write_text(text)
 
 

@@ -28,17 +28,17 @@ TERMINAL_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x09\x0b-\x1f]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedHost:
-    """A host of a lab with its address, the last octet of the address, and its cgroup recipe."""
+    """A host of a lab with its address, the last octet of the address, and its cgroup setup."""
 
     name: str
     octet: int
     address: str
-    recipe: cgroups.Recipe
+    cgroup_setup: cgroups.CgroupSetup
 
 
 def mount_root(names: Names, host: str, lowerdir: str) -> None:
     """Mount a new root for a host over the image."""
-    folder = names.host(host)
+    folder = names.host_folder(host)
     for part in ("upper", "work", "root"):
         (folder / part).mkdir(parents=True)
         (folder / part).chmod(0o755)
@@ -46,7 +46,7 @@ def mount_root(names: Names, host: str, lowerdir: str) -> None:
     # in the memory of the machine that runs the lab. A crash of this machine destroys the lab.
     options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work,volatile"
     commands.run(
-        ["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root(host))]
+        ["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root_folder(host))]
     )
 
 
@@ -56,7 +56,7 @@ def give_identity(names: Names, placed: PlacedHost, public_key: str) -> str:
     Call this function before the first boot and not later, because Ansible roles manage these
     files after the boot. Returns the public host key.
     """
-    root = names.root(placed.name)
+    root = names.root_folder(placed.name)
     key = root / "etc/ssh/ssh_host_ed25519_key"
     # The image may contain keys that openssh-server created when the image was built.
     for key_of_image in key.parent.glob("ssh_host_*"):
@@ -72,7 +72,7 @@ def give_identity(names: Names, placed: PlacedHost, public_key: str) -> str:
     _write(root / "root/.ssh/authorized_keys", public_key, 0o600)
     # Create new device nodes with mode 0666. The mode of the machine's own nodes is often 0600.
     for device, numbers in DEVICES.items():
-        node = names.host(placed.name) / "dev" / device
+        node = names.host_folder(placed.name) / "dev" / device
         node.parent.mkdir(parents=True, exist_ok=True)
         os.mknod(node, 0o020666, os.makedev(*numbers))  # a character device
         node.chmod(0o666)
@@ -86,10 +86,10 @@ def boot(names: Names, placed: PlacedHost) -> None:
     """
     # After a crash of systemd-nspawn these folders still exist, and the host would not start.
     remove_nspawn_folders(names.machine(placed.name))
-    cgroups.prepare(placed.recipe)
-    folder = names.host(placed.name)
+    cgroups.prepare(placed.cgroup_setup)
+    folder = names.host_folder(placed.name)
     join = ""
-    for cgroup in placed.recipe.join:
+    for cgroup in placed.cgroup_setup.join:
         join += f"echo $$ > {cgroup}/cgroup.procs || exit 70\n"
     with (folder / "console.log").open("ab") as console:
         subprocess.Popen(
@@ -112,12 +112,13 @@ def boot(names: Names, placed: PlacedHost) -> None:
 
 def _nspawn_command(names: Names, placed: PlacedHost) -> list[str]:
     """Return the command that runs systemd-nspawn for a host."""
-    folder, recipe = names.host(placed.name), placed.recipe
-    binds = [f"--bind={outside}:{inside}" for outside, inside in recipe.binds]
+    folder, setup = names.host_folder(placed.name), placed.cgroup_setup
+    binds = [f"--bind={outside}:{inside}" for outside, inside in setup.binds]
     binds += [f"--bind={folder}/dev/{device}:/dev/{device}" for device in DEVICES]
+    root = names.root_folder(placed.name)
     return [
-        *recipe.launcher, *namespaces.launcher(), "systemd-nspawn", "--quiet",
-        f"--cpu-affinity={namespaces.payload_cpus()}", f"--directory={names.root(placed.name)}",
+        *setup.launcher, *namespaces.launcher(), "systemd-nspawn", "--quiet",
+        f"--cpu-affinity={namespaces.payload_cpus()}", f"--directory={root}",
         "--boot", f"--network-namespace-path={folder}/netns", "--register=no", "--keep-unit",
         f"--machine={names.machine(placed.name)}", f"--hostname={placed.name}", "--resolv-conf=off",
         "--timezone=off", "--link-journal=no", "--console=pipe", "--capability=CAP_NET_ADMIN",
@@ -127,7 +128,7 @@ def _nspawn_command(names: Names, placed: PlacedHost) -> list[str]:
 
 def power_off(names: Names, nspawn: int) -> None:
     """Ask a host to shut down, and return immediately."""
-    folder = names.run / "hosts"
+    folder = names.run_folder / "hosts"
     init = processes.init_of(nspawn)
     if init is not None:
         # While systemd-nspawn runs, the pid of init belongs to its host.
@@ -147,7 +148,7 @@ def cut_power(names: Names, host: str) -> None:
 
 
 def _kill_processes(names: Names, host: str) -> None:
-    folder = names.host(host)
+    folder = names.host_folder(host)
     nspawn = processes.nspawns(names).get(host)
     if nspawn is None:
         return
@@ -171,7 +172,7 @@ def _kill_processes(names: Names, host: str) -> None:
 def last_console_line(names: Names, host: str) -> str:
     """Return the last line of a host's console that is not empty, or an empty text."""
     try:
-        with (names.host(host) / "console.log").open("rb") as console:
+        with (names.host_folder(host) / "console.log").open("rb") as console:
             size = console.seek(0, os.SEEK_END)
             console.seek(max(0, size - CONSOLE_TAIL_BYTES))
             text = console.read().decode(errors="replace")

@@ -65,10 +65,10 @@ def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
     kind = "archive" if plain else "packages"
     result = [
         Layer(kind="base", digest=base),
-        Layer(kind=kind, digest=_digest(base, inputs.packages, building.recipe(kind))),
+        Layer(kind=kind, digest=_digest(base, inputs.packages, building.script_texts(kind))),
     ]
     if inputs.lock:
-        wheels = _digest(base, inputs.lock, building.recipe("wheels"))
+        wheels = _digest(base, inputs.lock, building.script_texts("wheels"))
         result.append(Layer(kind="wheels", digest=wheels))
     return tuple(result)
 
@@ -128,7 +128,7 @@ def lowerdir(image: tuple[Layer, ...]) -> str:
 
 
 def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names) -> None:
-    folder, log = names.build(layer.name), IMAGES / f"{layer.name}.log"
+    folder, log = names.build_folder(layer.name), IMAGES / f"{layer.name}.log"
     built = building.build(layer.kind, folder, layers_below=lowerdir(below), inputs=inputs, log=log)
     commands.run(["sync", "--file-system", str(IMAGES)])
     built.rename(layer.folder)
@@ -152,7 +152,7 @@ def _prune(names: Names) -> None:
 
 def _remove(name: str, names: Names) -> None:
     # A folder with the name of a layer must be complete, so rename the folder before its removal.
-    removed_folder = names.build(name)
+    removed_folder = names.build_folder(name)
     (IMAGES / name).rename(removed_folder)
     shutil.rmtree(removed_folder)
     (IMAGES / f"{name}.log").unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses random moments at which to kill a run of Ansible, from the log of an earlier run.
+"""Chooses random kill points at which to kill a run of Ansible, from the log of an earlier run.
 
-A moment is a task and a number of seconds since the start of that task. A time since the start of
-the run would not be useful, because a run with fewer changes reaches the same task earlier.
+A kill point is a task and a number of seconds since the start of that task. A time since the start
+of the run would not be useful, because a run with fewer changes reaches the same task earlier.
 """
 
 import re
@@ -20,8 +20,8 @@ _LOGGED = re.compile(r"(?P<time>[\d-]+ [\d:,]+) p=(?P<run>\d+) .*?\| (?P<text>.*
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """A moment in a run: ``after_s`` seconds after the ``count``-th start of a task.
+class KillPoint:
+    """A kill point in a run: ``after_s`` seconds after the ``count``-th start of a task.
 
     ``banner`` is the text of the task in the log, such as ``TASK [Install MariaDB]``. ``count``
     starts at 1.
@@ -79,18 +79,20 @@ def _longest_run(log: str) -> list[tuple[datetime, str]]:
     return max(finished_runs, key=len, default=[])
 
 
-def choose(run: Sequence[Task], number: int, random: Random) -> list[Moment]:
-    """Return ``number`` random moments of a run, in order.
+def choose(run: Sequence[Task], number: int, random: Random) -> list[KillPoint]:
+    """Return ``number`` random kill points of a run, in order.
 
-    The run is divided into ``number`` parts of the same length. Each part contains one moment.
+    The run is divided into ``number`` parts of the same length. Each part contains one kill point.
     """
     part_s = (run[-1].start_s + run[-1].length_s) / number
-    moments = []
+    points = []
     for index in range(number):
         time_s = part_s * (index + random.random())
         task = _task_at(run, time_s)
-        moments.append(Moment(banner=task.banner, count=task.count, after_s=time_s - task.start_s))
-    return moments
+        points.append(
+            KillPoint(banner=task.banner, count=task.count, after_s=time_s - task.start_s)
+        )
+    return points
 
 
 def _task_at(run: Sequence[Task], time_s: float) -> Task:

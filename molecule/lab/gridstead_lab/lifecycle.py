@@ -104,9 +104,9 @@ def _build(names: Names, topology: Topology, report: Report) -> None:
     layers = image.ensure(image_inputs, names, report, plain=topology.image == "plain")
     start_s = time.monotonic()
     report(f"making {len(topology.hosts)} hosts")
-    names.run.mkdir(parents=True)
+    names.run_folder.mkdir(parents=True)
     limits.raise_limit()
-    names.owner.write_text(owner_text(names))
+    names.owner_file.write_text(owner_text(names))
     public_key = state.make_folder(names)
     subnet = _create_network(names, topology)
     placed_hosts = _place_hosts(names, topology, subnet)
@@ -124,7 +124,7 @@ def _place_hosts(names: Names, topology: Topology, subnet: str) -> list[host.Pla
             name=topology_host.name,
             octet=octet,
             address=network.address(subnet, octet),
-            recipe=cgroups.recipe(trees, machine, names.prefix, topology_host),
+            cgroup_setup=cgroups.setup_of(trees, machine, names.prefix, topology_host),
         )
         placed_hosts.append(placed)
     return placed_hosts
@@ -156,7 +156,7 @@ def owner_text(names: Names) -> str:
 def _refuse_foreign_lab(names: Names) -> None:
     """Fail if another lab has the same prefix. Two labs share a prefix in 1 of 65,536 cases."""
     try:
-        owner = names.owner.read_text()
+        owner = names.owner_file.read_text()
     except FileNotFoundError:
         return
     if owner not in {"", owner_text(names)}:
@@ -166,8 +166,8 @@ def _refuse_foreign_lab(names: Names) -> None:
 
 def _is_intact(names: Names, lab: state.State) -> bool:
     """Return whether the root of every host is still mounted. A reboot unmounts all roots."""
-    mounted_folders = host.mount_points(names.run)
-    roots = {str(names.root(name)) for name in lab.hosts}
+    mounted_folders = host.mount_points(names.run_folder)
+    roots = {str(names.root_folder(name)) for name in lab.hosts}
     return roots <= set(mounted_folders)
 
 
@@ -202,7 +202,7 @@ def _new_state(
         topology=topology.digest(),
         network=subnet,
         gateway=network.address(subnet, network.GATEWAY),
-        cgroup=placed_hosts[0].recipe.version,
+        cgroup=placed_hosts[0].cgroup_setup.version,
         image=image.layer_names(layers),
         groups={name: list(children) for name, children in topology.groups},
         members=topology.members(),
@@ -210,8 +210,8 @@ def _new_state(
     )
 
 
-def recipe_of(names: Names, name: str, entry: dict[str, Any]) -> cgroups.Recipe:
-    """Return the cgroup recipe of a host from its entry of the state file."""
+def cgroup_setup_of(names: Names, name: str, entry: dict[str, Any]) -> cgroups.CgroupSetup:
+    """Return the cgroup setup of a host from its entry of the state file."""
     trees, machine = cgroups.read_machine()
     topology_host = Host(
         name=name,
@@ -220,15 +220,15 @@ def recipe_of(names: Names, name: str, entry: dict[str, Any]) -> cgroups.Recipe:
         cores=entry["cores"],
         job_cgroups=entry["job_cgroups"],
     )
-    return cgroups.recipe(trees, machine, names.prefix, topology_host)
+    return cgroups.setup_of(trees, machine, names.prefix, topology_host)
 
 
 def _start(names: Names, lab: state.State, name: str) -> None:
     entry = lab.hosts[name]
-    recipe = recipe_of(names, name, entry)
+    cgroup_setup = cgroup_setup_of(names, name, entry)
     network.set_cable(names, entry["octet"], plugged=True)
     placed_host = host.PlacedHost(
-        name=name, octet=entry["octet"], address=entry["address"], recipe=recipe
+        name=name, octet=entry["octet"], address=entry["address"], cgroup_setup=cgroup_setup
     )
     host.boot(names, placed_host)
 
@@ -254,15 +254,15 @@ def wait_for_ssh(names: Names, addresses: dict[str, str]) -> None:
     Raises:
         LabError: If a host does not answer within BOOT_TIMEOUT_S.
     """
-    end = time.monotonic() + BOOT_TIMEOUT_S
+    deadline = time.monotonic() + BOOT_TIMEOUT_S
     unanswered_hosts = _hosts_without_ssh(addresses)
     while unanswered_hosts:
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             message = f"no ssh answer after {BOOT_TIMEOUT_S:.0f} s from:"
             for name in unanswered_hosts:
                 message += f"\n  {name}, last line of its console: "
                 message += host.last_console_line(names, name) or "(empty)"
-            hint = f"See {names.run}/hosts/<host>/console.log, or run `lab.py status`."
+            hint = f"See {names.run_folder}/hosts/<host>/console.log, or run `lab.py status`."
             raise LabError(message, hint)
         time.sleep(0.05)
         unanswered_hosts = _hosts_without_ssh(unanswered_hosts)

@@ -53,37 +53,37 @@ class Names:
         return f"{MARK}={self.prefix}"
 
     @property
-    def state(self) -> Path:
+    def state_folder(self) -> Path:
         """Return the lab's folder in the checkout: keys, ssh_config, state.json and secrets."""
         return self.checkout / ".lab" / self.lab
 
     @property
-    def run(self) -> Path:
+    def run_folder(self) -> Path:
         """Return the lab's folder outside the checkout, which contains the hosts' folders."""
         return STORE / "labs" / self.prefix
 
-    def host(self, host: str) -> Path:
+    def host_folder(self, host: str) -> Path:
         """Return the folder of a host, with upper, work, root, dev, netns and console.log."""
-        return self.run / "hosts" / host
+        return self.run_folder / "hosts" / host
 
-    def root(self, host: str) -> Path:
+    def root_folder(self, host: str) -> Path:
         """Return the mount point of a host's root."""
-        return self.host(host) / "root"
+        return self.host_folder(host) / "root"
 
     @property
-    def owner(self) -> Path:
+    def owner_file(self) -> Path:
         """Return the file with the name of the lab that uses this prefix."""
-        return self.run / "owner"
+        return self.run_folder / "owner"
 
     @property
-    def sockets(self) -> Path:
+    def ssh_socket_folder(self) -> Path:
         """Return the folder for the sockets of shared ssh connections.
 
         The path is short, because a socket's path can have at most 107 bytes.
         """
-        return self.run / "ssh"
+        return self.run_folder / "ssh"
 
-    def build(self, layer: str) -> Path:
+    def build_folder(self, layer: str) -> Path:
         """Return the folder in which this lab builds an image layer."""
         return STORE / "images" / f".build-{self.prefix}-{layer}"
 

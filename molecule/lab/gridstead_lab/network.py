@@ -90,7 +90,7 @@ def create_bridge(names: Names, network: str) -> None:
 
 def connect(names: Names, host: str, network: str, octet: int) -> None:
     """Create the network namespace of a host, with ``eth0`` and the host's address."""
-    namespace = names.host(host) / "netns"
+    namespace = names.host_folder(host) / "netns"
     namespace.touch()
     commands.run(["unshare", f"--net={namespace}", "true"])
     veth = names.veth(octet)

@@ -80,7 +80,7 @@ def nspawns(names: Names) -> dict[str, int]:
     """Return the pid of the systemd-nspawn of each running host, by the name of the host."""
     running_hosts = {}
     for pid in pids():
-        root = nspawn_root(pid, names.run / "hosts")
+        root = nspawn_root(pid, names.run_folder / "hosts")
         if root is not None:
             running_hosts[root.parent.name] = pid
     return running_hosts
@@ -131,13 +131,13 @@ def kill_all(is_target: Predicate, *, seconds: float) -> bool:
     Repeats for at most ``seconds``, because new processes may start during the search.
     """
     excluded_pids = ancestors()
-    end = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while True:
         candidates = [pid for pid in pids() if pid not in excluded_pids]
         targets = [pid for pid in candidates if is_target(pid) and not _is_zombie(pid)]
         if not targets:
             return True
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             return False
         for pid in targets:
             send(pid, signal.SIGKILL, is_target)
@@ -146,9 +146,9 @@ def kill_all(is_target: Predicate, *, seconds: float) -> bool:
 
 def wait_until_false(condition: Callable[[], bool], *, seconds: float) -> bool:
     """Wait until a condition is false. Return whether it was false within ``seconds``."""
-    end = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while condition():
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
     return True

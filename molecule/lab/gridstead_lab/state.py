@@ -49,7 +49,7 @@ class State:
 def load(names: Names) -> State | None:
     """Return the state of a lab, or None if the lab is not completely up."""
     try:
-        raw = json.loads((names.state / "state.json").read_text())
+        raw = json.loads((names.state_folder / "state.json").read_text())
     except FileNotFoundError:
         return None
     return State(**raw)
@@ -58,16 +58,16 @@ def load(names: Names) -> State | None:
 def save(names: Names, state: State) -> None:
     """Write the state file, which marks the lab as up."""
     fields = {name: getattr(state, name) for name in State.__slots__}
-    new_file = names.state / "state.json.new"
+    new_file = names.state_folder / "state.json.new"
     new_file.write_text(json.dumps(fields, indent=2) + "\n")
-    new_file.replace(names.state / "state.json")
+    new_file.replace(names.state_folder / "state.json")
 
 
 def make_folder(names: Names) -> str:
     """Create the lab's folder with an ssh key and a folder for secrets. Return the public key."""
-    names.state.mkdir(parents=True, mode=0o700)
-    (names.state / "secrets").mkdir(mode=0o700)
-    key = names.state / "id_ed25519"
+    names.state_folder.mkdir(parents=True, mode=0o700)
+    (names.state_folder / "secrets").mkdir(mode=0o700)
+    key = names.state_folder / "id_ed25519"
     commands.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"lab {names.lab}", "-f", str(key)]
     )
@@ -82,14 +82,14 @@ def write_ssh_files(names: Names, hosts: dict[str, tuple[str, str]]) -> None:
         hosts: The address and the public host key of each host, by name.
     """
     known_hosts = [f"{name},{address} {key}\n" for name, (address, key) in hosts.items()]
-    (names.state / "known_hosts").write_text("".join(known_hosts))
-    (names.state / "ssh_config").write_text(ssh_config(names.state, hosts))
+    (names.state_folder / "known_hosts").write_text("".join(known_hosts))
+    (names.state_folder / "ssh_config").write_text(ssh_config(names.state_folder, hosts))
 
 
 def read_host_keys(names: Names) -> dict[str, tuple[str, str]]:
     """Return the address and the public host key of each host, from known_hosts."""
     hosts = {}
-    for line in (names.state / "known_hosts").read_text().splitlines():
+    for line in (names.state_folder / "known_hosts").read_text().splitlines():
         host, key = line.split(" ", 1)
         name, address = host.split(",")
         hosts[name] = (address, key)

@@ -31,7 +31,7 @@ def kill_programs_of_lab(names: Names) -> None:
 def tear_down(names: Names) -> bool:
     """Remove all objects of a lab. Return whether the lab had an object."""
     # A lab with a state file must be complete, so remove this file first.
-    (names.state / "state.json").unlink(missing_ok=True)
+    (names.state_folder / "state.json").unlink(missing_ok=True)
     existed = _stop_hosts(names)
     cgroups.stop_slice(names.prefix)
     cgroup_folders = cgroups.folders_of(names.prefix)
@@ -42,15 +42,15 @@ def tear_down(names: Names) -> bool:
     network.remove(names.prefix)
     builds = list((STORE / "images").glob(f".build-{names.prefix}-*"))
     leftovers = host.nspawn_folders(f"{names.prefix}-*")
-    for folder in [names.run, *builds, *leftovers]:
+    for folder in [names.run_folder, *builds, *leftovers]:
         existed = existed or folder.exists()
         host.unmount_all(folder)
         host.remove_folder(folder)
-    existed = existed or names.state.exists()
-    if names.state.exists():
-        shutil.rmtree(names.state)
+    existed = existed or names.state_folder.exists()
+    if names.state_folder.exists():
+        shutil.rmtree(names.state_folder)
     with contextlib.suppress(OSError):  # the folder contains another lab or does not exist
-        names.state.parent.rmdir()
+        names.state_folder.parent.rmdir()
     if not cgroups_removed:
         message = f"could not remove cgroups of {names.prefix}"
         raise LabError(message)
@@ -72,13 +72,14 @@ def _stop_hosts(names: Names) -> bool:
 
 def _works_on_lab(names: Names, pid: int) -> bool:
     """Return whether a process outside the hosts works on the lab."""
-    if processes.is_nspawn_of(pid, names.run / "hosts"):
+    if processes.is_nspawn_of(pid, names.run_folder / "hosts"):
         return False
-    return processes.is_marked(pid, names.mark) or processes.is_ssh_master_of(pid, names.sockets)
+    has_mark = processes.is_marked(pid, names.mark)
+    return has_mark or processes.is_ssh_master_of(pid, names.ssh_socket_folder)
 
 
 def _is_process_of_hosts(names: Names, pid: int) -> bool:
     """Return whether a process runs in a host of the lab or is a host's systemd-nspawn."""
-    return processes.is_nspawn_of(pid, names.run / "hosts") or processes.is_in_cgroup_of(
+    return processes.is_nspawn_of(pid, names.run_folder / "hosts") or processes.is_in_cgroup_of(
         pid, names.prefix
     )

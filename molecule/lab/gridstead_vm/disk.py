@@ -48,19 +48,19 @@ class Guest:
     environment: dict[str, str]
 
     @property
-    def boot(self) -> qemu.Boot:
+    def boot(self) -> qemu.BootFiles:
         """Return the files with which the guest boots."""
-        return qemu.Boot(folder=self.names.run)
+        return qemu.BootFiles(folder=self.names.run_folder)
 
     @property
     def root(self) -> Path:
         """Return the root folder, which exists until the disk is made."""
-        return self.names.run / "root"
+        return self.names.run_folder / "root"
 
 
 def build_root(guest: Guest, packages: tuple[str, ...]) -> None:
     """Create the root folder with debootstrap and install packages in it."""
-    files = guest.names.run / "files"
+    files = guest.names.run_folder / "files"
     files.mkdir()
     (files / "0000lab.list").write_text("\n".join(guest.inputs.sources) + "\n")
     (files / "99machine").write_text(_apt_settings(guest))
@@ -98,8 +98,8 @@ def prepare_site(guest: Guest, layers: tuple[image.Layer, ...]) -> None:
             target = guest.root / part
             target.mkdir(parents=True, exist_ok=True)
             commands.run(["cp", "--archive", f"{layer.folder / part}/.", str(target)])
-    shutil.copy(building.OTHER_SUITES_SCRIPT, guest.names.run / "files")
-    argv = [str(HERE / "prepare_site.sh"), str(guest.root), str(guest.names.run / "files")]
+    shutil.copy(building.OTHER_SUITES_SCRIPT, guest.names.run_folder / "files")
+    argv = [str(HERE / "prepare_site.sh"), str(guest.root), str(guest.names.run_folder / "files")]
     _run(guest, [*argv, *guest.inputs.packages], "site")
 
 
@@ -172,7 +172,7 @@ def _apt_settings(guest: Guest) -> str:
 
 def _run(guest: Guest, argv: list[str], log: str) -> None:
     variables = guest.environment | settings.proxies(_apt_settings(guest))
-    building.run_isolated(argv, guest.names.run / f"{log}.log", variables)
+    building.run_isolated(argv, guest.names.run_folder / f"{log}.log", variables)
 
 
 def _npm_path(key: str) -> str:

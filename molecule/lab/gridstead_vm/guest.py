@@ -14,10 +14,10 @@ from gridstead_vm.disk import Guest
 GUEST_OCTET = network.FIRST_HOST
 GROUPS = ("control_plane", "devnet")
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
-PAUSE_S = 1.0
+POLL_INTERVAL_S = 1.0
 
 
-def save_state(guest: Guest, subnet: str, size: qemu.Size, host_key: str) -> None:
+def save_state(guest: Guest, subnet: str, size: qemu.GuestSize, host_key: str) -> None:
     """Write the files of the guest's folder, as those of a lab with one host."""
     state.write_ssh_files(guest.names, {guest.name: (guest.address, host_key)})
     host = {
@@ -84,17 +84,17 @@ def _boot_id(names: Names, host: str) -> str:
 
 
 def _ssh(names: Names, host: str, command: str) -> list[str]:
-    return ["ssh", "-n", "-F", str(names.state / "ssh_config"), host, "--", command]
+    return ["ssh", "-n", "-F", str(names.state_folder / "ssh_config"), host, "--", command]
 
 
 def _wait(condition: Callable[[], bool], guest: Guest, process: "subprocess.Popen[bytes]") -> None:
-    end = time.monotonic() + qemu.BOOT_TIMEOUT_S
+    deadline = time.monotonic() + qemu.BOOT_TIMEOUT_S
     while not condition():
         last_line = qemu.last_console_line(guest.boot) or "(empty)"
         if process.poll() is not None:
             message = f"QEMU exited {process.returncode}; last line of the console: {last_line}"
             raise LabError(message)
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             message = f"no ssh answer after {qemu.BOOT_TIMEOUT_S:.0f} s"
             raise LabError(message, f"The last line of the guest's console is: {last_line}")
-        time.sleep(PAUSE_S)
+        time.sleep(POLL_INTERVAL_S)

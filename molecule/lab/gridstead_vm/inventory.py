@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gridstead_lab.errors import LabError
 from gridstead_lab.names import Names
-from gridstead_vm.qemu import Size
+from gridstead_vm.qemu import GuestSize
 
 EXAMPLE_HOST = re.compile(r"grid1: \{ansible_host: [^}]*\}")
 HOST = "grid1"
@@ -30,7 +30,7 @@ def write(names: Names, address: str, values: Mapping[str, object]) -> Path:
         address: The address of the guest.
         values: The variables that differ from inventory/single.
     """
-    source, folder = names.checkout / "inventory/single", names.state / "inventory"
+    source, folder = names.checkout / "inventory/single", names.state_folder / "inventory"
     variables = folder / "group_vars/all"
     variables.mkdir(parents=True)
     (variables / "00-wiring").symlink_to(names.checkout / "inventory/group_vars/all")
@@ -55,7 +55,7 @@ def hosts_text(example: str, address: str) -> str:
     return text
 
 
-def site_values(names: Names, gateway: str, size: Size, mirror: str) -> dict[str, object]:
+def site_values(names: Names, gateway: str, size: GuestSize, mirror: str) -> dict[str, object]:
     """Return the variables that differ from inventory/single.
 
     Args:
@@ -66,11 +66,11 @@ def site_values(names: Names, gateway: str, size: Size, mirror: str) -> dict[str
     """
     node_mb = max(size.memory_mb - SERVICES_MB, SMALLEST_NODE_MB)
     return {
-        "ansible_ssh_private_key_file": f"{names.state}/id_ed25519",
-        "ansible_ssh_common_args": f"-o UserKnownHostsFile={names.state}/known_hosts"
+        "ansible_ssh_private_key_file": f"{names.state_folder}/id_ed25519",
+        "ansible_ssh_common_args": f"-o UserKnownHostsFile={names.state_folder}/known_hosts"
         f" -o HostKeyAlias={HOST} -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes",
-        "ansible_control_path_dir": str(names.sockets),
-        "gridstead_secrets_dir": f"{names.state}/secrets",
+        "ansible_control_path_dir": str(names.ssh_socket_folder),
+        "gridstead_secrets_dir": f"{names.state_folder}/secrets",
         "slurm_node": {"CPUs": size.cpus, "RealMemory": node_mb},
         "container_runtime_mirror": mirror,
         "devnet_allowed_addresses": [gateway],

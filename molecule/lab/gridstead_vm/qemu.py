@@ -34,7 +34,7 @@ INSIDE_MAC = "52:54:00:00:00:02"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class GuestSize:
     """The processors and the memory of the guest."""
 
     cpus: int
@@ -42,7 +42,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boot:
+class BootFiles:
     """The files with which the guest boots: kernel, initial RAM disk, disk and console log."""
 
     folder: Path
@@ -77,7 +77,7 @@ def missing_packages() -> list[str]:
     return sorted(packages)
 
 
-def accelerator(boot: Boot, device: Path = Path("/dev/kvm")) -> tuple[str, ...]:
+def accelerator(boot: BootFiles, device: Path = Path("/dev/kvm")) -> tuple[str, ...]:
     """Return the options of KVM if KVM boots the stock kernel here, else those of emulation.
 
     Some machines have /dev/kvm and cannot run every instruction of the guest. Therefore the
@@ -86,7 +86,7 @@ def accelerator(boot: Boot, device: Path = Path("/dev/kvm")) -> tuple[str, ...]:
     if not os.access(device, os.R_OK | os.W_OK):
         return EMULATION
     log = boot.folder / "kvm.log"
-    argv = _base_argv(boot, KVM, Size(cpus=1, memory_mb=1024), log)
+    argv = _base_argv(boot, KVM, GuestSize(cpus=1, memory_mb=1024), log)
     with (boot.folder / "kvm.out").open("w") as out:
         probe = subprocess.Popen(
             _ending_with_this_process(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=out
@@ -99,7 +99,7 @@ def accelerator(boot: Boot, device: Path = Path("/dev/kvm")) -> tuple[str, ...]:
 
 
 def start(
-    names: Names, boot: Boot, options: tuple[str, ...], size: Size
+    names: Names, boot: BootFiles, options: tuple[str, ...], size: GuestSize
 ) -> "subprocess.Popen[bytes]":
     """Start the guest. QEMU ends with this process."""
     argv = [
@@ -125,7 +125,9 @@ def interface(names: Names) -> str:
     return names.veth(0)
 
 
-def set_address(names: Names, guest: "subprocess.Popen[bytes]", boot: Boot, address: str) -> None:
+def set_address(
+    names: Names, guest: "subprocess.Popen[bytes]", boot: BootFiles, address: str
+) -> None:
     """Wait until QEMU has created the guest's interface, and set this machine's address on it.
 
     Raises:
@@ -141,7 +143,7 @@ def set_address(names: Names, guest: "subprocess.Popen[bytes]", boot: Boot, addr
     commands.run(["ip", "link", "set", interface(names), "up"])
 
 
-def last_console_line(boot: Boot) -> str:
+def last_console_line(boot: BootFiles) -> str:
     """Return the last line of the guest's console, or an empty text."""
     if not boot.console.exists():
         return ""
@@ -150,7 +152,7 @@ def last_console_line(boot: Boot) -> str:
     return next((line for line in reversed(lines) if line), "")
 
 
-def _base_argv(boot: Boot, options: tuple[str, ...], size: Size, log: Path) -> list[str]:
+def _base_argv(boot: BootFiles, options: tuple[str, ...], size: GuestSize, log: Path) -> list[str]:
     return [
         PROGRAM, *options, "-smp", str(size.cpus), "-m", str(size.memory_mb),
         "-nodefaults", "-display", "none", "-serial", f"file:{log}",
@@ -164,8 +166,8 @@ def _ending_with_this_process(argv: list[str]) -> list[str]:
 
 
 def _boots(probe: "subprocess.Popen[bytes]", log: Path) -> bool:
-    end = time.monotonic() + PROBE_TIMEOUT_S
-    while probe.poll() is None and time.monotonic() < end:
+    deadline = time.monotonic() + PROBE_TIMEOUT_S
+    while probe.poll() is None and time.monotonic() < deadline:
         if log.exists() and BOOTED in log.read_text(errors="replace"):
             return True
         time.sleep(PROBE_INTERVAL_S)

@@ -40,7 +40,7 @@ class Vm:
     process: "subprocess.Popen[bytes]"
 
 
-def run_site(names: Names, size: qemu.Size, progress: Progress, keep: Keep | None) -> None:
+def run_site(names: Names, size: qemu.GuestSize, progress: Progress, keep: Keep | None) -> None:
     """Set up inventory/single on the guest over ssh, and run paid jobs before and after a reboot.
 
     Raises:
@@ -61,7 +61,7 @@ def run_site(names: Names, size: qemu.Size, progress: Progress, keep: Keep | Non
         _verify_and_pay(names, str(hosts), progress, " after the reboot")
 
 
-def run_demo(names: Names, size: qemu.Size, progress: Progress, keep: Keep | None) -> None:
+def run_demo(names: Names, size: qemu.GuestSize, progress: Progress, keep: Keep | None) -> None:
     """Run the commands of README.md in the guest, except `make test`.
 
     Raises:
@@ -83,7 +83,7 @@ def _verify_and_pay(names: Names, hosts: str, progress: Progress, when: str) -> 
 
 @contextlib.contextmanager
 def _running(
-    names: Names, size: qemu.Size, progress: Progress, keep: Keep | None, *, is_demo: bool
+    names: Names, size: qemu.GuestSize, progress: Progress, keep: Keep | None, *, is_demo: bool
 ) -> Iterator[Vm]:
     """Build and start the guest for the block. Afterwards, remove everything of the guest."""
     _remove(names, progress)
@@ -107,10 +107,10 @@ def _remove(names: Names, progress: Progress) -> None:
             signal.signal(number, handler)
 
 
-def _start(names: Names, size: qemu.Size, progress: Progress, *, is_demo: bool) -> Vm:
-    names.run.mkdir(parents=True)
-    names.owner.write_text(lifecycle.owner_text(names))
-    names.sockets.mkdir(mode=0o700)
+def _start(names: Names, size: qemu.GuestSize, progress: Progress, *, is_demo: bool) -> Vm:
+    names.run_folder.mkdir(parents=True)
+    names.owner_file.write_text(lifecycle.owner_text(names))
+    names.ssh_socket_folder.mkdir(mode=0o700)
     public_key = state.make_folder(names)
     subnet = network.choose_subnet(names.prefix, network.in_use())
     gateway = network.address(subnet, network.GATEWAY)

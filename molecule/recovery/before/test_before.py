@@ -3,11 +3,11 @@
 
 import json
 
-from tests.e2e.conftest import slurm_name, wait_until
+from tests.e2e.conftest import slurm_job_name, wait_until
 
 
 def slurm_states(lab, number):
-    return [record["state"] for record in lab.sacct(slurm_name(number))]
+    return [record["state"] for record in lab.sacct(slurm_job_name(number))]
 
 
 def read_state(lab, site, customer, numbers):
@@ -17,7 +17,7 @@ def read_state(lab, site, customer, numbers):
     """
     slurm, on_chain = {}, {}
     for name, number in numbers.items():
-        slurm[name] = lab.sacct(slurm_name(number))[-1]["jobid"]
+        slurm[name] = lab.sacct(slurm_job_name(number))[-1]["jobid"]
         on_chain[name] = site.chain_record(customer, number)
     return {
         "numbers": numbers,

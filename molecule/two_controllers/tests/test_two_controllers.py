@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e import many_customers
-from tests.e2e.conftest import GridClient, Lab, slurm_name, wait_until
+from tests.e2e.conftest import GridClient, Lab, slurm_job_name, wait_until
 
 LAB_FOLDER = Path(__file__).resolve().parents[3] / ".lab" / "molecule-two_controllers"
 FIRST, SECOND = "controller", "control"
@@ -41,14 +41,14 @@ class Cluster(Lab):
 
         Returns an empty text if no slurmctld answers or if the job is not in the queue.
         """
-        name = f"--name={slurm_name(number)}"
+        name = f"--name={slurm_job_name(number)}"
         command = ("squeue", "--noheader", "--states=all", name, "--format=%T")
         return self.run(SECOND, *command, check=False).stdout.strip()
 
     def records(self, number):
         """Return slurmdbd's records of a job of the grid, each as ``SLURM_JOB_ID|STATE``."""
         options = "-a -X -D -S now-1days -o jobidraw,state --noheader --parsable2"
-        return self.sh(SECOND, f"sacct {options} --name={slurm_name(number)}").split()
+        return self.sh(SECOND, f"sacct {options} --name={slurm_job_name(number)}").split()
 
     def is_completed(self, number):
         """Return whether the last record of a job of the grid has the state COMPLETED."""

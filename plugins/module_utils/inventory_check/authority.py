@@ -23,7 +23,9 @@ from .inventory import Host, Inventory
 Fault = tuple[Path, str, str]  # the file, what is wrong with it, and what is allowed
 
 
-def authority(inventory: Inventory, now: datetime, *, is_replaced: bool) -> Iterator[Diagnostic]:
+def check_authority(
+    inventory: Inventory, now: datetime, *, is_replaced: bool
+) -> Iterator[Diagnostic]:
     """Report contradictory validity periods, and an authority that cannot sign or has expired.
 
     Args:
@@ -38,7 +40,9 @@ def authority(inventory: Inventory, now: datetime, *, is_replaced: bool) -> Iter
         # During the check, the folder of secrets contains symbolic links. Messages show real paths.
         real_folder = Path(folder).resolve()
         until = now + timedelta(days=host.number("pki_renew_before_days") or 0)
-        for path, fault, allowed in faults(real_folder, now, until, is_replaced=is_replaced):
+        for path, fault, allowed in authority_faults(
+            real_folder, now, until, is_replaced=is_replaced
+        ):
             yield Diagnostic(where=str(path), fault=fault, allowed=allowed, responsible=MACHINE)
 
 
@@ -64,7 +68,7 @@ def _check_periods(host: Host) -> Iterator[Diagnostic]:
         )
 
 
-def faults(
+def authority_faults(
     folder: Path, now: datetime, until: datetime, *, is_replaced: bool = False
 ) -> Iterator[Fault]:
     """Yield at most one fault of the current authority and at most one of the next authority.
@@ -96,12 +100,12 @@ def faults(
         ]
     for certificate, key, valid_until in pairs:
         if certificate.is_file():
-            first_fault = next(_authority_faults(certificate, key, now, valid_until), None)
+            first_fault = next(_faults_of_pair(certificate, key, now, valid_until), None)
             if first_fault:
                 yield first_fault
 
 
-def _authority_faults(
+def _faults_of_pair(
     certificate: Path, key: Path, now: datetime, until: datetime | None
 ) -> Iterator[Fault]:
     try:

@@ -93,39 +93,39 @@ def _diagnostics(
             where="the inventory", fault="no hosts", allowed="see inventory/README.md"
         )
         return [no_hosts]
-    diagnostics = list(layout.wiring(inventory))
+    diagnostics = list(layout.check_wiring(inventory))
     if diagnostics:
         return diagnostics
     diagnostics += _check_layout_and_cluster(inventory)
-    diagnostics += grid.grid(inventory)
-    diagnostics += grid.trust(inventory, now)
-    diagnostics += grid.local_chain(inventory)
-    diagnostics += machine.secrets_folder(inventory)
-    diagnostics += machine.folders_in_inventory(inventory)
-    diagnostics += example.placeholders(inventory)
-    diagnostics += authority.authority(inventory, now, is_replaced=exchanges_authority)
-    diagnostics += vault_secrets.secrets(inventory, used_roles[0].wiring)
-    diagnostics += roles.misspelled_variables(inventory, used_roles)
+    diagnostics += grid.check_grid(inventory)
+    diagnostics += grid.check_trust(inventory, now)
+    diagnostics += grid.check_local_chain(inventory)
+    diagnostics += machine.check_secrets_folder(inventory)
+    diagnostics += machine.check_inventory_folder(inventory)
+    diagnostics += example.check_placeholders(inventory)
+    diagnostics += authority.check_authority(inventory, now, is_replaced=exchanges_authority)
+    diagnostics += vault_secrets.check_secrets(inventory, used_roles[0].wiring)
+    diagnostics += roles.check_variable_names(inventory, used_roles)
     faulty_names: frozenset[str] = frozenset()
     for diagnostic in diagnostics:
         faulty_names |= diagnostic.affected_names
-    diagnostics += flows.flows(inventory, faulty_names)
+    diagnostics += flows.check_flows(inventory, faulty_names)
     checked_settings = settings.check_settings(inventory, faulty_names)
     diagnostics += checked_settings.diagnostics
-    diagnostics += settings.ports(inventory, checked_settings)
-    diagnostics += roles.rejected_values(inventory, used_roles, faulty_names)
+    diagnostics += settings.check_ports(inventory, checked_settings)
+    diagnostics += roles.check_values(inventory, used_roles, faulty_names)
     return diagnostics
 
 
 def _check_layout_and_cluster(inventory: Inventory) -> Iterator[Diagnostic]:
-    yield from layout.groups(inventory)
-    yield from layout.memberships(inventory)
-    yield from layout.names(inventory)
-    yield from layout.addresses(inventory)
-    yield from cluster.nodes(inventory)
-    yield from keys.unknown_parameters(inventory)
-    yield from cluster.state_directories(inventory)
-    yield from cluster.devices(inventory)
-    yield from cluster.partitions(inventory)
-    yield from cluster.wallet_ids(inventory)
-    yield from limits.limits(inventory)
+    yield from layout.check_groups(inventory)
+    yield from layout.check_memberships(inventory)
+    yield from layout.check_host_names(inventory)
+    yield from layout.check_addresses(inventory)
+    yield from cluster.check_nodes(inventory)
+    yield from keys.check_parameters(inventory)
+    yield from cluster.check_state_directories(inventory)
+    yield from cluster.check_devices(inventory)
+    yield from cluster.check_partitions(inventory)
+    yield from cluster.check_wallet_ids(inventory)
+    yield from limits.check_limits(inventory)

@@ -21,7 +21,7 @@ _GRES = re.compile(r"gres/([a-z0-9_]+)", re.IGNORECASE)  # such as gres/gpu=2
 _REQUIRED = (("CPUs", "", "lscpu"), ("RealMemory", " of MB", "free --mebi"))
 
 
-def nodes(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_nodes(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find compute hosts whose ``slurm_node`` is missing, incomplete or not valid in Slurm."""
     for host in inventory.members("slurm_compute"):
         node = host.value("slurm_node")
@@ -45,7 +45,7 @@ def nodes(inventory: Inventory) -> Iterator[Diagnostic]:
                     " or slurmd -C if Slurm is installed",
                     affected_names=affected_names,
                 )
-        yield from keys.check_names(where, node, keys.names(inventory, "node"))
+        yield from keys.check_names(where, node, keys.known_parameters(inventory, "node"))
         yield from _check_cores(where, node)
 
 
@@ -66,7 +66,7 @@ def _check_cores(where: str, node: Mapping[str, Any]) -> Iterator[Diagnostic]:
             )
 
 
-def state_directories(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_state_directories(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find a StateSaveLocation that the two controllers do not share."""
     if not inventory.members("slurm_backup_controller"):
         return
@@ -86,7 +86,7 @@ def state_directories(inventory: Inventory) -> Iterator[Diagnostic]:
         )
 
 
-def devices(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_devices(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find devices (Gres) that are missing in ``slurm_node``, ``slurm_gres`` or GresTypes.
 
     Also find lines of ``slurm_gres`` with unknown nodes.
@@ -157,7 +157,7 @@ def gres(host: Host) -> set[str]:
     return names - {""}
 
 
-def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_partitions(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find mistakes in the partitions.
 
     These are unknown nodes, devices and parameters, a second default partition, and an unknown
@@ -175,7 +175,7 @@ def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
             yield Diagnostic(where=where, fault=f'"{partition}"', allowed=allowed)
             continue
         yield from _check_partition(where, partition, inventory.members("slurm_compute"))
-        yield from keys.check_names(where, partition, keys.names(inventory, "partition"))
+        yield from keys.check_names(where, partition, keys.known_parameters(inventory, "partition"))
         if str(partition.get("Default", "NO")).upper() in {"YES", "TRUE"}:
             defaults.append(name)
     if len(defaults) > 1:
@@ -257,7 +257,7 @@ def _devices(partition: Mapping[str, Any]) -> set[str]:
     return names
 
 
-def wallet_ids(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_wallet_ids(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find mistakes in the uids and the gid of wallets.
 
     These are ids that the system reserves, an empty range of uids, and a gid that is not below the

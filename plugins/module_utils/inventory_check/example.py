@@ -22,7 +22,7 @@ _PLACEHOLDER = re.compile(
 )
 
 
-def placeholders(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_placeholders(inventory: Inventory) -> Iterator[Diagnostic]:
     """Yield one diagnostic that lists all placeholders. Yield nothing if there are none."""
     texts_by_location: dict[str, str] = {}
     for host in inventory.hosts.values():

@@ -23,7 +23,7 @@ _SEE_PAGE = "a flow as docs/reference/flows.md describes it"
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 - means an unset address; nothing listens on it
 
 
-def flows(inventory: Inventory, faulty_names: frozenset[str]) -> Iterator[Diagnostic]:
+def check_flows(inventory: Inventory, faulty_names: frozenset[str]) -> Iterator[Diagnostic]:
     """Find invalid flows.
 
     Args:

@@ -14,7 +14,7 @@ from cryptography import x509
 from eth_utils import is_checksum_address, is_hex_address
 from pydantic import TypeAdapter, ValidationError
 
-from gridstead.config import Chain, Endpoint, key_of, problems, without_secret
+from gridstead.config import Chain, Endpoint, redact_url, setting_diagnostics, setting_key
 
 from .diagnostic import GRID, Diagnostic
 from .inventory import Host, Inventory, address
@@ -37,7 +37,7 @@ def with_example_contract(host: Host, groups: Mapping[str, list[str]]) -> Host:
     return host.with_variables({"gridstead_grid": {**grid, "contract": EXAMPLE_CONTRACT}})
 
 
-def grid(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_grid(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find mistakes in ``gridstead_grid``."""
     host = inventory.first()
     try:
@@ -56,8 +56,8 @@ def grid(inventory: Inventory) -> Iterator[Diagnostic]:
         return
     yield from _unknown_keys(table)
     chain = {key: table[key] for key in _CHAIN if key in table}
-    for problem in problems(Chain, chain):
-        key = key_of(problem)
+    for problem in setting_diagnostics(Chain, chain):
+        key = setting_key(problem)
         yield _diagnostic(key, problem.text, str(_CHAIN[key].description))
     for key, service in _SERVICES.items():
         fault = _endpoint_fault(table.get(key))
@@ -99,7 +99,7 @@ def _endpoint_fault(endpoint: Any) -> str:
     return ""
 
 
-def trust(inventory: Inventory, now: datetime) -> Iterator[Diagnostic]:
+def check_trust(inventory: Inventory, now: datetime) -> Iterator[Diagnostic]:
     """Find a missing or ambiguous authority for the grid's services, and invalid certificates."""
     table = inventory.first().value("gridstead_grid")
     if not isinstance(table, Mapping):
@@ -152,18 +152,20 @@ def _check_checksum(contract: str) -> Iterator[Diagnostic]:
         )
 
 
-def local_chain(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_local_chain(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find a local chain that the services do not use or cannot reach."""
     devnet = inventory.members("devnet")
     table = inventory.first().value("gridstead_grid")
     if not devnet or not isinstance(table, Mapping):
         return
     rpc_url, port = table.get("rpc_url"), devnet[0].number("devnet_port")
-    # Function grid() already reports an invalid URL.
-    invalid_keys = [key_of(problem) for problem in problems(Chain, {"rpc_url": rpc_url})]
+    # Function check_grid() already reports an invalid URL.
+    invalid_keys = [
+        setting_key(problem) for problem in setting_diagnostics(Chain, {"rpc_url": rpc_url})
+    ]
     is_valid = "rpc_url" not in invalid_keys
     if is_valid and not _is_local(str(rpc_url), port):
-        url = without_secret(rpc_url)
+        url = redact_url(rpc_url)
         yield Diagnostic(
             where="gridstead_grid.rpc_url",
             fault=f"{url}, but host {devnet[0].name} in group devnet runs a local chain",

@@ -41,7 +41,7 @@ FILES = (
 _PIN = re.compile(r"version (\d\d\.\d\d)\b")  # a pin of apt such as ``version 24.11.*``
 
 
-def release(inventory: Inventory) -> str:
+def selected_release(inventory: Inventory) -> str:
     """Return the release of Slurm that ``base_apt_pins`` selects.
 
     Returns the newest known release if no pin selects a release.
@@ -54,35 +54,35 @@ def release(inventory: Inventory) -> str:
     return known_releases()[-1]
 
 
-def names(inventory: Inventory, list_name: str) -> list[str]:
+def known_parameters(inventory: Inventory, list_name: str) -> list[str]:
     """Return the names of the parameters in a list of options.toml.
 
     The lists are ``node``, ``partition``, ``slurm`` and ``slurmdbd``.
 
     For an unknown release, returns the names of the newest known release.
     """
-    selected_release = release(inventory)
-    if selected_release not in known_releases():
-        selected_release = known_releases()[-1]
-    options = read_release(selected_release, "options")
+    release = selected_release(inventory)
+    if release not in known_releases():
+        release = known_releases()[-1]
+    options = read_release(release, "options")
     return list(options[list_name])
 
 
 def _check_release(inventory: Inventory) -> Iterator[Diagnostic]:
-    selected_release = release(inventory)
-    if selected_release not in known_releases():
+    release = selected_release(inventory)
+    if release not in known_releases():
         yield Diagnostic(
             where="base_apt_pins",
-            fault=f"Slurm {selected_release} is not supported",
+            fault=f"Slurm {release} is not supported",
             allowed=f"one of {', '.join(known_releases())}",
         )
 
 
-def unknown_parameters(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_parameters(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find an unknown release of Slurm, and unknown parameters of slurm.conf and slurmdbd.conf."""
     yield from _check_release(inventory)
     for groups, variables, list_name, manual in FILES:
-        known_names = names(inventory, list_name)
+        known_names = known_parameters(inventory, list_name)
         checked_keys: set[str] = set()
         for host in inventory.members(*groups):
             for variable in variables:

@@ -19,7 +19,7 @@ _SIMILARITY_CUTOFF = 0.8
 
 
 @functools.cache
-def table() -> Mapping[str, Mapping[str, Any]]:
+def group_table() -> Mapping[str, Mapping[str, Any]]:
     """Return the groups of an inventory by name, as ``meta/site.yml`` defines them."""
     groups: dict[str, Any] = yaml.safe_load(TABLE.read_text())["groups"]
     return groups
@@ -27,21 +27,21 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 
 def known_groups() -> frozenset[str]:
     """Return the names of the groups that plays use, and of the groups that Ansible adds."""
-    return frozenset({*table(), "all", "ungrouped"})
+    return frozenset({*group_table(), "all", "ungrouped"})
 
 
 def children_by_parent() -> dict[str, list[str]]:
     """Return the children of each group that consists of other groups."""
     children = {}
-    for name, group in table().items():
+    for name, group in group_table().items():
         if "children" in group:
             children[name] = group["children"]
     return children
 
 
-def groups(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_groups(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find groups with too few or too many hosts, and misspelled groups."""
-    for name, group in table().items():
+    for name, group in group_table().items():
         hosts = inventory.groups.get(name, [])
         minimum = group.get("least", 0)
         maximum = group.get("most", len(hosts))
@@ -65,7 +65,7 @@ def groups(inventory: Inventory) -> Iterator[Diagnostic]:
             )
 
 
-def memberships(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_memberships(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find hosts that are in a group but not in its parent, and contradictory groups of a host."""
     for name, children in children_by_parent().items():
         missing_hosts = _members(inventory, *children) - _members(inventory, name)
@@ -113,7 +113,7 @@ def _check_contradictions(inventory: Inventory) -> Iterator[Diagnostic]:
         )
 
 
-def names(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_host_names(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find hosts whose inventory name cannot be their host name."""
     for host in inventory.hosts:
         if not _HOST_NAME.fullmatch(host) or host == "localhost":
@@ -126,7 +126,7 @@ def names(inventory: Inventory) -> Iterator[Diagnostic]:
             )
 
 
-def addresses(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_addresses(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find hosts without an address, addresses that several hosts have, and mixed IP versions."""
     affected_names = frozenset({"gridstead_address", "ansible_host"})
     by_address, by_version = {}, {}
@@ -168,7 +168,7 @@ def _check_uniqueness(
             )
 
 
-def wiring(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_wiring(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find an inventory without the link to the variables that connect the roles (00-wiring)."""
     if "gridstead_services" not in inventory.first().variables:
         yield Diagnostic(

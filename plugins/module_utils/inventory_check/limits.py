@@ -19,7 +19,7 @@ _QOS_KEYS_OF_PARTITIONS = ("AllowQos", "DenyQos", "QOS")
 _QOS_KEYS_OF_ACCOUNTS = ("DefaultQOS", "QOS")
 
 
-def limits(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_limits(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find invalid settings of QOS, accounts and partitions, and undefined QOS."""
     controllers = inventory.members("slurm_controller")
     if not controllers:
@@ -57,7 +57,7 @@ def _accounts(accounts: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _check_values(where: str, parsers: Any, settings: Any) -> Iterator[Diagnostic]:
-    for name, fault, allowed in _limits.faults(parsers, settings):
+    for name, fault, allowed in _limits.invalid_settings(parsers, settings):
         location = f"{where}.{name}" if name else where
         yield Diagnostic(where=location, fault=fault, allowed=allowed)
 
@@ -69,7 +69,7 @@ def _check_qos_names(
     for key, value in settings.items():
         if str(key).lower() not in keys_lower:
             continue
-        for name in _limits.to_text(value).lower().split(","):
+        for name in _limits.to_sacctmgr_text(value).lower().split(","):
             if name not in {"", "all", *names}:
                 yield Diagnostic(
                     where=f"{where}.{key}",

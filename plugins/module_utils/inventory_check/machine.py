@@ -16,7 +16,7 @@ _SECRETS_VARIABLE = frozenset({"gridstead_secrets_dir"})
 _ACCESS_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def secrets_folder(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_secrets_folder(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find mistakes in the path and access mode of the folder of secrets.
 
     The folder must have an absolute path and be writable. Other users must not be able to read it,
@@ -82,7 +82,7 @@ def _check_access(where: str, folder: Path) -> Iterator[Diagnostic]:
             )
 
 
-def folders_in_inventory(inventory: Inventory) -> Iterator[Diagnostic]:
+def check_inventory_folder(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find folders of secrets or backups inside the inventory folder.
 
     Ansible reads each file in the inventory folder as a list of hosts, except files in a folder

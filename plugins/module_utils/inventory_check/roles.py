@@ -145,7 +145,7 @@ def _roles_of(play: Mapping[str, Any]) -> Iterator[str]:
             yield task["ansible.builtin.import_role"]["name"].removeprefix(COLLECTION)
 
 
-def misspelled_variables(inventory: Inventory, roles: Iterable[Role]) -> Iterator[Diagnostic]:
+def check_variable_names(inventory: Inventory, roles: Iterable[Role]) -> Iterator[Diagnostic]:
     """Find variables that nothing reads and whose names are similar to names of known variables."""
     known_names: set[str] = set()
     for role in roles:
@@ -168,7 +168,7 @@ def misspelled_variables(inventory: Inventory, roles: Iterable[Role]) -> Iterato
             )
 
 
-def rejected_values(
+def check_values(
     inventory: Inventory, roles: Iterable[Role], faulty_names: frozenset[str]
 ) -> Iterator[Diagnostic]:
     """Find values that a role rejects.

@@ -17,7 +17,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible_collections.gridstead.site.plugins.filter import toml as _toml
 
-from gridstead.config import SERVICES, Service, Settings, key_of, problems
+from gridstead.config import SERVICE_SETTINGS, Service, Settings, setting_diagnostics, setting_key
 
 from .diagnostic import Diagnostic
 from .inventory import Host, Inventory
@@ -81,12 +81,12 @@ def check_settings(inventory: Inventory, faulty_names: frozenset[str]) -> Checke
     for host in inventory.hosts.values():
         tables = host.variables.get("control_plane_settings", {})
         for service in host.value("control_plane_services", []):
-            if service not in SERVICES:
+            if service not in SERVICE_SETTINGS:
                 result.diagnostics.append(
                     Diagnostic(
                         where=f"host {host.name}, control_plane_services",
                         fault=f'unknown service "{service}"',
-                        allowed=", ".join(SERVICES),
+                        allowed=", ".join(SERVICE_SETTINGS),
                     )
                 )
             elif isinstance(tables, Mapping) and service in tables:
@@ -139,12 +139,12 @@ def _load(
             skipped_keys.add(key)
         else:
             table[key] = rendered_value
-    model = SERVICES[service]
+    model = SERVICE_SETTINGS[service]
     is_valid = True
-    for problem in problems(model, table):
+    for problem in setting_diagnostics(model, table):
         if problem.where[0] not in skipped_keys:
             is_valid = False
-            yield _variable_of(service, templates, key_of(problem)), problem.text
+            yield _variable_of(service, templates, setting_key(problem)), problem.text
     if is_valid and skipped_keys.isdisjoint(_required_settings(model)):
         models[service] = model.model_validate(table)
 
@@ -177,7 +177,7 @@ def _variable_of(service: str, templates: Any, path: str) -> str:
     return f"control_plane_settings.{service}.{path}"
 
 
-def ports(inventory: Inventory, settings: CheckedSettings) -> Iterator[Diagnostic]:
+def check_ports(inventory: Inventory, settings: CheckedSettings) -> Iterator[Diagnostic]:
     """Find ports on which two programs of a host would listen."""
     for name, host in inventory.hosts.items():
         programs_by_port: dict[tuple[str, int], list[str]] = defaultdict(list)

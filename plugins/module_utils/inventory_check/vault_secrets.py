@@ -13,7 +13,7 @@ from .inventory import Inventory, group_by_meaning, to_template
 _PASSWORD_LOOKUP = "lookup('ansible.builtin.password'"  # noqa: S105 - only the lookup
 
 
-def secrets(inventory: Inventory, wiring: Mapping[str, Any]) -> Iterator[Diagnostic]:
+def check_secrets(inventory: Inventory, wiring: Mapping[str, Any]) -> Iterator[Diagnostic]:
     """Report secrets that begin or end with white space. The diagnostics contain no secret.
 
     Secrets in files are not checked, because they never contain white space.

@@ -39,6 +39,7 @@ class Generation:
             takes.
         has_own_events: Whether the contracts emit events that DeepSquare 1.2 does not have.
         expires_claimed_jobs: Whether another account can end a claimed job that never starts.
+        approves_records: Whether the approval of a provider names the record that is approved.
     """
 
     version: str
@@ -55,6 +56,7 @@ class Generation:
     request_transactions: int
     has_own_events: bool
     expires_claimed_jobs: bool
+    approves_records: bool
 
     def billed_s(self, reported_s: int, state: JobState = JobState.FINISHED) -> int:
         """Return the seconds that are billed for a job that ran."""
@@ -79,8 +81,9 @@ OURS = Generation(
     request_transactions=1,
     has_own_events=True,
     expires_claimed_jobs=True,
+    approves_records=True,
 )
-RELEASE_2 = replace(OURS, version="2", requests_cancel=False)
+RELEASE_2 = replace(OURS, version="2", approves_records=False, requests_cancel=False)
 PLAIN_DEEPSQUARE = Generation(
     version="",
     max_calls=1,
@@ -96,6 +99,7 @@ PLAIN_DEEPSQUARE = Generation(
     request_transactions=2,
     has_own_events=False,
     expires_claimed_jobs=False,
+    approves_records=False,
 )
 GENERATIONS = {"ours": OURS, "2.0.0": RELEASE_2, "1.2": PLAIN_DEEPSQUARE}
 

@@ -15,9 +15,10 @@ from tests.services.supervisor.supervisor_setup import FakeScripts
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.supervisor.offers import Terms
-from gridstead.domain.supervisor.snapshot import Rules
+from gridstead.domain.supervisor.snapshot import SupervisorPolicy
 from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.services.matching.skipped_matches import SkippedMatches
 from gridstead.services.supervisor.registration import Registration
 from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 from gridstead.services.users.ldap_connector import LdapConnector
@@ -42,12 +43,12 @@ class GridServices:
         self.cursor = MemoryCursor()
         self.users = FakeDirectory()
         self.crash_at = None  # the failpoint at which the supervisor dies next
-        self.rules = Rules(
+        self.policy = SupervisorPolicy(
             chain_id=devnet.contracts.chain_id,
             contract=devnet.contracts.meta_scheduler.address,
             provider=self.grid.provider,
             confirmations=CONFIRMATIONS,
-            plain_slack_min=self._read_billing_slack_min(devnet),
+            deepsquare_slack_min=self._read_billing_slack_min(devnet),
         )
         terms = Terms(prices=PRICES, labels={"os": "linux"})
         self.registration = Registration(
@@ -58,8 +59,14 @@ class GridServices:
             terms=terms,
         )
         follower = Follower(self.ledger, MemoryCursor())
+        self.skipped_matches = SkippedMatches(self.clock)
+        self.operator_sender.on_skipped = self.skipped_matches.add
         self.matching = MetaScheduler(
-            self.ledger, follower, self.operator_sender.outbox, confirmations=CONFIRMATIONS
+            self.ledger,
+            follower,
+            self.operator_sender.outbox,
+            confirmations=CONFIRMATIONS,
+            skipped_matches=self.skipped_matches,
         )
         self.connector = LdapConnector(
             self.ledger, Follower(self.ledger, MemoryCursor()), self.users
@@ -68,7 +75,7 @@ class GridServices:
 
     def _sender(self, devnet, wallet, folder, max_batch):
         wallet_sender = WalletSender(
-            devnet, wallet, folder, batch=max_batch, confirmations=CONFIRMATIONS
+            devnet, wallet, folder, max_batch_calls=max_batch, confirmations=CONFIRMATIONS
         )
         wallet_sender.clock = self.clock
         wallet_sender.restart()
@@ -98,7 +105,7 @@ class GridServices:
             reports=FakeReports(),
             scripts=FakeScripts(),
         )
-        self.supervisor = Supervisor(ports, self.rules, failpoint=self._crash_if_requested)
+        self.supervisor = Supervisor(ports, self.policy, failpoint=self._crash_if_requested)
 
     def _crash_if_requested(self, name):
         if name == self.crash_at:

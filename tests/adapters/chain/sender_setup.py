@@ -33,6 +33,8 @@ class WalletSender:
         self.policy = DispatchPolicy(**policy)
         self.ledger = ChainLedger(chain.node, chain.contracts)
         self.crash_at = ""
+        # Called with each call that the contracts skipped. A test can replace it.
+        self.on_skipped = lambda _: None
         self._open()
 
     def _open(self):
@@ -45,7 +47,15 @@ class WalletSender:
             account=account,
             transactions=self.outbox,
         )
-        self.sender = Sender(ports, self.policy, failpoint=self._failpoint)
+        self.sender = Sender(
+            ports,
+            self.policy,
+            failpoint=self._failpoint,
+            on_skipped=self._report_skipped,
+        )
+
+    def _report_skipped(self, skipped_call):
+        self.on_skipped(skipped_call)
 
     def _failpoint(self, boundary):
         if boundary == self.crash_at:

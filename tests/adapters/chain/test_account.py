@@ -11,7 +11,9 @@ from gridstead.adapters.chain.node import RpcError
 from gridstead.adapters.chain.wallet import wallet_of
 from gridstead.adapters.transactions import account as account_module
 from gridstead.adapters.transactions.account import ChainAccount, estimate, send_raw
+from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.transactions.calls import ClaimJobs
+from gridstead.domain.transactions.fees import LEAST_TIP
 from gridstead.domain.transactions.outbox import Fees, Reply, SendResult, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
@@ -124,6 +126,45 @@ def test_error_messages_of_several_node_programs_are_classified(message, result)
     assert (
         account_module._to_reply(RpcError(code=-32010, message=message, data="")).result is result
     )
+
+
+class FeeNode:
+    """A node with a base fee of 10 wei that answers the request for a tip with ``tip``."""
+
+    def __init__(self, tip):
+        self._tip = tip
+
+    def batch(self, requests):
+        assert [method for method, _ in requests] == [
+            "eth_getBlockByNumber",
+            "eth_maxPriorityFeePerGas",
+        ]
+        return [{"baseFeePerGas": hex(10)}, self._tip]
+
+
+NO_SUCH_METHOD = RpcError(code=-32601, message="the method does not exist", data="")
+
+
+@pytest.mark.parametrize(
+    ("tip", "fees"),
+    [
+        (hex(5 * LEAST_TIP), Fees(max_fee=20 + 5 * LEAST_TIP, tip=5 * LEAST_TIP)),
+        (hex(1), Fees(max_fee=20 + LEAST_TIP, tip=LEAST_TIP)),
+        (NO_SUCH_METHOD, Fees(max_fee=20 + LEAST_TIP, tip=LEAST_TIP)),
+    ],
+)
+def test_services_and_commands_offer_the_same_fees(tip, fees):
+    node = FeeNode(tip)
+
+    assert ChainAccount(node, contracts=None, wallet=AddressOnlyWallet()).fees() == fees
+    assert DirectSender(node, AddressOnlyWallet()).fees() == fees
+
+
+def test_fees_of_an_overloaded_node_are_unavailable():
+    error = RpcError(code=-32005, message="daily limit", data="")
+
+    with pytest.raises(ChainUnavailable, match="a request for the fees"):
+        DirectSender(FeeNode(error), AddressOnlyWallet()).fees()
 
 
 AVAILABLE_GAS = 2_000_000

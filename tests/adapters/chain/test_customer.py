@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from tests import billing_oracle
 from tests.adapters.chain.generations import on_all
@@ -14,6 +16,7 @@ from tests.fakes.store import MemoryCursor
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer, JobRequest
 from gridstead.adapters.chain.ledger import ChainLedger
+from gridstead.adapters.chain.node import Node
 from gridstead.adapters.transactions.account import ChainAccount
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.jobs.job import Affinity, Label
@@ -306,7 +309,7 @@ def test_follower_reads_the_new_job_after_a_reorg_of_a_real_chain(chain, ledger)
     def record(events):
         numbers.extend(event.job_id.number for event in events)
 
-    follower = Follower(ledger, cursor, start=ledger.head().number)
+    follower = Follower(ledger, cursor, first_block=ledger.head().number)
     chain.as_customer.request_job(request())
     follower.tick(record)
     chain.as_customer.request_job(request())
@@ -322,11 +325,11 @@ def test_follower_reads_the_new_job_after_a_reorg_of_a_real_chain(chain, ledger)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "{url}/nothing-here?%zz"])
-def test_error_of_an_unreachable_endpoint_is_chain_unavailable(chain, monkeypatch, url):
-    monkeypatch.setattr(chain.node, "_url", url.format(url=chain.node._url))
+def test_error_of_an_unreachable_endpoint_is_chain_unavailable(chain, url):
+    node = Node(url.format(url=chain.anvil.url))
 
-    with pytest.raises(ChainUnavailable):
-        chain.node.ask("eth_noSuchMethod")
+    with closing(node), pytest.raises(ChainUnavailable):
+        node.ask("eth_chainId")
 
 
 def test_error_of_an_unknown_method_is_chain_unavailable(chain):

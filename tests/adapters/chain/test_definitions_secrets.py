@@ -236,7 +236,7 @@ class Provider:
                 "signed_challenge": (signer or self._wallet).sign_text(challenge),
                 "provider_address": bytes.fromhex(self._wallet.address[2:]),
                 "customer_address": bytes.fromhex(job.customer[2:]),
-                "job_id": job.id.slurm_name, "secrets_beside": True,
+                "job_id": job.id.slurm_job_name, "secrets_beside": True,
             }  # fmt: skip
             request = GetSBatchRequest(**fields | changes)
             return SBatchAPIStub(channel).GetSBatch(request)

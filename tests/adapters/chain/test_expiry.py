@@ -19,6 +19,7 @@ from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import TransactionReverted
 from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.services.matching.skipped_matches import SkippedMatches
 
 CLAIM_TIMEOUT_BLOCKS = 10
 DAY_S = 86_400
@@ -30,10 +31,14 @@ class Operator:
     def __init__(self, chain, directory):
         self.grid = join_real_grid(chain)
         batch = self.grid.expected.max_calls
-        self.wallet_sender = WalletSender(chain, chain.operator, directory, batch=batch)
+        self.wallet_sender = WalletSender(chain, chain.operator, directory, max_batch_calls=batch)
         ledger = self.grid.ledger
         self.service = MetaScheduler(
-            ledger, Follower(ledger, VolatileCursor()), self.wallet_sender.outbox, confirmations=1
+            ledger,
+            Follower(ledger, VolatileCursor()),
+            self.wallet_sender.outbox,
+            confirmations=1,
+            skipped_matches=SkippedMatches(self.wallet_sender.clock),
         )
         self.timeouts = ledger.timeouts(at_block=ledger.head())
 

@@ -13,10 +13,10 @@ from functools import partial
 import pytest
 from tests.adapters.chain.generations import on_all
 from tests.adapters.chain.grids import join_real_grid
+from tests.adapters.chain.racing import RacingNode
 from tests.devnet import COIN
 
 from gridstead.adapters.chain.customer import Customer
-from gridstead.adapters.chain.node import Node
 from gridstead.domain.jobs.lifecycle import JobState
 
 
@@ -108,19 +108,6 @@ def test_requests_with_the_gas_estimated_before_the_first_succeed(chain):
     # Four job numbers of a customer share a slot.
     for _ in range(4):
         assert customer.send(transaction)
-
-
-class RacingNode(Node):
-    """A node on which others act between the estimate of the gas and the transaction."""
-
-    def __init__(self, url, act):
-        super().__init__(url)
-        self._act = act
-
-    def batch(self, requests):
-        if any(method == "eth_sendRawTransaction" for method, _ in requests):
-            self._act()
-        return super().batch(requests)
 
 
 @on_all

@@ -124,7 +124,7 @@ def test_challenge_is_valid_once_for_all_instances(chain, grid, start_instance, 
             signed_challenge=provider.sign_text(challenge),
             provider_address=bytes.fromhex(provider.address[2:]),
             customer_address=bytes.fromhex(job.customer[2:]),
-            job_id=job.id.slurm_name,
+            job_id=job.id.slurm_job_name,
         )
         assert SBatchAPIStub(second).GetSBatch(request).sbatch
         with pytest.raises(grpc.RpcError) as caught:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests import billing_oracle
 from tests.adapters.chain.generations import on_all
-from tests.adapters.chain.grids import RealGrid, queue_sizes
+from tests.adapters.chain.grids import RealGrid, join_real_grid, queue_sizes
 from tests.devnet import COIN
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 
@@ -96,6 +96,24 @@ def test_approved_provider_has_joined(joined_grid):
         approved_provider.is_banned,
     ) == (True, False, False)
     assert waiting_provider(joined_grid) is None
+
+
+def test_record_that_waits_is_not_an_approved_record(grid):
+    grid.register()
+
+    assert grid.ledger.approved_providers([grid.provider], at_block=grid.ledger.head()) == {}
+
+
+def test_approved_record_is_read_without_a_later_record_that_waits(joined_grid):
+    joined_grid.register(prices=replace(PRICES, cpu_per_min=1))
+    head = joined_grid.ledger.head()
+
+    approved = joined_grid.ledger.approved_providers([joined_grid.provider], at_block=head)
+
+    assert set(approved) == {joined_grid.provider}
+    record = approved[joined_grid.provider]
+    assert (record.is_joined, record.is_waiting, record.is_banned) == (True, False, False)
+    assert (record.hardware, record.prices) == (HARDWARE, PRICES)
 
 
 def test_matched_job_has_a_price_and_waits_in_the_queue(joined_grid):
@@ -189,17 +207,15 @@ def test_events_of_a_job_are_in_order(joined_grid):
     assert positions == sorted(positions)
 
 
-def test_provider_changes_emit_events(grid):
+def test_only_the_approval_of_a_provider_is_an_event(grid):
     first_block = grid.ledger.head().number + 1
     grid.register()
     grid.approve()
 
     events = grid.ledger.events(first=first_block, end=grid.ledger.head())
 
-    assert len(events) == 2
-    for event in events:
-        assert event.kind is ChainEventKind.PROVIDER_CHANGED
-        assert event.provider == grid.provider
+    assert [event.kind for event in events] == [ChainEventKind.PROVIDER_APPROVED]
+    assert events[0].provider == grid.provider
 
 
 def test_jobs_are_read_at_the_requested_block(grid):
@@ -237,6 +253,24 @@ def test_jobs_of_a_block_are_read_once(chain, read_blocks):
     both_jobs = grid.ledger.jobs([first, second], at_block=head)
     assert grid.ledger.jobs([second, first], at_block=head) == both_jobs
     assert read_blocks == [head.number]
+
+
+@on_all
+def test_two_views_are_read_for_each_approved_provider(chain, monkeypatch):
+    grid = join_real_grid(chain)
+    head = grid.ledger.head()
+    read_views = chain.node.read
+    sizes = []
+
+    def record_size(views, *, at_block):
+        sizes.append(len(views))
+        return read_views(views, at_block=at_block)
+
+    monkeypatch.setattr(chain.node, "read", record_size)
+
+    addresses = [grid.provider, grid.customer, chain.admin.address]
+    assert set(grid.ledger.approved_providers(addresses, at_block=head)) == {grid.provider}
+    assert sum(sizes) == 2 * len(addresses)
 
 
 def test_job_at_an_older_block_keeps_its_state(chain):

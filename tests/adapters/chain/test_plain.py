@@ -46,7 +46,7 @@ def open_sender(grid, tmp_path):
     with ExitStack() as stack:
 
         def create(wallet):
-            sender = WalletSender(grid.devnet, wallet, tmp_path, batch=1)
+            sender = WalletSender(grid.devnet, wallet, tmp_path, max_batch_calls=1)
             stack.callback(sender.close)
             return sender
 

@@ -344,13 +344,13 @@ def test_call_of_an_old_chain_is_not_sent_to_a_new_chain(
 def test_call_is_kept_while_the_chain_has_no_contracts(grid, paused_chain, wallet_sender):
     (number,) = claim_jobs(grid, 1)
     wallet_sender.put_running(grid, number)
-    empty_chain, url = Anvil(), paused_chain.node._url
+    empty_chain, url = Anvil(), paused_chain.node._provider.endpoint_uri
     try:
-        paused_chain.node._url = empty_chain.url
+        paused_chain.node._provider.endpoint_uri = empty_chain.url
         with pytest.raises(ChainUnavailable, match="no contract"):
             wallet_sender.tick()
     finally:
-        paused_chain.node._url = url
+        paused_chain.node._provider.endpoint_uri = url
         empty_chain.kill()
 
     wallet_sender.finish()
@@ -360,11 +360,11 @@ def test_call_is_kept_while_the_chain_has_no_contracts(grid, paused_chain, walle
 def test_call_is_kept_while_the_endpoint_is_unreachable(grid, paused_chain, wallet_sender):
     (number,) = claim_jobs(grid, 1)
     wallet_sender.put_running(grid, number)
-    url = paused_chain.node._url
-    paused_chain.node._url = "http://127.0.0.1:9"
+    url = paused_chain.node._provider.endpoint_uri
+    paused_chain.node._provider.endpoint_uri = "http://127.0.0.1:9"
     with pytest.raises(ChainUnavailable):
         wallet_sender.tick()
-    paused_chain.node._url = url
+    paused_chain.node._provider.endpoint_uri = url
 
     wallet_sender.finish()
     assert wallet_sender.states() == [SendState.FINAL]

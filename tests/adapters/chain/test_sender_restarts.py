@@ -67,7 +67,7 @@ def test_transaction_stored_before_a_crash_is_sent_by_the_next_process(grid, wal
 
 def test_all_transactions_stored_before_a_crash_are_sent_by_the_next_process(grid, wallet_sender):
     numbers = claim_jobs(grid, 30)
-    wallet_sender.policy = DispatchPolicy(confirmations=2, batch=1)
+    wallet_sender.policy = DispatchPolicy(confirmations=2, max_batch_calls=1)
     wallet_sender.restart()
     wallet_sender.put_running(grid, *numbers)
 

@@ -22,7 +22,7 @@ from gridstead.adapters.chain.abi import artifact
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.adapters.contracts.role_history import search
-from gridstead.adapters.contracts.steps import NO_ROLE
+from gridstead.adapters.contracts.steps import DEFAULT_ADMIN_ROLE_ID
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.contracts.administration import grant
 from gridstead.domain.contracts.checks import check_contracts
@@ -162,7 +162,9 @@ def test_role_that_an_account_has_in_a_sealed_set_cannot_be_revoked(contracts_cl
     assert contracts_cli.run("seal")[0] == REFUSED
     jobs, admin = chain.contracts.jobs, wallet(ADMIN)
     DirectSender(chain.node, admin).transact(
-        jobs.address, jobs.data("renounceRole", NO_ROLE, admin.address), name="renounceRole"
+        jobs.address,
+        jobs.data("renounceRole", DEFAULT_ADMIN_ROLE_ID, admin.address),
+        name="renounceRole",
     )
 
     code, status = contracts_cli.status()

@@ -17,9 +17,9 @@ KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
 
 
-def put(scripts, name="id", record="text", owner="", ends_at=100):
-    """Store a script with the id ``name``. After ``ends_at``, a sweep removes an unused script."""
-    scripts.put(name, record, owner=owner, ends_at=ends_at)
+def put(scripts, name="id", record="text", owner="", expires_at=100):
+    """Store a script with the id ``name``. A sweep after ``expires_at`` removes it if unused."""
+    scripts.put(name, record, owner=owner, expires_at=expires_at)
 
 
 def use(number, name="id", customer=ALICE):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of the ports ScriptStore and TakenNonces, and tests of the encryption of scripts.
+"""Contract tests of the ports ScriptStore and UsedNonces, and tests of the encryption of scripts.
 
 The contract tests run with three stores: a fake, SQLite and PostgreSQL. To *seal* a script is to
 encrypt the script.
@@ -23,10 +23,10 @@ from tests.adapters.definitions.definitions import (
 )
 from tests.fakes.definitions import MemoryScripts, job_id
 
-from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed
+from gridstead.adapters.definitions.script_seal import ScriptSeal, SealedRecord
 from gridstead.adapters.definitions.scripts import Scripts
 from gridstead.adapters.store.database import Database
-from gridstead.domain.definitions.job_definition import Holdings, Resealed
+from gridstead.domain.definitions.job_definition import ResealResult, ScriptTotals
 from gridstead.errors import ConfigError, ScriptDamaged
 
 SECRET = "the customer's very own secret"
@@ -67,7 +67,7 @@ class TestScriptStore:
 
     def test_put_with_an_existing_id_changes_nothing(self, scripts):
         put(scripts, owner=ALICE)
-        put(scripts, owner=ALICE, ends_at=1)
+        put(scripts, owner=ALICE, expires_at=1)
 
         assert scripts.get("id").record == "text"
         assert scripts.sweep(50) == 0  # the end is still 100, from the first call
@@ -92,7 +92,7 @@ class TestScriptStore:
     def test_first_customer_to_use_a_script_becomes_its_owner(self, scripts):
         put(scripts)
 
-        scripts.use([use(7), use(8, customer=BOB)])
+        scripts.add_uses([use(7), use(8, customer=BOB)])
 
         assert scripts.get("id").owner == ALICE
         assert scripts.uses() == (use(7),)
@@ -100,26 +100,26 @@ class TestScriptStore:
     def test_owner_from_the_submission_does_not_change(self, scripts):
         put(scripts, owner=ALICE)
 
-        scripts.use([use(7, customer=BOB), use(8)])
+        scripts.add_uses([use(7, customer=BOB), use(8)])
 
         assert scripts.get("id").owner == ALICE
         assert scripts.uses() == (use(8),)
 
     def test_use_of_an_unknown_script_is_ignored(self, scripts):
-        scripts.use([use(7)])
+        scripts.add_uses([use(7)])
 
         assert scripts.uses() == ()
 
     def test_repeated_use_changes_nothing(self, scripts):
         put(scripts)
-        scripts.use([use(7)])
-        scripts.use([use(7)])
+        scripts.add_uses([use(7)])
+        scripts.add_uses([use(7)])
 
         assert scripts.uses() == (use(7),)
 
     def test_very_large_job_number_is_stored(self, scripts):
         put(scripts)
-        scripts.use([use(2**256 - 1)])
+        scripts.add_uses([use(2**256 - 1)])
 
         assert scripts.uses() == (use(2**256 - 1),)
 
@@ -132,57 +132,57 @@ class TestScriptStore:
 
     def test_used_script_is_removed_after_its_release(self, scripts):
         put(scripts)
-        scripts.use([use(7)])
+        scripts.add_uses([use(7)])
         assert scripts.sweep(10**9) == 0
 
-        scripts.release([use(7)], ends_at=200)
-        scripts.release([use(7)], ends_at=900)  # has no effect
+        scripts.release([use(7)], expires_at=200)
+        scripts.release([use(7)], expires_at=900)  # has no effect
 
         assert scripts.sweep(200) == 0
         assert scripts.sweep(201) == 1
 
     def test_script_of_two_jobs_is_removed_after_the_second_release(self, scripts):
         put(scripts)
-        scripts.use([use(7), use(8)])
+        scripts.add_uses([use(7), use(8)])
 
-        scripts.release([use(7)], ends_at=200)
+        scripts.release([use(7)], expires_at=200)
         assert scripts.sweep(201) == 0
-        scripts.release([use(8)], ends_at=300)
+        scripts.release([use(8)], expires_at=300)
 
         assert scripts.sweep(301) == 1
 
     def test_script_that_is_used_again_after_its_release_is_kept(self, scripts):
         put(scripts)
-        scripts.use([use(7)])
-        scripts.release([use(7)], ends_at=200)
-        scripts.use([use(7)])
+        scripts.add_uses([use(7)])
+        scripts.release([use(7)], expires_at=200)
+        scripts.add_uses([use(7)])
 
         assert scripts.sweep(201) == 0
 
     def test_holdings_count_unused_scripts_and_their_size(self, scripts):
         put(scripts, "a", "x" * 1000)
         put(scripts, "b")
-        scripts.use([use(7, "b")])
+        scripts.add_uses([use(7, "b")])
 
-        holdings = scripts.holdings()
+        totals = scripts.totals()
 
-        assert (holdings.scripts, holdings.unused) == (2, 1)
-        assert 1000 <= holdings.unused_bytes < 1100  # encryption adds some bytes
+        assert (totals.scripts, totals.unused) == (2, 1)
+        assert 1000 <= totals.unused_bytes < 1100  # encryption adds some bytes
 
     def test_holdings_of_an_empty_store_are_zero(self, scripts):
-        assert scripts.holdings() == Holdings(scripts=0, unused=0, unused_bytes=0)
+        assert scripts.totals() == ScriptTotals(scripts=0, unused=0, unused_bytes=0)
 
     def test_nonce_can_be_taken_once_until_its_end(self, scripts):
-        assert scripts.take("n", ends_at=100)
-        assert not scripts.take("n", ends_at=100)
+        assert scripts.mark_used("n", expires_at=100)
+        assert not scripts.mark_used("n", expires_at=100)
         scripts.sweep(100)
-        assert not scripts.take("n", ends_at=100)
+        assert not scripts.mark_used("n", expires_at=100)
         scripts.sweep(101)
-        assert scripts.take("n", ends_at=200)
+        assert scripts.mark_used("n", expires_at=200)
 
     def test_nonce_is_taken_by_one_of_many_threads(self, scripts):
         with ThreadPoolExecutor(10) as pool:
-            futures = [pool.submit(scripts.take, "n", ends_at=100) for _ in range(10)]
+            futures = [pool.submit(scripts.mark_used, "n", expires_at=100) for _ in range(10)]
 
         results = [future.result() for future in futures]
         assert results.count(True) == 1
@@ -240,8 +240,8 @@ class TestSealed:
         second = open_scripts(url, OTHER_KEY, KEY)
         put(second, "new", "new text")
 
-        assert second.reseal(after="") == Resealed(count=1, unreadable=(), last="old")
-        assert second.reseal(after="") == Resealed(count=0, unreadable=(), last=None)
+        assert second.reseal(after_id="") == ResealResult(count=1, unreadable=(), last="old")
+        assert second.reseal(after_id="") == ResealResult(count=0, unreadable=(), last=None)
 
         close(second)
         third = open_scripts(url, OTHER_KEY)
@@ -264,11 +264,11 @@ class TestSealed:
             connection.execute(text("UPDATE definitions SET id = 'A' WHERE id = 'a'"))
 
         resealed_count, unreadable_ids = 0, []
-        page = scripts.reseal(after="")
+        page = scripts.reseal(after_id="")
         while page.last:
             resealed_count += page.count
             unreadable_ids += page.unreadable
-            page = scripts.reseal(after=page.last)
+            page = scripts.reseal(after_id=page.last)
 
         assert resealed_count == 2
         assert sorted(unreadable_ids) == ["A", "c"]
@@ -299,12 +299,12 @@ class TestSealed:
     @pytest.mark.parametrize("position", [0, 12, -1])
     def test_altered_byte_is_refused(self, position):
         seal = ScriptSeal((KEY,))
-        sealed_text = seal.close("text", script_id="id")
+        sealed_text = seal.seal("text", script_id="id")
         data = bytearray(sealed_text.data)
         data[position] ^= 1
 
         with pytest.raises(ScriptDamaged):
-            seal.open(Sealed(sealed_text.key_name, bytes(data)), script_id="id")
+            seal.open(SealedRecord(sealed_text.key_name, bytes(data)), script_id="id")
 
     @pytest.mark.parametrize("keys", [(), (b"short",), (KEY, b"short")])
     def test_missing_or_short_key_is_a_config_error(self, keys):

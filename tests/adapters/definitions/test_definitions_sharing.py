@@ -53,8 +53,8 @@ def test_postgresql_store_can_be_shared_only_with_shared_true(postgresql_url):
     put(first)
 
     assert second.get("id").record == "text"
-    assert first.take("n", ends_at=100)
-    assert not second.take("n", ends_at=100)
+    assert first.mark_used("n", expires_at=100)
+    assert not second.mark_used("n", expires_at=100)
     with pytest.raises(ConfigError, match="another process"):
         Database(postgresql_url)
     close(first)
@@ -88,7 +88,7 @@ def test_exclusive_section_contains_at_most_one_thread(postgresql_url):
             with scripts.exclusive():
                 threads_inside.append(1)
                 counts.append(len(threads_inside))
-                scripts.holdings()
+                scripts.totals()
                 threads_inside.pop()
 
     with ThreadPoolExecutor(20) as pool:
@@ -142,7 +142,7 @@ def test_hanging_transaction_blocks_another_instance_until_a_timeout(postgresql_
     with hung_instance._database.begin() as connection:
         connection.execute(text("UPDATE definitions SET ends_at = 1"))
         with pytest.raises(Transient, match="kept it locked"):
-            other_instance.use([use(7)])
+            other_instance.add_uses([use(7)])
 
     close(hung_instance)
     close(other_instance)
@@ -173,7 +173,7 @@ def test_script_is_kept_if_a_new_job_uses_it_while_the_last_job_is_released(post
     """The release waits until the other instance has committed the use by the new job."""
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(first)
-    first.use([use(7)])
+    first.add_uses([use(7)])
     commit_reached, commit_allowed = threading.Event(), threading.Event()
 
     def pause(_):
@@ -182,9 +182,9 @@ def test_script_is_kept_if_a_new_job_uses_it_while_the_last_job_is_released(post
 
     event.listen(second._database._engine, "commit", pause, once=True)
     with ThreadPoolExecutor(2) as pool:
-        use_call = pool.submit(second.use, [use(8)])
+        use_call = pool.submit(second.add_uses, [use(8)])
         commit_reached.wait(20)
-        release_call = pool.submit(first.release, [use(7)], ends_at=1)
+        release_call = pool.submit(first.release, [use(7)], expires_at=1)
         wait_for_a_lock(postgresql_url)
         commit_allowed.set()
         use_call.result()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logs that the tests of log files and of port LogSink write and read."""
+"""The logs that the tests of log files and of port LogStore write and read."""
 
 from __future__ import annotations
 

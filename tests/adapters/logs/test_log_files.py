@@ -11,7 +11,7 @@ import pytest
 from tests.adapters.logs.conftest import KEY, LATER_LOG, LOG, OTHER, OWNER, chunk, lines
 
 from gridstead.adapters.logs import files as adapter
-from gridstead.adapters.logs.file import CHUNK_HEAD_BYTES, FILE_HEAD_BYTES, MAX_SEALED_BYTES
+from gridstead.adapters.logs.file import CHUNK_HEADER_BYTES, FILE_HEADER_BYTES, MAX_SEALED_BYTES
 from gridstead.adapters.logs.files import FileLogs, Limits
 from gridstead.adapters.logs.tail import MAX_WRITERS
 from gridstead.domain.logs.log import LogId
@@ -59,7 +59,7 @@ class TestRestart:
         with pytest.raises(LogFull):
             reopen_logs().append(LOG, chunk(b"x"))
 
-    @pytest.mark.parametrize("missing_bytes", range(1, CHUNK_HEAD_BYTES + 20, 7))
+    @pytest.mark.parametrize("missing_bytes", range(1, CHUNK_HEADER_BYTES + 20, 7))
     def test_chunk_truncated_by_a_crash_is_ignored_and_removed(
         self, files, reopen_logs, tmp_path, missing_bytes
     ):
@@ -74,7 +74,7 @@ class TestRestart:
         reopened_logs.append(LOG, chunk(b"three"))
         assert lines(reopened_logs) == [b"one", b"three"]
 
-    @pytest.mark.parametrize("size", [0, 1, FILE_HEAD_BYTES - 1, FILE_HEAD_BYTES])
+    @pytest.mark.parametrize("size", [0, 1, FILE_HEADER_BYTES - 1, FILE_HEADER_BYTES])
     def test_file_with_a_truncated_header_is_rewritten(self, files, reopen_logs, tmp_path, size):
         files.append(LOG, chunk(b"one"))
         os.truncate(path_of(tmp_path), size)
@@ -197,7 +197,7 @@ class TestEncryption:
 
     def test_position_inside_a_chunk_returns_no_lines(self, files, sealed_file):
         chunk_starts = {stored.start for stored in files.read(LOG, after=0)}
-        positions = set(range(FILE_HEAD_BYTES + 1, sealed_file.stat().st_size))
+        positions = set(range(FILE_HEADER_BYTES + 1, sealed_file.stat().st_size))
         for after in positions - chunk_starts:
             try:
                 assert files.read(LOG, after=after) == ()

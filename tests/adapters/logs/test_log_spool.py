@@ -34,7 +34,7 @@ def drain(spool):
     chunks = spool.take()
     while chunks:
         taken_chunks += [(chunk.sequence, chunk.data) for chunk in chunks]
-        spool.done()
+        spool.confirm()
         chunks = spool.take()
     return taken_chunks
 
@@ -46,21 +46,21 @@ def test_chunks_are_taken_in_order_and_sent_segments_are_deleted(folder):
         spool.put(b"%d" % number * 10, Stream.STDERR)
         if number % 7 == 0:
             assert spool.take()[0].stream is Stream.STDERR
-            spool.done()
+            spool.confirm()
 
     remaining_chunks = drain(spool)
 
     assert remaining_chunks[-1] == (49, b"49" * 10)
-    assert spool.waiting() == 0
+    assert spool.unsent_lines() == 0
     assert len(list(folder.glob("*.chunks"))) == 1  # the segment for the next chunks
 
 
-def test_take_returns_the_oldest_chunks_again_until_they_are_done(folder):
+def test_take_returns_the_oldest_chunks_again_until_they_are_confirmed(folder):
     spool = Spool(folder)
     spool.put(b"one", Stream.STDOUT)
 
     assert spool.take() == spool.take()
-    spool.done()
+    spool.confirm()
     assert drain(spool) == []
 
 
@@ -71,7 +71,7 @@ def test_next_process_continues_with_the_chunks_that_were_not_sent(folder, missi
     for number in range(1, 21):
         first_spool.put(b"%d" % number * 10, Stream.STDOUT)
     first_spool.take()
-    first_spool.done()
+    first_spool.confirm()
     # A killed process can leave a truncated chunk at the end of the last segment.
     last_segment = max(folder.glob("*.chunks"))
     if missing_bytes < last_segment.stat().st_size:
@@ -96,7 +96,7 @@ def test_full_spool_drops_lines_and_reports_their_number(folder):
     spool.put(b"lost" * 20, Stream.STDOUT)
     spool.put(b"lost\nlost" * 10, Stream.STDOUT)
     # One line waits to be sent. The spool dropped 1 + 11 lines.
-    assert spool.waiting() == 1 + 1 + 11
+    assert spool.unsent_lines() == 1 + 1 + 11
     spool._max_bytes = 1000
     spool.put(b"after", Stream.STDOUT)
 

@@ -102,7 +102,7 @@ def test_sender_waits_briefly_for_an_unreachable_logger(spool, sender, logger):
 
 
 def test_sender_waits_briefly_for_a_hanging_logger(spool, sender, logger, monkeypatch):
-    monkeypatch.setattr(stream, "SLOW_S", 0.1)
+    monkeypatch.setattr(stream, "UNREACHABLE_AFTER_S", 0.1)
     logger.proceed.clear()
     spool.put(b"one", Stream.STDOUT)
     assert logger.called.wait(10)
@@ -145,7 +145,7 @@ def take_lines(spool):
     while chunks:
         for chunk in chunks:
             lines += [(chunk.stream, line) for line in chunk.data.split(b"\n")]
-        spool.done()
+        spool.confirm()
         chunks = spool.take()
     return lines
 

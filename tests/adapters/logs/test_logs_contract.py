@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of the two implementations of port LogSink: a fake and encrypted files.
+"""Contract tests of the two implementations of port LogStore: a fake and encrypted files.
 
 Output is stored in chunks. A chunk has whole lines of one stream. A *position* is a place between
 two chunks of a log. A writer can give each of its chunks a sequence number.

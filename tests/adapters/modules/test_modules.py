@@ -179,13 +179,13 @@ class TestHostileRepositories:
         repository.commit(LARGE_FILES)
         repository.git("config", "uploadpack.allowFilter", "true")
 
-        assert fetcher.text("me/greet", fetcher.new_adapter(pack_bytes=500_000)) == MODULE
+        assert fetcher.text("me/greet", fetcher.new_adapter(max_pack_bytes=500_000)) == MODULE
 
     def test_large_repository_on_a_server_without_filters_is_refused(self, repository, fetcher):
         repository.commit(LARGE_FILES)
         repository.git("config", "uploadpack.allowFilter", "false")
 
-        reason = refusal_reason(fetcher, pack_bytes=500_000)
+        reason = refusal_reason(fetcher, max_pack_bytes=500_000)
 
         assert "repository is larger than 488 KiB" in reason  # 500,000 bytes
 
@@ -209,7 +209,7 @@ class TestHostileRepositories:
         start_s = time.monotonic()
 
         with pytest.raises(ModuleUnavailable, match="it took too long"):
-            fetcher.text("me/greet", fetcher.new_adapter(time_s=0.5))
+            fetcher.text("me/greet", fetcher.new_adapter(timeout_s=0.5))
 
         assert time.monotonic() - start_s < 5
 
@@ -239,7 +239,7 @@ class TestCache:
 
         assert fetcher.text("me/greet@v1") == "one"
         assert len(server.requested) == request_count
-        clock.advance(Bounds().life_s + 1)
+        clock.advance(Bounds().cache_ttl_s + 1)
         assert fetcher.text("me/greet@v1") == "two"
 
     def test_full_commit_id_is_fetched_once(self, repository, fetcher, server, clock):

@@ -23,13 +23,13 @@ from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.logs.client import LoggerClient, WriteAccess
 from gridstead.adapters.logs.files import FileLogs, Limits
-from gridstead.domain.logs.access import WritePermit, write_token
+from gridstead.domain.logs.access import WritePermit, make_write_token
 from gridstead.domain.logs.log import LogId
 from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
 from gridstead.rpc.definitions.graphql import GraphqlService, graphql_server
 from gridstead.rpc.definitions.job_definitions import SBatchServer
 from gridstead.rpc.logs.server import LoggerServer
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.rate_limit import RateLimiter
 from gridstead.services.logs.logger import Logger
 
 NAME = "0x" + "07" * 32  # the name of the log
@@ -55,13 +55,13 @@ def access_to(owner, clock, *, name=NAME, log_identity=LOG_IDENTITY):
     The token expires after ten minutes.
     """
     log = LogId(owner=owner, name=name, log_identity=log_identity)
-    token = write_token(KEY, WritePermit(log=log, expires_at=clock.now() + 600))
+    token = make_write_token(KEY, WritePermit(log=log, expires_at=clock.now() + 600))
     return WriteAccess(owner=owner, log_name=name, token=token)
 
 
 def no_limit():
     """Return a rate limit that no test reaches."""
-    return PeerLimit(per_s=10**9, burst=10**9, subject="calls")
+    return RateLimiter(per_s=10**9, burst=10**9, subject="calls")
 
 
 def new_graphql_service(submit, **changes):
@@ -69,11 +69,11 @@ def new_graphql_service(submit, **changes):
     service = GraphqlService(
         submit=submit,
         validate=lambda _: "valid",
-        check=lambda: None,
+        check_ready=lambda: None,
         metrics=lambda: "# EOF\n",
-        metrics_for=(),
-        requests=no_limit(),
-        request_bytes=no_limit(),
+        metrics_networks=(),
+        request_limiter=no_limit(),
+        byte_limiter=no_limit(),
     )
     return replace(service, **changes)
 
@@ -92,7 +92,7 @@ def new_sbatch_server(tls, listen="127.0.0.1:0", **changes):
     arguments = {
         "challenge": lambda _: b"x",
         "get_sbatch": lambda _: None,
-        "calls": no_limit(),
+        "call_limiter": no_limit(),
         "to_job_id": job_id,
     }
     return SBatchServer(listen, tls, **(arguments | changes))
@@ -132,8 +132,8 @@ class DefinitionServers:
 
     # Tests replace self.service, so the servers must read it at each call.
 
-    def submit(self, job, customer, charge):
-        return self.service.submit(job, customer, charge)
+    def submit(self, job, customer, count_bytes):
+        return self.service.submit(job, customer, count_bytes)
 
     def validate(self, module):
         return self.service.validate(module)
@@ -184,7 +184,7 @@ def clock():
 def service(root, clock):
     """Yield the logger without its gRPC server."""
     logs = FileLogs(root, key=KEY, limits=Limits(log_bytes=MAX_BYTES))
-    yield Logger(sink=logs, key=KEY, clock=clock, recover=recover)
+    yield Logger(store=logs, key=KEY, clock=clock, recover=recover)
     logs.close()
 
 

@@ -20,15 +20,15 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.definitions.job_definitions import submit_workflow
 from gridstead.adapters.definitions.modules import MAX_CALLERS, GitModules
-from gridstead.errors import InvalidWorkflow, JobDefinitionUnavailable, TooMuch, Transient
+from gridstead.errors import InvalidWorkflow, JobDefinitionUnavailable, LimitExceeded, Transient
 from gridstead.rpc.definitions.graphql import WORKERS
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.rate_limit import RateLimiter
 
 
 class TestLimits:
     def test_caller_above_the_request_rate_is_refused(self, server_tls, ca):
-        limit = PeerLimit(per_s=0.001, burst=2, subject="requests")
-        server = new_graphql_server(server_tls, lambda *_: "x", requests=limit)
+        limit = RateLimiter(per_s=0.001, burst=2, subject="requests")
+        server = new_graphql_server(server_tls, lambda *_: "x", request_limiter=limit)
         url = f"https://localhost:{server.start()}/graphql"
         submit_workflow(url, wire_workflow(), ca=ca)
         submit_workflow(url, wire_workflow(), ca=ca)
@@ -42,8 +42,8 @@ class TestLimits:
 
     def test_callers_behind_a_known_proxy_have_separate_limits(self, server_tls, ca):
         proxies = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
-        limit = PeerLimit(per_s=0.001, burst=1, subject="requests", proxies=proxies)
-        server = new_graphql_server(server_tls, lambda *_: "x", requests=limit)
+        limit = RateLimiter(per_s=0.001, burst=1, subject="requests", proxies=proxies)
+        server = new_graphql_server(server_tls, lambda *_: "x", request_limiter=limit)
         url = f"https://localhost:{server.start()}/graphql"
 
         with new_http_client(ca) as http:
@@ -59,7 +59,7 @@ class TestLimits:
 
     def test_caller_is_told_that_the_store_is_full(self, server_tls, ca):
         def submit(*_):
-            raise TooMuch(
+            raise LimitExceeded(
                 "cannot store the workflow now", detail="too many wait", hint="Try again later."
             )
 
@@ -71,8 +71,8 @@ class TestLimits:
         assert message == "cannot store the workflow now (too many wait). Try again later."
 
     def test_caller_above_the_upload_limit_is_refused(self, server_tls, ca):
-        limit = PeerLimit(per_s=1, burst=600_000, subject="uploads")
-        server = new_graphql_server(server_tls, lambda *_: "x", request_bytes=limit)
+        limit = RateLimiter(per_s=1, burst=600_000, subject="uploads")
+        server = new_graphql_server(server_tls, lambda *_: "x", byte_limiter=limit)
         url = f"https://localhost:{server.start()}/graphql"
 
         with new_http_client(ca) as http:
@@ -85,8 +85,8 @@ class TestLimits:
 
     def test_stored_size_counts_towards_the_upload_limit(self, servers, server_tls, ca):
         """A small request can contain a workflow whose script is large."""
-        limit = PeerLimit(per_s=1, burst=20_000, subject="uploads")
-        server = new_graphql_server(server_tls, servers.submit, request_bytes=limit)
+        limit = RateLimiter(per_s=1, burst=20_000, subject="uploads")
+        server = new_graphql_server(server_tls, servers.submit, byte_limiter=limit)
         job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
 
         answer = answer_of(server, ca, SUBMIT, job)
@@ -165,7 +165,7 @@ class TestMonitoring:
         def check():
             raise Transient("could not reach the state store", detail="its secret address")
 
-        answer = get("/ready", check=check)
+        answer = get("/ready", check_ready=check)
 
         assert answer.status_code == 503
         assert answer.text == "could not reach the state store"
@@ -203,17 +203,19 @@ class TestMonitoring:
         assert health == "ok"
 
     def test_metrics_are_served_only_to_the_configured_networks(self, get):
-        answer = get("/metrics", metrics_for=(IPv4Network("127.0.0.0/8"), IPv6Network("::1/128")))
+        answer = get(
+            "/metrics", metrics_networks=(IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+        )
 
         assert answer.status_code == 200
         assert answer.text == "# EOF\n"
         assert answer.headers["content-type"].startswith("application/openmetrics-text")
-        assert get("/metrics", metrics_for=(IPv4Network("192.0.2.0/24"),)).status_code == 403
+        assert get("/metrics", metrics_networks=(IPv4Network("192.0.2.0/24"),)).status_code == 403
 
     def test_status_is_503_if_the_metrics_cannot_be_read(self, get):
         def metrics():
             raise Transient("could not reach the chain")
 
-        answer = get("/metrics", metrics=metrics, metrics_for=(IPv4Network("127.0.0.0/8"),))
+        answer = get("/metrics", metrics=metrics, metrics_networks=(IPv4Network("127.0.0.0/8"),))
 
         assert answer.status_code == 503

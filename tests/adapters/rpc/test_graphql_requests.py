@@ -8,7 +8,7 @@ from tests.fakes.definitions import MemoryScripts, OneJobLedger, new_service, wi
 from tests.fakes.store import FakeClock
 
 from gridstead.rpc.definitions import graphql_schema
-from gridstead.rpc.definitions.graphql_schema import Requests, make_schema
+from gridstead.rpc.definitions.graphql_schema import GraphqlExecutor, make_schema
 
 KEY = b"k" * 32
 QUERY = "mutation Submit($job: Job!) { submit(job: $job) }"
@@ -31,7 +31,7 @@ def schema(service):
 
 @pytest.fixture
 def requests(schema):
-    return Requests(schema, introspection=False)
+    return GraphqlExecutor(schema, introspection=False)
 
 
 def ask(requests, data):
@@ -82,7 +82,7 @@ class TestValidatedDocuments:
         assert not requests._valid_documents
 
     def test_full_cache_drops_the_oldest_documents(self, requests, monkeypatch):
-        monkeypatch.setattr(graphql_schema, "MAX_CACHED", 3)
+        monkeypatch.setattr(graphql_schema, "MAX_CACHED_DOCUMENTS", 3)
         for number in range(10):
             query = QUERY.replace("Submit", f"Submit{number}")
             ask(requests, submit_request(wire_workflow(), query))

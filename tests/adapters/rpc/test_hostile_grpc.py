@@ -75,7 +75,7 @@ def _signed_request(servers, wallet, job):
         challenge=challenge,
         provider_address=bytes.fromhex(wallet.address[2:]),
         customer_address=bytes.fromhex(CUSTOMER[2:]),
-        job_id=job.id.slurm_name,
+        job_id=job.id.slurm_job_name,
         secrets_beside=True,
     )
 

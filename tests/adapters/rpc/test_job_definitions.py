@@ -34,7 +34,7 @@ from gridstead.errors import (
 )
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.rate_limit import RateLimiter
 
 CUSTOMER = "0x" + "c0" * 20
 KEY = b"k" * 32
@@ -73,7 +73,7 @@ class TestFetch:
         assert script.environment["GRIDSTEAD_LOGGER_URL"] == "logger:8445"
         assert script.environment["GRIDSTEAD_LOGGER_CA"] == "/etc/ca.crt"
         assert script.environment["GRIDSTEAD_LOG_OWNER"] == CUSTOMER
-        assert script.environment["GRIDSTEAD_LOG_NAME"] == job.id.slurm_name
+        assert script.environment["GRIDSTEAD_LOG_NAME"] == job.id.slurm_job_name
         assert script.environment["GRIDSTEAD_LOG_TOKEN"] not in script.text
 
     def test_job_without_logging_has_no_secrets(self, servers, client, wallet):
@@ -218,7 +218,7 @@ class TestOtherClients:
             challenge=challenge,
             provider_address=bytes.fromhex(wallet.address[2:]),
             customer_address=bytes.fromhex(CUSTOMER[2:]),
-            job_id=job.id.slurm_name,
+            job_id=job.id.slurm_job_name,
         )
 
     def test_challenge_is_json_with_message_and_nonce(self, stubs):
@@ -262,8 +262,8 @@ class TestOtherClients:
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
     def test_caller_above_the_call_rate_is_refused(self, server_tls, ca):
-        limit = PeerLimit(per_s=0.001, burst=1, subject="calls")
-        server = new_sbatch_server(server_tls, calls=limit)
+        limit = RateLimiter(per_s=0.001, burst=1, subject="calls")
+        server = new_sbatch_server(server_tls, call_limiter=limit)
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
             stubs = Stubs(channel)
             stubs.auth.Challenge(ChallengeRequest())
@@ -273,10 +273,10 @@ class TestOtherClients:
         server.stop()
 
     def test_callers_behind_a_known_proxy_have_separate_limits(self, server_tls, ca):
-        limit = PeerLimit(
+        limit = RateLimiter(
             per_s=0.001, burst=1, subject="calls", proxies=(ip_network("127.0.0.0/8"),)
         )
-        server = new_sbatch_server(server_tls, calls=limit)
+        server = new_sbatch_server(server_tls, call_limiter=limit)
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
 
             def call_from(address):

@@ -13,7 +13,7 @@ from tests.adapters.rpc.web_logger import BINARY, PORTAL, TEXT, WebLogger, frame
 from tests.fakes.definitions import Wallet
 
 from gridstead.adapters.logs.client import LoggerClient
-from gridstead.domain.logs.access import read_text, watch_text
+from gridstead.domain.logs.access import read_request_text, watch_request_text
 from gridstead.domain.logs.log import Chunk, Stream
 from gridstead.errors import ConfigError
 from gridstead.proto.logger_pb2 import (
@@ -26,7 +26,7 @@ from gridstead.rpc.logs import reading, web
 from gridstead.rpc.logs import server as rpc_logger
 from gridstead.rpc.logs.reading import Readers
 from gridstead.rpc.logs.server import LoggerServer
-from gridstead.rpc.logs.web import Web
+from gridstead.rpc.logs.web import WebAddress
 
 NAME = "0x" + "07" * 32
 # Values of grpc-status.
@@ -50,7 +50,10 @@ def new_web_logger(server_tls, service, authority, monkeypatch):
         readers = Readers()
         monkeypatch.setattr(rpc_logger, "Readers", lambda: readers)
         server = LoggerServer(
-            "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=0, origins=(PORTAL,))
+            "127.0.0.1:0",
+            server_tls,
+            service,
+            WebAddress(host="127.0.0.1", port=0, origins=(PORTAL,)),
         )
         web_logger = WebLogger(server, authority, readers)
         started_servers.append((server, web_logger))
@@ -73,7 +76,7 @@ def read_request(owner, clock):
 
     def make(signer=owner, now=None, **fields):
         now = now or clock.now()
-        text = read_text(owner.address, NAME, now)
+        text = read_request_text(owner.address, NAME, now)
         return ReadRequest(
             address=owner.address,
             log_name=NAME,
@@ -138,7 +141,7 @@ class TestCalls:
         request = WatchListRequest(
             address=owner.address,
             timestamp=now,
-            signed_hash=owner.sign(watch_text(owner.address, now).encode()),
+            signed_hash=owner.sign(watch_request_text(owner.address, now).encode()),
         )
 
         with web_logger.open("WatchList", frame(request), BINARY) as response:
@@ -183,7 +186,10 @@ class TestCalls:
     def test_stop_ends_open_streams(self, server_tls, service, authority, read_request, write):
         write(b"one")
         server = LoggerServer(
-            "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=0, origins=(PORTAL,))
+            "127.0.0.1:0",
+            server_tls,
+            service,
+            WebAddress(host="127.0.0.1", port=0, origins=(PORTAL,)),
         )
         web_logger = WebLogger(server, authority, None)
         with web_logger.open("Read", base64.b64encode(frame(read_request()))) as response:
@@ -274,7 +280,10 @@ class TestRefusals:
     def test_port_in_use_is_a_config_error(self, web_logger, server_tls, service):
         port = urlsplit(web_logger.url).port
         server = LoggerServer(
-            "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=port, origins=(PORTAL,))
+            "127.0.0.1:0",
+            server_tls,
+            service,
+            WebAddress(host="127.0.0.1", port=port, origins=(PORTAL,)),
         )
 
         with pytest.raises(ConfigError, match="could not listen"):

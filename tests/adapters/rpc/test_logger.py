@@ -14,7 +14,7 @@ from tests.fakes.definitions import Wallet
 from gridstead.adapters.channel import GrpcPeer
 from gridstead.adapters.logs.client import LoggerClient, LogQuery, WriteAccess
 from gridstead.adapters.logs.files import Limits
-from gridstead.domain.logs.access import read_text, watch_text
+from gridstead.domain.logs.access import read_request_text, watch_request_text
 from gridstead.domain.logs.log import MAX_LINE_BYTES, Chunk, Stream
 from gridstead.errors import InvalidInput, LogDamaged, LogFull, LoggerUnavailable, NotAllowed
 from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest, WriteRequest
@@ -151,7 +151,7 @@ class TestOldClients:
     @pytest.fixture
     def responses(self, stub, owner, clock):
         """Return the stream of responses to a request that has only the old fields."""
-        text = read_text(owner.address, NAME, clock.now()).encode()
+        text = read_request_text(owner.address, NAME, clock.now()).encode()
         signed_fields = {
             "address": owner.address,
             "timestamp": clock.now(),
@@ -175,7 +175,7 @@ class TestOldClients:
         client.write(access, [line(b"one\ntwo"), line(b"three")])
 
         def lines_after(response):
-            text = read_text(owner.address, NAME, clock.now()).encode()
+            text = read_request_text(owner.address, NAME, clock.now()).encode()
             request = ReadRequest(
                 address=owner.address,
                 log_name=NAME,
@@ -274,7 +274,7 @@ class TestReaders:
         return caught.value.code()
 
     def signature(self, wallet, timestamp, name=NAME):
-        return wallet.sign(read_text(wallet.address, name, timestamp).encode())
+        return wallet.sign(read_request_text(wallet.address, name, timestamp).encode())
 
     def test_other_formats_of_time_address_and_signature_are_accepted(
         self, stub, client, access, owner, clock
@@ -317,7 +317,7 @@ class TestReaders:
         assert code is grpc.StatusCode.UNAUTHENTICATED
 
     def test_signature_for_the_list_of_logs_is_refused_for_a_log(self, stub, owner, clock):
-        signature = owner.sign(watch_text(owner.address, clock.now()).encode())
+        signature = owner.sign(watch_request_text(owner.address, clock.now()).encode())
 
         code = self.status(
             stub, address=owner.address, log_name=NAME, timestamp=clock.now(), signed_hash=signature
@@ -326,7 +326,7 @@ class TestReaders:
         assert code is grpc.StatusCode.UNAUTHENTICATED
 
     def test_signature_of_another_wallet_is_refused(self, stub, owner, clock):
-        signature = Wallet().sign(read_text(owner.address, NAME, clock.now()).encode())
+        signature = Wallet().sign(read_request_text(owner.address, NAME, clock.now()).encode())
 
         code = self.status(
             stub, address=owner.address, log_name=NAME, timestamp=clock.now(), signed_hash=signature

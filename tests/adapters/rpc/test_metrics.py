@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from gridstead.errors import TooMuch, Transient
+from gridstead.errors import LimitExceeded, Transient
 from gridstead.rpc.metrics import Gauge, Metrics
 
 
@@ -27,7 +27,7 @@ def test_outcomes_are_counted():
         raise error
 
     metrics.counted("call", lambda: 1)()
-    for error in (TooMuch("x"), TooMuch("x"), KeyError("x")):
+    for error in (LimitExceeded("x"), LimitExceeded("x"), KeyError("x")):
         with pytest.raises(type(error)):
             metrics.counted("call", fail)(error)
 

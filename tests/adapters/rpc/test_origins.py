@@ -46,7 +46,7 @@ def new_client(server, origins):
     if server == "logger":
         return Client(web.make_app(LogReader(None, Readers()), origins))
     service = new_graphql_service(
-        lambda *_: "x", origins=origins, metrics_for=(ip_network("127.0.0.0/8"),)
+        lambda *_: "x", origins=origins, metrics_networks=(ip_network("127.0.0.0/8"),)
     )
     return Client(graphql.make_app(service))
 

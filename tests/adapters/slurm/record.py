@@ -17,8 +17,8 @@ import sys
 import time
 from pathlib import Path
 
-from gridstead.adapters.slurm import text
-from gridstead.adapters.slurm.command import Command
+from gridstead.adapters.slurm import commands
+from gridstead.adapters.slurm.runner import Command
 
 ACCOUNT = "grid"
 USER = f"0x{1:040d}"
@@ -48,20 +48,20 @@ class Lab:
 
     def submit(self, number: int, body: str, *options: str, name: str | None = None) -> str:
         """Submit a job with ``number`` in its name and its job key. Return its Slurm job id."""
-        slurm_name = f"0x{number:064x}"
+        slurm_job_name = f"0x{number:064x}"
         slurm_job_id = self.run(
             "sbatch", "--parsable", f"--uid={UID}", f"--gid={GID}", f"--account={ACCOUNT}",
             "--chdir=/tmp",
             "--output=/dev/null", "--export=NONE", "--no-requeue",
-            f"--job-name={name or slurm_name}",
-            f"--comment={CHAIN_AND_CONTRACT}/{slurm_name}/recorded-{number}", *options,
+            f"--job-name={name or slurm_job_name}",
+            f"--comment={CHAIN_AND_CONTRACT}/{slurm_job_name}/recorded-{number}", *options,
             stdin=f"#!/bin/bash\n{body}\n",
         ).strip()  # fmt: skip
         self.run(
             "scontrol",
             "update",
             f"JobId={slurm_job_id}",
-            f"AdminComment={CHAIN_AND_CONTRACT}/{slurm_name}/recorded-{number}",
+            f"AdminComment={CHAIN_AND_CONTRACT}/{slurm_job_name}/recorded-{number}",
         )
         return slurm_job_id
 
@@ -105,19 +105,18 @@ def main() -> None:
         (folder / f"{situation}.txt").write_text(content, encoding="utf-8")
 
     jobs = submit_jobs(lab)
-    record("squeue-while-running", lab.run_command(text.squeue()))
-    record("sdiag", lab.run_command(text.sdiag()))
+    record("squeue-while-running", lab.run_command(commands.squeue()))
+    record("sdiag", lab.run_command(commands.sdiag()))
     lab.run("scontrol", "resume", jobs[10])
     time.sleep(100)  # until job 5 has reached its time limit
     names = [f"0x{number:064x}" for number in range(1, 13)]
-    record("squeue-after-the-end", lab.run_command(text.squeue()))
-    record("squeue-one", lab.run_command(text.squeue_one(int(jobs[0]))))
-    record("sacct", lab.run_command(text.sacct(names, since=since)))
-    record(
-        "sacct-json", lab.run_command(text.sacct_json([int(jobs[2]), int(jobs[1])], since=since))
-    )
-    record("nodes", lab.run_command(text.nodes()))
-    record("associations", lab.run_command(text.associations(USER, account=ACCOUNT)))
+    record("squeue-after-the-end", lab.run_command(commands.squeue()))
+    record("squeue-one", lab.run_command(commands.squeue_job(int(jobs[0]))))
+    record("sacct", lab.run_command(commands.sacct(names, since=since)))
+    job_ids = [int(jobs[2]), int(jobs[1])]
+    record("sacct-json", lab.run_command(commands.sacct_json(job_ids, since=since)))
+    record("nodes", lab.run_command(commands.nodes()))
+    record("associations", lab.run_command(commands.associations(USER, account=ACCOUNT)))
     record("helpstate", lab.run("squeue", "--helpstate"))
     # A real token would be a secret, so this one is invented.
     record("token", "SLURM_JWT=header.claims.signature\n")

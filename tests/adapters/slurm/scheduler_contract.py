@@ -26,7 +26,7 @@ def test_submit_queues_one_attempt_with_its_job_key(cluster):
 
     attempt = cluster.find(slurm_job_id, job_key)
     assert attempt.is_alive
-    assert attempt.name == job_key.job_id.slurm_name
+    assert attempt.name == job_key.job_id.slurm_job_name
     assert attempt.user == cluster.user.address
     assert attempt.uid == cluster.user.uid
     assert attempt.time_limit_min == 5

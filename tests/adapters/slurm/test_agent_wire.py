@@ -21,9 +21,9 @@ from gridstead.adapters.slurm.agent import AgentClient
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.slurm.hint import Hint
-from gridstead.domain.supervisor.attempt import LiveSample
+from gridstead.domain.supervisor.attempt import ControllerSample
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.errors import (
     ConfigError,
     InvalidInput,
@@ -63,7 +63,7 @@ class AgentConnection:
             slurm=self.slurm,
             accounts=FakeAccounts(USER),
             reports=self.reports,
-            wallets=WalletRange(),
+            wallet_ids=WalletIdRange(),
             clock=clock,
         )
         server_certificate = authority.issue("agent")
@@ -180,7 +180,7 @@ def test_malformed_job_key_is_refused(connection, job_key):
     assert connection.scheduler.attempt(slurm_job_id).is_alive
 
 
-@pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_name, "--help"]])
+@pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_job_name, "--help"]])
 def test_accounting_query_is_refused_if_a_name_is_not_that_of_a_grid_job(connection, names):
     client = connection.supervisor()
 
@@ -190,15 +190,17 @@ def test_accounting_query_is_refused_if_a_name_is_not_that_of_a_grid_job(connect
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("is_out_of_memory", [False, True])
-def test_an_attempt_tells_whether_a_step_exceeded_its_memory(
-    connection, monkeypatch, is_out_of_memory
+@pytest.mark.parametrize(
+    "failure", [{}, {"is_step_out_of_memory": True}, {"failed_step": 2}], ids=str
+)
+def test_an_attempt_tells_which_step_failed_and_whether_one_exceeded_its_memory(
+    connection, monkeypatch, failure
 ):
     client = connection.supervisor()
     slurm_job_id = client.submit(SUBMISSION)
     attempt = connection.scheduler.attempt(slurm_job_id)
-    attempt = replace(attempt, is_step_out_of_memory=is_out_of_memory)
-    sample = LiveSample(taken_at=1, attempts=(attempt,))
+    attempt = replace(attempt, **failure)
+    sample = ControllerSample(taken_at=1, attempts=(attempt,))
     monkeypatch.setattr(connection.scheduler, "list_jobs", lambda: sample)
 
     assert client.list_jobs() == sample

@@ -6,8 +6,8 @@ import pwd
 
 import pytest
 
-from gridstead.adapters.slurm.command import Command, CommandResult
 from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner
+from gridstead.adapters.slurm.runner import Command, CommandResult
 from gridstead.adapters.users.storage import UserStorage
 from gridstead.domain.supervisor.submission import GridUser
 from gridstead.errors import SchedulerUnavailable

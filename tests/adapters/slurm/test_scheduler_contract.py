@@ -14,7 +14,7 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.slurm.agent import AgentClient
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.rpc.slurm import AgentServer
 from gridstead.rpc.tls import TlsFiles
 from gridstead.services.slurm.agent import Agent
@@ -39,7 +39,7 @@ def cluster(request, authority):
         slurm=FakeSlurm(fake),
         accounts=accounts,
         reports=FakeReportStore(),
-        wallets=WalletRange(),
+        wallet_ids=WalletIdRange(),
         clock=clock,
     )
     server = AgentServer(

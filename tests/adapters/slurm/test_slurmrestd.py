@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.slurm.command import CommandResult
 from gridstead.adapters.slurm.rest import TOKEN_LIFE_S, LocalSlurm
+from gridstead.adapters.slurm.runner import CommandResult
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
@@ -162,7 +162,7 @@ def test_submit_sends_all_fields_of_the_job(setup):
     environment = dict(line.split("=", 1) for line in job.pop("environment"))
     # The attributes of SUBMISSION, in the fields of slurmrestd.
     assert job == {
-        "name": SUBMISSION.job_key.job_id.slurm_name,
+        "name": SUBMISSION.job_key.job_id.slurm_job_name,
         "admin_comment": str(SUBMISSION.job_key),
         "user_id": "200001",
         "group_id": "100000",
@@ -173,7 +173,7 @@ def test_submit_sends_all_fields_of_the_job(setup):
         "memory_per_cpu": {"set": True, "infinite": False, "number": 64},
         "time_limit": {"set": True, "infinite": False, "number": 5},
         "current_working_directory": home,
-        "standard_output": f"{home}/{SUBMISSION.job_key.job_id.slurm_name}.out",
+        "standard_output": f"{home}/{SUBMISSION.job_key.job_id.slurm_job_name}.out",
         "requeue": False,
         "tres_per_job": "gres/gpu:2",
     }

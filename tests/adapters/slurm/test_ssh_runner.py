@@ -10,7 +10,7 @@ import paramiko
 import pytest
 
 from gridstead.adapters.slurm import ssh
-from gridstead.adapters.slurm.command import Command
+from gridstead.adapters.slurm.runner import Command
 from gridstead.errors import SchedulerUnavailable
 
 TIMEOUT_S = 10

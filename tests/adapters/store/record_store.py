@@ -78,7 +78,7 @@ def fill(store: SqlStore) -> None:
     # The transaction with nonce 7 contains two calls, and that with nonce 8 contains one call.
     store.outbox.add(ACCOUNT, transaction(7, first.id, second.id), transaction(8, third.id))
     change = EntryChange(entry_id=third.id, state=SendState.REJECTED, reason="NothingToClaim()")
-    store.outbox.record(ACCOUNT, changes=[change], withdrawn=[], closed=[8])
+    store.outbox.record(ACCOUNT, changes=[change], withdrawn_nonces=[], closed_nonces=[8])
 
 
 def main() -> None:

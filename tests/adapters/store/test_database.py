@@ -233,7 +233,7 @@ def test_queries_for_open_rows_use_the_partial_indexes(tmp_path):
     outbox.open_entries()
     outbox.next_entries(10)
     outbox.open_transactions("account")
-    outbox.record("account", changes=[], withdrawn=[1], closed=[2])
+    outbox.record("account", changes=[], withdrawn_nonces=[1], closed_nonces=[2])
 
     plans = []
     with database.begin() as connection:
@@ -266,10 +266,10 @@ def test_closed_rows_are_deleted_after_the_retention_time(url):
     closed_entry, open_entry = outbox.open_entries()
     final = EntryChange(entry_id=closed_entry.id, state=SendState.FINAL)
 
-    outbox.record("account", changes=[final], withdrawn=[], closed=[0])
+    outbox.record("account", changes=[final], withdrawn_nonces=[], closed_nonces=[0])
     assert len(outbox.entries()) == 2
     clock.advance(RETENTION_S + 1)
-    outbox.record("account", changes=[], withdrawn=[], closed=[])
+    outbox.record("account", changes=[], withdrawn_nonces=[], closed_nonces=[])
 
     assert outbox.entries() == (open_entry,)
     assert column(database, "SELECT hash FROM transactions") == ["open"]
@@ -292,10 +292,10 @@ def test_old_open_rows_do_not_prevent_the_deletion_of_closed_rows(url, monkeypat
         outbox.add(account, unsent_transaction(number, str(number)))
     recent_entries = outbox.open_entries()[3:]
     final = [EntryChange(entry_id=entry.id, state=SendState.FINAL) for entry in recent_entries]
-    outbox.record("account", changes=final, withdrawn=[], closed=[3, 4, 5])
+    outbox.record("account", changes=final, withdrawn_nonces=[], closed_nonces=[3, 4, 5])
     clock.advance(RETENTION_S + 1)
     for _ in range(2):  # each call deletes at most ``_ROWS_PER_SWEEP`` rows
-        outbox.record("account", changes=[], withdrawn=[], closed=[])
+        outbox.record("account", changes=[], withdrawn_nonces=[], closed_nonces=[])
 
     assert [entry.key for entry in outbox.entries()] == ["0", "1", "2"]
     assert column(database, "SELECT hash FROM transactions") == ["0", "1", "2"]

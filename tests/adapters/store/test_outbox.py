@@ -70,7 +70,7 @@ def test_key_of_a_closed_entry_can_be_put_again(store):
         store.outbox.put("claim", ClaimJobs(limit=1))
         (queued_entry,) = store.outbox.open_entries()
         change = EntryChange(entry_id=queued_entry.id, state=state, reason="a reason")
-        store.outbox.record(ACCOUNT, changes=[change], withdrawn=[], closed=[])
+        store.outbox.record(ACCOUNT, changes=[change], withdrawn_nonces=[], closed_nonces=[])
         closed_entry = replace(queued_entry, state=state, reason="a reason")
         assert store.outbox.open_entries() == ()
         assert store.outbox.entries(after=queued_entry.id - 1) == (closed_entry,)
@@ -120,7 +120,7 @@ def test_next_entries_include_every_sent_entry_and_the_oldest_queued_entries(sto
     changes = []
     for entry, state in zip(entries, states, strict=True):
         changes.append(EntryChange(entry_id=entry.id, state=state))
-    store.outbox.record(ACCOUNT, changes=changes, withdrawn=[], closed=[])
+    store.outbox.record(ACCOUNT, changes=changes, withdrawn_nonces=[], closed_nonces=[])
 
     with_two_queued = store.outbox.next_entries(2)
     with_all_queued = store.outbox.next_entries(9)
@@ -170,7 +170,7 @@ def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
     for signed in (transaction(4), transaction(4, name="2"), transaction(5), transaction(6)):
         store.outbox.add(ACCOUNT, signed)
 
-    store.outbox.record(ACCOUNT, changes=[], withdrawn=[5], closed=[4])
+    store.outbox.record(ACCOUNT, changes=[], withdrawn_nonces=[5], closed_nonces=[4])
 
     assert store.outbox.open_transactions(ACCOUNT) == (
         transaction(5, withdrawn=True),
@@ -187,7 +187,7 @@ def test_transaction_of_a_closed_nonce_can_be_added_again(store):
     store.outbox.put_all([("claim", ClaimJobs(limit=9)), ("claim again", ClaimJobs(limit=9))])
     store.outbox.add(ACCOUNT, transaction(4, 1))
     store.outbox.mark_sent(ACCOUNT, [transaction(4).hash], sent_at=99)
-    store.outbox.record(ACCOUNT, changes=[], withdrawn=[4], closed=[4])
+    store.outbox.record(ACCOUNT, changes=[], withdrawn_nonces=[4], closed_nonces=[4])
     store.outbox.add(ACCOUNT, transaction(4, 2))
     store.restart()
 

@@ -140,7 +140,10 @@ class AdministrationCalls:
         if providers.standing(self._model, provider).banned and self._random.random() < 0.8:
             return Call(operator, MANAGER, "unban", (provider,))
         if provider in self._model.state.waiting:
-            return Call(operator, MANAGER, "approve", (provider,))
+            if self._random.random() < 0.5:
+                return Call(operator, MANAGER, "approve", (provider,))
+            record_hash = providers.hash_of_waiting_record(self._model, provider)
+            return Call(operator, MANAGER, "approveRecord", (provider, record_hash))
         return self._registration(provider)
 
     def change_offer(self) -> Call:

@@ -17,7 +17,7 @@ from tests.contracts.ledger.calls import MODEL_FUNCTIONS
 from tests.contracts.ledger.random_calls import INTERNAL_CONTRACTS
 from tests.contracts.ledger.replay import Replay
 
-from gridstead.domain.jobs.lifecycle import LEGAL
+from gridstead.domain.jobs.lifecycle import LEGAL_TRANSITIONS
 
 # No function changes the admin role of a role, and no call revokes a role in JobRepository.
 NEVER_EMITTED = {
@@ -57,7 +57,7 @@ def coverage_gaps(replay: Replay) -> dict[str, list]:
     texts = tuple(arguments[0] for name, arguments in replay.refusals if name == "Error")
     panics = {arguments[0] for name, arguments in replay.refusals if name == "Panic"}
     transitions: set[tuple[object, object]] = set()
-    for start, ends in LEGAL.items():
+    for start, ends in LEGAL_TRANSITIONS.items():
         transitions |= set(product([start], ends))
     functions = _entries("function")
     errors = {name for _, name in _entries("error")}

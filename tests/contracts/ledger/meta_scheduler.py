@@ -16,7 +16,7 @@ from tests.contracts.ledger.model import MAX_UINT, ContractModel, Refused
 from tests.contracts.ledger.state import Job, QueueKind
 from tests.contracts.ledger.steps import GRID
 
-from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, price_per_minute
+from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, Prices, price_per_minute
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 
 # Functions for customers.
@@ -106,13 +106,23 @@ def set_delegation(model: ContractModel, job_id: bytes, delegates: bool) -> None
 # Functions for the matching service.
 
 
-def match(model: ContractModel, job_id: bytes, provider: str, limit: int = MAX_UINT) -> None:
+def match(model: ContractModel, job_id: bytes, provider: str) -> None:
+    """Match a job at the lowest recent prices, because the caller gives no limit."""
+    _match(model, job_id, provider, providers.recent_prices(model, provider), MAX_UINT)
+
+
+def match_at_most(model: ContractModel, job_id: bytes, provider: str, limit: int) -> None:
     """Match a job and fix its price per minute. A price above the limit is refused."""
+    prices = providers.standing(model, provider).prices
+    _match(model, job_id, provider, prices, limit)
+
+
+def _match(model: ContractModel, job_id: bytes, provider: str, prices: Prices, limit: int) -> None:
     require_role(model, GRID, META_SCHEDULER_ROLE)
     if not providers.is_valid_for_scheduling(model, provider):
         raise Refused("ProviderNotJoined")
     job = records.find(model, job_id)
-    price = price_per_minute(job.resources, providers.standing(model, provider).prices)
+    price = price_per_minute(job.resources, prices)
     if price > limit:
         raise Refused("PriceAboveLimit", price, limit)
     if not pays_a_minute(job, price):

@@ -3,17 +3,25 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
 from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE, has_role, require_role
 from tests.contracts.ledger.model import ContractModel, Refused, require
-from tests.contracts.ledger.state import ProviderRecord, Standing
+from tests.contracts.ledger.state import NOBODY, ZERO_PRICES, ProviderRecord, Standing
 
 from gridstead.domain.jobs.billing import Prices
 
 MANAGER = "ProviderManager"
 MAX_UNIT_PRICE = 2**72 - 1
 MAX_MEMORY_PRICE = 2**56 - 1
+MAX_LABELS, MAX_LABEL_BYTES = 64, 64
+PRICE_NOTICE_S = 600
+PROVIDER_TYPE = (
+    "(address,(uint64,uint64[],uint64[],uint64[]),(uint256,uint256,uint256),(string,string)[],bool)"
+)
 
 
 def standing(model: ContractModel, provider: str) -> Standing:
@@ -48,8 +56,10 @@ def register(model: ContractModel, hardware: tuple, prices: tuple, labels: tuple
         raise Refused("InvalidTotalCpus")
     if sum(memory) == 0:
         raise Refused("InvalidTotalMem")
+    checked_prices = _check_prices(prices)
+    require(_are_bounded(labels), "ProviderManager: too many or too long labels")
     model.state.waiting[model.sender] = ProviderRecord(
-        hardware=hardware, labels=labels, prices=_check_prices(prices)
+        hardware=hardware, labels=labels, prices=checked_prices
     )
     model.emit(MANAGER, "ProviderWaitingForApproval", model.sender)
 
@@ -65,7 +75,7 @@ def set_prices(model: ContractModel, prices: tuple) -> None:
     waiting = model.state.waiting.get(model.sender)
     if waiting is not None:
         model.state.waiting[model.sender] = replace(waiting, prices=new_prices)
-    _set_standing(model, model.sender, prices=new_prices)
+    _set_active_prices(model, model.sender, new_prices)
     model.emit(MANAGER, "ProviderPricesChanged", model.sender, *prices)
 
 
@@ -80,6 +90,46 @@ def set_draining(model: ContractModel, draining: bool) -> None:  # noqa: FBT001
 def approve(model: ContractModel, provider: str) -> None:
     """Approve a provider. The provider's waiting record becomes the active record."""
     _require_operator(model)
+    _approve(model, provider)
+
+
+def approve_record(model: ContractModel, provider: str, record_hash: bytes) -> None:
+    """Approve a provider if its waiting record has this hash."""
+    _require_operator(model)
+    current_hash = hash_of_waiting_record(model, provider)
+    if current_hash != record_hash:
+        raise Refused("RecordChanged", current_hash)
+    _approve(model, provider)
+
+
+def hash_of_waiting_record(model: ContractModel, provider: str) -> bytes:
+    """Return the hash of the data that getWaitingForApprovalProvider returns."""
+    record = model.state.waiting.get(provider)
+    banned = standing(model, provider).banned
+    values = (NOBODY, (0, [], [], []), (0, 0, 0), [], banned)
+    if record is not None:
+        prices = record.prices
+        price_list = (prices.gpu_per_min, prices.cpu_per_min, prices.memory_mb_per_min)
+        values = (provider, record.hardware, price_list, record.labels, banned)
+    return keccak(encode([PROVIDER_TYPE], [values]))
+
+
+def recent_prices(model: ContractModel, provider: str) -> Prices:
+    """Return the lowest value of each price since ``PRICE_NOTICE_S`` before now or earlier."""
+    current = standing(model, provider)
+    if not current.approved:
+        return ZERO_PRICES
+    prices, earlier = current.prices, current.earlier_prices
+    if model.now > current.raised_at + PRICE_NOTICE_S:
+        return prices
+    return Prices(
+        gpu_per_min=min(prices.gpu_per_min, earlier.gpu_per_min),
+        cpu_per_min=min(prices.cpu_per_min, earlier.cpu_per_min),
+        memory_mb_per_min=min(prices.memory_mb_per_min, earlier.memory_mb_per_min),
+    )
+
+
+def _approve(model: ContractModel, provider: str) -> None:
     current = standing(model, provider)
     if current.banned:
         raise Refused("Banned")
@@ -87,7 +137,8 @@ def approve(model: ContractModel, provider: str) -> None:
         raise Refused("AlreadyDone" if current.approved else "WaitingApprovalOnly")
     record = model.state.waiting.pop(provider)
     model.state.active[provider] = record
-    _set_standing(model, provider, approved=True, prices=record.prices)
+    _set_active_prices(model, provider, record.prices)
+    _set_standing(model, provider, approved=True)
     if not current.approved:
         _append_to_list(model, provider)
     model.emit(MANAGER, "ProviderApproved", provider)
@@ -99,7 +150,7 @@ def remove(model: ContractModel, provider: str) -> None:
     if not standing(model, provider).approved:
         raise Refused("NoProvider")
     del model.state.active[provider]
-    _set_standing(model, provider, approved=False, draining=False)
+    _set_standing(model, provider, approved=False, draining=False, raised_at=0)
     _remove_from_list(model, provider)
     model.emit(MANAGER, "ProviderRemoved", provider)
 
@@ -128,6 +179,26 @@ def unban(model: ContractModel, provider: str) -> None:
 def count_start(model: ContractModel, provider: str) -> None:
     """Count a started job of a provider."""
     _set_standing(model, provider, started_jobs=standing(model, provider).started_jobs + 1)
+
+
+def _set_active_prices(model: ContractModel, provider: str, prices: Prices) -> None:
+    """Set the prices of later matches. A rise keeps the lowest recent prices."""
+    current = standing(model, provider)
+    is_rise = (
+        prices.gpu_per_min > current.prices.gpu_per_min
+        or prices.cpu_per_min > current.prices.cpu_per_min
+        or prices.memory_mb_per_min > current.prices.memory_mb_per_min
+    )
+    if current.approved and is_rise:
+        lowest = recent_prices(model, provider)
+        _set_standing(model, provider, earlier_prices=lowest, raised_at=model.now)
+    _set_standing(model, provider, prices=prices)
+
+
+def _are_bounded(labels: tuple) -> bool:
+    texts = itertools.chain.from_iterable(labels)
+    longest = max((len(text.encode()) for text in texts), default=0)
+    return len(labels) <= MAX_LABELS and longest <= MAX_LABEL_BYTES
 
 
 def _set_standing(model: ContractModel, provider: str, **changes: object) -> None:

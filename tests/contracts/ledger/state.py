@@ -70,6 +70,8 @@ class Standing:
     banned: bool = False
     draining: bool = False
     prices: Prices = ZERO_PRICES
+    earlier_prices: Prices = ZERO_PRICES
+    raised_at: int = 0
     started_jobs: int = 0
 
 

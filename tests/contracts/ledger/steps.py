@@ -10,8 +10,7 @@ from tests.contracts.ledger.model import MAX_UINT, ContractModel, Refused
 from tests.contracts.ledger.paid_time import emitted_minutes_floor
 from tests.contracts.ledger.state import NOBODY, Job, QueueKind
 
-from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, paid_seconds_ceil
-from gridstead.domain.jobs.billing import settle as divide_escrow
+from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, divide_escrow, paid_seconds_ceil
 from gridstead.domain.jobs.lifecycle import JobState
 
 GRID = "MetaScheduler"
@@ -61,6 +60,9 @@ def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None
 
     A job that panicked or never ran costs nothing.
     """
+    is_unclaimed = job.state is JobState.META_SCHEDULED
+    if is_unclaimed and not providers.is_joined(model, job.provider):
+        raise Refused("ProviderNotJoined")
     seconds = 0
     if job.state is JobState.RUNNING and to is not JobState.PANICKED:
         seconds = min(report.seconds, max(0, billing_end(model, job) - job.started_at))

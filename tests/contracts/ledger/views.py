@@ -110,6 +110,9 @@ def _account_views(model: ContractModel, account: str) -> Iterator[View]:
     prices = standing.prices if standing.approved else ZERO_PRICES
     valid = providers.is_valid_for_scheduling(model, account)
     yield View(MANAGER, "schedulingTerms", (account,), (valid, _prices(prices)))
+    yield View(
+        MANAGER, "recentPrices", (account,), (_prices(providers.recent_prices(model, account)),)
+    )
     yield View(MANAGER, "isJoined", (account,), (providers.is_joined(model, account),))
     yield View(MANAGER, "isBanned", (account,), (standing.banned,))
     yield View(MANAGER, "isDraining", (account,), (standing.draining,))

@@ -92,7 +92,7 @@ def test_events_before_the_start_block_are_not_delivered(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.request(CUSTOMER)
     consumer = Consumer()
-    Follower(ledger, cursor, start=2).tick(consumer)
+    Follower(ledger, cursor, first_block=2).tick(consumer)
 
     assert consumer.numbers == [2]
 

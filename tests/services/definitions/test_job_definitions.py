@@ -12,7 +12,7 @@ from tests.services.definitions.script_setup import CUSTOMER, KEY, STORE, Defini
 
 from gridstead.domain.jobs.ids import is_batch_location_hash
 from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState
-from gridstead.domain.logs.access import LONGEST_TOKEN_S, parse_token
+from gridstead.domain.logs.access import MAX_TOKEN_LIFE_S, parse_token
 from gridstead.domain.logs.log import log_identity_of
 from gridstead.errors import (
     ChainUnavailable,
@@ -20,10 +20,10 @@ from gridstead.errors import (
     InvalidInput,
     InvalidWorkflow,
     JobDefinitionUnavailable,
+    LimitExceeded,
     ModuleUnavailable,
     ScriptDamaged,
     ScriptUnavailable,
-    TooMuch,
 )
 from gridstead.services.definitions.job_definitions import LoggerAccess
 
@@ -104,9 +104,9 @@ def test_caller_is_charged_for_the_size_of_the_stored_record(definitions_setup):
 
 def test_workflow_of_a_caller_above_the_rate_limit_is_not_stored(definitions_setup):
     def refuse_charge(_size):
-        raise TooMuch("too many requests")
+        raise LimitExceeded("too many requests")
 
-    with pytest.raises(TooMuch):
+    with pytest.raises(LimitExceeded):
         definitions_setup.service.submit(wire_workflow(), "", refuse_charge)
 
     assert len(definitions_setup.scripts.records) == 1
@@ -142,10 +142,13 @@ def test_job_gets_its_script_and_a_token_for_its_own_log(definitions_setup):
 
     assert "echo hello" in answer.script
     permit = parse_token(
-        KEY, answer.log_write_token, owner=CUSTOMER, log_name=definitions_setup.job.id.slurm_name
+        KEY,
+        answer.log_write_token,
+        owner=CUSTOMER,
+        log_name=definitions_setup.job.id.slurm_job_name,
     )
     assert permit.log.log_identity == log_identity_of(definitions_setup.job.job_key)
-    assert permit.expires_at == definitions_setup.clock.now() + LONGEST_TOKEN_S
+    assert permit.expires_at == definitions_setup.clock.now() + MAX_TOKEN_LIFE_S
     assert answer.secrets["GRIDSTEAD_LOG_TOKEN"].decode() == answer.log_write_token
     assert answer.log_write_token not in answer.script
     assert answer.log_write_token not in repr(answer)

@@ -9,9 +9,9 @@ import pytest
 from tests.fakes.definitions import MemoryScripts, OneJobLedger, matched_job, new_keeper
 from tests.fakes.store import FakeClock, MemoryCursor
 
-from gridstead.domain.definitions.job_definition import Resealed
+from gridstead.domain.definitions.job_definition import ResealResult
 from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState
-from gridstead.errors import ChainUnavailable, TooMuch, Transient
+from gridstead.errors import ChainUnavailable, LimitExceeded, Transient
 
 CUSTOMER = "0x" + "c0" * 20
 PROVIDER = "0x" + "ab" * 20
@@ -190,7 +190,7 @@ def test_unused_script_beyond_the_limit_is_refused(setup):
     setup.add("a")
     setup.add("b")
 
-    with pytest.raises(TooMuch) as caught:
+    with pytest.raises(LimitExceeded) as caught:
         setup.add("c")
 
     assert caught.value.hint
@@ -204,7 +204,7 @@ def test_scripts_of_ended_jobs_count_as_unused_until_they_are_removed(setup):
     setup.ledger.job = replace(setup.ledger.job, state=JobState.FINISHED)
     setup.sweep_after(0)
 
-    with pytest.raises(TooMuch) as caught:
+    with pytest.raises(LimitExceeded) as caught:
         setup.add("b", size=20)
     setup.sweep_after(KEPT_AFTER_END_S + 1)
     setup.add("b", size=20)
@@ -217,7 +217,7 @@ def test_limit_includes_scripts_from_before_a_restart(setup):
     setup.add(size=20)
     setup.keeper = setup.new_keeper(unused_bytes=25)
 
-    with pytest.raises(TooMuch):
+    with pytest.raises(LimitExceeded):
         setup.add("b")
 
 
@@ -233,18 +233,18 @@ def test_scripts_of_jobs_that_have_not_ended_do_not_count_as_unused(setup):
 
 
 def reseal_function(pages):
-    """Return a fake of the store's method ``reseal``. The fake returns page ``pages[after]``.
+    """Return a fake of the store's method ``reseal``. The fake returns page ``pages[after_id]``.
 
     The store encrypts its records. ``reseal`` encrypts a page of old records with the newest key.
     """
-    last_page = Resealed(count=0, unreadable=(), last=None)
-    return lambda *, after: pages.get(after, last_page)
+    last_page = ResealResult(count=0, unreadable=(), last=None)
+    return lambda *, after_id: pages.get(after_id, last_page)
 
 
 def test_all_records_with_an_old_key_are_resealed(setup, capsys):
     pages = {
-        "": Resealed(count=200, unreadable=(), last="m"),
-        "m": Resealed(count=3, unreadable=(), last="z"),
+        "": ResealResult(count=200, unreadable=(), last="m"),
+        "m": ResealResult(count=3, unreadable=(), last="z"),
     }
     setup.scripts.reseal = reseal_function(pages)
 
@@ -256,7 +256,7 @@ def test_all_records_with_an_old_key_are_resealed(setup, capsys):
 def test_damaged_record_is_logged_once_and_does_not_stop_the_sweep(setup, capsys):
     setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
-    pages = {"": Resealed(count=1, unreadable=("script-x",), last="m")}
+    pages = {"": ResealResult(count=1, unreadable=("script-x",), last="m")}
     setup.scripts.reseal = reseal_function(pages)
 
     setup.sweep_after(KEPT_UNUSED_S + 1)
@@ -272,7 +272,7 @@ def test_space_is_counted_even_if_resealing_fails(setup):
     setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
 
-    def reseal(*, after):
+    def reseal(*, after_id):
         raise Transient("could not reach the state store")
 
     setup.scripts.reseal = reseal

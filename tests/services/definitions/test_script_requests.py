@@ -16,7 +16,11 @@ from gridstead.domain.definitions.challenge import NONCE_LIFE_S
 from gridstead.domain.definitions.job_definition import ScriptRequest
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.errors import ChainUnavailable, NotAllowed
-from gridstead.services.definitions.job_definitions import CLOCK_SKEW_S, MATCH_READS, MAX_WAITING
+from gridstead.services.definitions.job_definitions import (
+    CLOCK_SKEW_S,
+    MAX_MATCH_READS,
+    MAX_WAITING_REQUESTS,
+)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +194,7 @@ class TestOldSupervisor:
             definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False))
 
         # The service sleeps once per read, and each sleep removes a function.
-        assert len(during_sleep) == 1000 - MATCH_READS
+        assert len(during_sleep) == 1000 - MAX_MATCH_READS
 
     def test_number_of_waiting_requests_is_limited(self, definitions_setup, during_sleep):
         definitions_setup.ledger.job = None
@@ -207,11 +211,11 @@ class TestOldSupervisor:
 
         # Each request sleeps, and the next request starts during this sleep, so all of them wait at
         # the same time. The last request exceeds the limit. Then the job is matched.
-        during_sleep += [request] * MAX_WAITING
+        during_sleep += [request] * MAX_WAITING_REQUESTS
         during_sleep.append(lambda: setattr(definitions_setup.ledger, "job", definitions_setup.job))
         request()
 
-        assert outcomes == ["refused"] + ["answered"] * MAX_WAITING
+        assert outcomes == ["refused"] + ["answered"] * MAX_WAITING_REQUESTS
 
 
 def test_wrong_signature_does_not_use_up_a_challenge(definitions_setup):

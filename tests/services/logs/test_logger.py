@@ -10,7 +10,13 @@ from tests.fakes.definitions import MemoryLogs, Wallet
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
-from gridstead.domain.logs.access import MAX_AGE_S, WritePermit, read_text, watch_text, write_token
+from gridstead.domain.logs.access import (
+    MAX_SIGNATURE_AGE_S,
+    WritePermit,
+    make_write_token,
+    read_request_text,
+    watch_request_text,
+)
 from gridstead.domain.logs.log import Chunk, LogId
 from gridstead.errors import ConfigError, InvalidInput, LogFull, NotAllowed
 from gridstead.services.logs.logger import Logger
@@ -31,7 +37,7 @@ def clock():
 
 @pytest.fixture
 def service(logs, clock):
-    return Logger(sink=logs, key=KEY, clock=clock, recover=recover)
+    return Logger(store=logs, key=KEY, clock=clock, recover=recover)
 
 
 @pytest.fixture
@@ -41,7 +47,7 @@ def owner():
 
 def test_short_key_is_a_configuration_error(logs, clock):
     with pytest.raises(ConfigError):
-        Logger(sink=logs, key=b"short", clock=clock, recover=recover)
+        Logger(store=logs, key=b"short", clock=clock, recover=recover)
 
 
 def log_of(owner, name=NAME, log_identity="1" * 32):
@@ -58,7 +64,7 @@ def line(data):
 
 
 def test_token_of_one_log_is_refused_for_another_log(service, owner, permit):
-    token = write_token(KEY, permit)
+    token = make_write_token(KEY, permit)
     other_owner, other_name = "0x" + "01" * 20, NAME + "0"
 
     assert service.authorize_write(token, owner.address, NAME) == permit
@@ -72,9 +78,9 @@ def test_token_of_one_log_is_refused_for_another_log(service, owner, permit):
 
 
 def test_altered_token_is_refused(service, owner, permit):
-    log_identity, expires_at, mac = write_token(KEY, permit).split(".")
+    log_identity, expires_at, mac = make_write_token(KEY, permit).split(".")
     other_log_identity, later, other_mac = "2" * 32, int(expires_at) + 1, "0" * 64
-    token_of_other_key = write_token(b"j" * 32, permit)
+    token_of_other_key = make_write_token(b"j" * 32, permit)
     altered_tokens = [
         "",
         "é",
@@ -91,7 +97,7 @@ def test_altered_token_is_refused(service, owner, permit):
 
 
 def test_expired_token_is_refused_for_new_and_open_streams(service, owner, permit, clock):
-    token = write_token(KEY, permit)
+    token = make_write_token(KEY, permit)
     service.write(service.authorize_write(token, owner.address, NAME), line(b"in time"))
     clock.advance(61)
 
@@ -151,10 +157,10 @@ def test_sweep_passes_the_time_to_the_store(service, logs, clock):
     ("age_s", "is_accepted"),
     [
         (0, True),
-        (MAX_AGE_S, True),
-        (-MAX_AGE_S, True),
-        (MAX_AGE_S + 1, False),
-        (-MAX_AGE_S - 1, False),
+        (MAX_SIGNATURE_AGE_S, True),
+        (-MAX_SIGNATURE_AGE_S, True),
+        (MAX_SIGNATURE_AGE_S + 1, False),
+        (-MAX_SIGNATURE_AGE_S - 1, False),
     ],
 )
 def test_time_of_a_signed_request_may_differ_by_five_minutes(
@@ -163,8 +169,8 @@ def test_time_of_a_signed_request_may_differ_by_five_minutes(
     """The time is in seconds or, with factor 1000, in milliseconds."""
     timestamp = (clock.now() - age_s) * factor
     address = owner.address
-    read_signature = owner.sign(read_text(address, NAME, timestamp).encode())
-    watch_signature = owner.sign(watch_text(address, timestamp).encode())
+    read_signature = owner.sign(read_request_text(address, NAME, timestamp).encode())
+    watch_signature = owner.sign(watch_request_text(address, timestamp).encode())
 
     if is_accepted:
         assert service.authorize_read(address, NAME, timestamp, read_signature) == (address, NAME)
@@ -177,7 +183,7 @@ def test_time_of_a_signed_request_may_differ_by_five_minutes(
 
 
 def test_owner_address_may_have_any_case(service, owner, clock):
-    signature = owner.sign(read_text(owner.address, NAME, clock.now()).encode())
+    signature = owner.sign(read_request_text(owner.address, NAME, clock.now()).encode())
     mixed_case_address = owner.account.address
 
     assert service.authorize_read(mixed_case_address, NAME, clock.now(), signature) == (
@@ -190,7 +196,7 @@ def test_wallet_cannot_read_the_logs_of_another_wallet(service, owner, clock):
     other_wallet = Wallet()
 
     for signer, address in [(other_wallet, owner.address), (owner, other_wallet.address)]:
-        signature = signer.sign(read_text(address, NAME, clock.now()).encode())
+        signature = signer.sign(read_request_text(address, NAME, clock.now()).encode())
         with pytest.raises(NotAllowed):
             service.authorize_read(address, NAME, clock.now(), signature)
 

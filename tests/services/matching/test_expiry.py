@@ -22,6 +22,7 @@ from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import InvalidInput
 from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.services.matching.skipped_matches import SkippedMatches
 
 OPERATOR = "0x" + "00" * 20
 PROVIDER = "0x" + "11" * 20
@@ -42,7 +43,11 @@ class ExpirySetup:
     def start_service(self):
         """Start a new meta-scheduler with the same chain and outbox, as after a restart."""
         self.service = MetaScheduler(
-            self.ledger, Follower(self.ledger, MemoryCursor()), self.outbox, confirmations=2
+            self.ledger,
+            Follower(self.ledger, MemoryCursor()),
+            self.outbox,
+            confirmations=2,
+            skipped_matches=SkippedMatches(self.ledger.clock),
         )
 
     def tick(self):

@@ -2,14 +2,16 @@
 """Tests of the matches that the meta-scheduler requests, and of its reasons for pending jobs."""
 
 import pytest
-from tests.fakes.ledger import FakeLedger
+from tests.fakes.ledger import HARDWARE, PRICES, SMALL, FakeLedger
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryOutbox
 
-from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.jobs.billing import Prices, price_per_minute
 from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.calls import Register
 from gridstead.errors import InvalidInput
 from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.services.matching.skipped_matches import SkippedMatches
 
 PROVIDER = "0x" + "11" * 20
 OTHER_PROVIDER = "0x" + "22" * 20
@@ -23,7 +25,29 @@ def ledger():
 
 def meta_scheduler(ledger, outbox=None):
     follower = Follower(ledger, MemoryCursor())
-    return MetaScheduler(ledger, follower, outbox or MemoryOutbox(), confirmations=2)
+    return MetaScheduler(
+        ledger,
+        follower,
+        outbox or MemoryOutbox(),
+        confirmations=2,
+        skipped_matches=SkippedMatches(ledger.clock),
+    )
+
+
+class LedgerWithReadAddresses(FakeLedger):
+    """A ledger that stores the addresses of the providers that were read, in ``read_addresses``."""
+
+    def __init__(self):
+        super().__init__(FakeClock())
+        self.read_addresses = []
+
+    def providers(self, addresses, *, at_block):
+        self.read_addresses += addresses
+        return super().providers(addresses, at_block=at_block)
+
+    def approved_providers(self, addresses, *, at_block):
+        self.read_addresses += addresses
+        return super().approved_providers(addresses, at_block=at_block)
 
 
 def open_calls(outbox):
@@ -85,6 +109,35 @@ def test_pending_job_is_matched_after_a_provider_joins(ledger):
 
     assert ledger.job(job.id.number).state is JobState.META_SCHEDULED
     assert service.matched() == {job.id: "META_SCHEDULED"}
+
+
+def test_only_approved_providers_are_read_at_a_tick():
+    ledger = LedgerWithReadAddresses()
+    ledger.add_provider(PROVIDER)
+    for number in range(1, 21):
+        address = f"0x{number:040x}"
+        ledger.act(address, Register(hardware=HARDWARE, prices=PRICES, labels=()))
+    job = ledger.request(CUSTOMERS[0])
+    outbox = MemoryOutbox()
+
+    meta_scheduler(ledger, outbox).tick()
+
+    assert ledger.read_addresses == [PROVIDER]
+    (match,) = open_calls(outbox)
+    assert (match.job_key, match.provider) == (job.job_key, PROVIDER)
+
+
+def test_prices_of_a_record_that_waits_do_not_affect_a_match(ledger):
+    ledger.add_provider(PROVIDER)
+    low_prices = Prices(gpu_per_min=0, cpu_per_min=0, memory_mb_per_min=0)
+    ledger.act(PROVIDER, Register(hardware=HARDWARE, prices=low_prices, labels=()))
+    ledger.request(CUSTOMERS[0])
+    outbox = MemoryOutbox()
+
+    meta_scheduler(ledger, outbox).tick()
+
+    (match,) = open_calls(outbox)
+    assert match.max_price_per_min == price_per_minute(SMALL, PRICES)
 
 
 def test_match_fails_if_the_price_rises_before_it_is_mined(ledger):

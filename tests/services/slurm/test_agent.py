@@ -12,7 +12,7 @@ from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.slurm.hint import Hint
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
 from gridstead.services.slurm.agent import MAX_NAMES, REASSOCIATION_INTERVAL_S, Agent
 
@@ -42,7 +42,7 @@ class AgentSetup:
             slurm=self.slurm,
             accounts=self.accounts,
             reports=self.reports,
-            wallets=WalletRange(),
+            wallet_ids=WalletIdRange(),
             clock=self.clock,
         )
 
@@ -177,7 +177,7 @@ def test_cancel_ends_only_the_job_with_the_job_key(setup):
 
 def test_cancel_does_not_end_a_job_without_a_job_key(setup):
     slurm_job_id = setup.scheduler.queue_foreign_job(
-        name=JOB_KEY.job_id.slurm_name, job_key=None, user="root"
+        name=JOB_KEY.job_id.slurm_job_name, job_key=None, user="root"
     )
 
     setup.agent.cancel(slurm_job_id, job_key=JOB_KEY)
@@ -205,7 +205,7 @@ def test_accounting_refuses_too_many_names(setup):
 
 def test_accounting_refuses_a_negative_time(setup):
     with pytest.raises(InvalidInput):
-        setup.agent.list_records([JOB_KEY.job_id.slurm_name], since=-1)
+        setup.agent.list_records([JOB_KEY.job_id.slurm_job_name], since=-1)
 
 
 def test_gate_is_closed_while_the_user_does_not_resolve(setup):

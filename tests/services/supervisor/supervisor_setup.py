@@ -12,7 +12,7 @@ from tests.fakes.scheduler import FakeReports, FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal, MemoryOutbox
 
 from gridstead.domain.jobs.lifecycle import COLD, JobState
-from gridstead.domain.supervisor.snapshot import Rules
+from gridstead.domain.supervisor.snapshot import SupervisorPolicy
 from gridstead.domain.supervisor.submission import Script
 from gridstead.errors import ScriptUnavailable
 from gridstead.services.chain.follower import Follower
@@ -55,7 +55,7 @@ class SupervisorSetup:
         self.failpoint = None
         self.ledger.add_provider(PROVIDER)
         self.ledger.mine(CONFIRMATIONS)
-        self.rules = Rules(
+        self.policy = SupervisorPolicy(
             chain_id=self.ledger.chain_id,
             contract=self.ledger.contract,
             provider=PROVIDER,
@@ -77,7 +77,7 @@ class SupervisorSetup:
             reports=self.reports,
             scripts=self.scripts,
         )
-        self.supervisor = Supervisor(ports, self.rules, failpoint=self._pass_failpoint)
+        self.supervisor = Supervisor(ports, self.policy, failpoint=self._pass_failpoint)
 
     def _pass_failpoint(self, name):
         if name == self.failpoint:
@@ -132,8 +132,8 @@ class SupervisorSetup:
         return self.ledger.job(number).state
 
     def jobs(self):
-        """Return all jobs on the chain. No test has more than a hundred jobs."""
-        job_ids = map(self.ledger.job_id, range(1, 101))
+        """Return all jobs on the chain."""
+        job_ids = map(self.ledger.job_id, self.ledger._state.jobs)
         return list(self.ledger.jobs(job_ids, at_block=self.ledger.head()).values())
 
     def live_attempts(self):

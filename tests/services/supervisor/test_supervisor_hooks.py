@@ -15,7 +15,7 @@ TIMEOUT_S = 30
 @pytest.fixture
 def grid():
     setup = SupervisorSetup()
-    setup.rules = replace(setup.rules, hook_timeout_s=TIMEOUT_S)
+    setup.policy = replace(setup.policy, hook_timeout_s=TIMEOUT_S)
     setup.start_supervisor()
     return setup
 

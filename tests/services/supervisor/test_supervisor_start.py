@@ -195,4 +195,4 @@ def open_starts(grid):
 
 def set_state(grid, entry, state):
     change = EntryChange(entry_id=entry.id, state=state)
-    grid.outbox.record("", changes=[change], withdrawn=(), closed=())
+    grid.outbox.record("", changes=[change], withdrawn_nonces=(), closed_nonces=())

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import copy
-
 from tests.fakes.account import FakeAccount
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.store import FakeClock, MemoryOutbox
@@ -65,7 +63,7 @@ class HastyLedger(FakeLedger):
     def _next_state(self):
         """Return the state of the next block without mining the block."""
         saved_fields = self._state, self.pool, self._events
-        self._state = copy.deepcopy(self._state)
+        self._state = self._state.copy()
         self.pool = dict(self.pool)
         self._events = []
         self._include()

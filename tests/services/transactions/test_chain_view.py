@@ -28,7 +28,7 @@ def test_no_call_is_lost_if_the_node_returns_the_state_of_the_next_block(
     wallet_sender, resend_after_s
 ):
     """A node may return the state of the next block before it reports the number of this block."""
-    wallet_sender.restart(batch=2, resend_after_s=resend_after_s)
+    wallet_sender.restart(max_batch_calls=2, resend_after_s=resend_after_s)
     jobs = [wallet_sender.run_job() for _ in range(12)]
     for index, job in enumerate(jobs):
         # The sender runs three ticks per block. In the second and third tick, the node answers with
@@ -136,7 +136,7 @@ def test_mined_call_is_not_sent_again_while_a_server_hides_its_receipt(wallet_se
 
 def test_a_receipt_for_a_nonce_does_not_close_a_lower_nonce(wallet_sender):
     """Receipts are requested in pages. Each page may be answered by a different server."""
-    wallet_sender.restart(confirmations=5, batch=1)
+    wallet_sender.restart(confirmations=5, max_batch_calls=1)
     wallet_sender.put_running()
     wallet_sender.put_running()
     wallet_sender.tick_and_mine()

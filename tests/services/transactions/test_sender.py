@@ -186,7 +186,7 @@ def test_call_that_the_node_refuses_does_not_delay_other_calls(wallet_sender):
 
 
 def test_transactions_are_sent_later_if_the_pool_of_the_node_is_full(wallet_sender):
-    wallet_sender.restart(batch=1)
+    wallet_sender.restart(max_batch_calls=1)
     for _ in range(6):
         wallet_sender.put_running()
     wallet_sender.account.pool_size = 4
@@ -203,7 +203,7 @@ def test_transactions_are_sent_later_if_the_pool_of_the_node_is_full(wallet_send
 
 
 def test_wallet_that_cannot_pay_for_all_transactions_at_once_pays_for_them_later(wallet_sender):
-    wallet_sender.restart(batch=1)
+    wallet_sender.restart(max_batch_calls=1)
     for _ in range(3):
         wallet_sender.put_running()
     wallet_sender.account.payable_count = 2

@@ -45,7 +45,11 @@ class SenderMachine(RuleBasedStateMachine):
             transactions=self.outbox,
         )
         policy = DispatchPolicy(
-            confirmations=CONFIRMATIONS, batch=3, in_flight=4, resend_after_s=5, replace_after_s=20
+            confirmations=CONFIRMATIONS,
+            max_batch_calls=3,
+            max_pending_nonces=4,
+            resend_after_s=5,
+            replace_after_s=20,
         )
         self.crash_at = None
         self.sender = Sender(ports, policy, failpoint=self.failpoint)

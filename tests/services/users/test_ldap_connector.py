@@ -51,8 +51,8 @@ def test_connector_reads_the_history_from_the_start_block(ledger):
     start = ledger.head().number + 1
     ledger.request(CUSTOMERS[1])
     directory = FakeDirectory()
-    follower = Follower(ledger, MemoryCursor(), start=start)
+    follower = Follower(ledger, MemoryCursor(), first_block=start)
 
-    LdapConnector(ledger, follower, directory, start=start).tick()
+    LdapConnector(ledger, follower, directory, first_block=start).tick()
 
     assert addresses_of(directory.users()) == [CUSTOMERS[1]]

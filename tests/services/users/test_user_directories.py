@@ -9,7 +9,7 @@ from tests.fakes.store import FakeClock
 from tests.fakes.users import FakeDirectory, FakeStorage
 
 from gridstead.domain.supervisor.submission import GridUser
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.services.users.user_directories import UserDirectoryMaker
 
 CUSTOMERS = ["0x" + "33" * 20, "0x" + "44" * 20, "0x" + "55" * 20]
@@ -26,7 +26,7 @@ def test_users_that_are_not_wallet_users_get_no_directories():
     name_without_address = GridUser(address="root", uid=200_002, gid=100_000)
     users = (wallet_user, uid_out_of_range, name_without_address)
     directory = FakeDirectory({user.address: user for user in users})
-    maker = UserDirectoryMaker(directory, storage, WalletRange(), clock=FakeClock())
+    maker = UserDirectoryMaker(directory, storage, WalletIdRange(), clock=FakeClock())
     maker.tick()
     maker.tick()
 
@@ -48,7 +48,7 @@ def directory_setup():
     clock = FakeClock()
     directory = FakeDirectory()
     directory.ensure_users(CUSTOMERS)
-    maker = UserDirectoryMaker(directory, storage, WalletRange(), clock=clock)
+    maker = UserDirectoryMaker(directory, storage, WalletIdRange(), clock=clock)
     return DirectorySetup(storage=storage, clock=clock, maker=maker)
 
 

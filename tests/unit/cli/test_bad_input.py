@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridstead.config import SERVICES
+from gridstead.config import SERVICE_SETTINGS
 
 USAGE_EXIT = 2
 INPUT_EXIT = 65
@@ -287,7 +287,7 @@ def test_valid_client_settings_pass_the_check(gridstead, write_settings):
     assert json.loads(result.out) == {"service": "client", "file": str(file), "good": True}
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", SERVICE_SETTINGS)
 def test_error_in_service_settings_names_the_key(gridstead, write_settings, service):
     file = write_settings("log_levle = 'info'\n")
     for command in (("check-config", service), (service, "run")):

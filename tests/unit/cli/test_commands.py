@@ -13,9 +13,9 @@ from typing import get_type_hints
 import pytest
 
 from gridstead import distributions
-from gridstead.cli.commands import OWN_COMMANDS, SERVICES, Commands
+from gridstead.cli.commands import OWN_COMMANDS, SERVICE_SUMMARIES, LazyCommands
 from gridstead.cli.service import WIRING
-from gridstead.config import SERVICES as SETTINGS_MODELS
+from gridstead.config import SERVICE_SETTINGS
 
 CONFIG_EXIT = 78
 
@@ -35,17 +35,17 @@ def broken_distribution(monkeypatch):
 
 @pytest.mark.parametrize("name", OWN_COMMANDS)
 def test_list_of_commands_shows_the_first_paragraph_of_each_help(name):
-    first_paragraph = Commands()[name].help.split("\n\n")[0]
+    first_paragraph = LazyCommands()[name].help.split("\n\n")[0]
 
     assert " ".join(first_paragraph.split()) == OWN_COMMANDS[name].help
 
 
 def test_each_service_has_a_settings_model_and_a_run_function():
-    for service in SERVICES:
+    for service in SERVICE_SUMMARIES:
         run = importlib.import_module(WIRING[service]).run
-        assert get_type_hints(run)["settings"] is SETTINGS_MODELS[service]
-    assert list(WIRING) == list(SERVICES)
-    assert list(SETTINGS_MODELS) == list(SERVICES)
+        assert get_type_hints(run)["settings"] is SERVICE_SETTINGS[service]
+    assert list(WIRING) == list(SERVICE_SUMMARIES)
+    assert list(SERVICE_SETTINGS) == list(SERVICE_SUMMARIES)
 
 
 def test_command_of_another_distribution_is_listed_with_the_summary_of_the_command(gridstead):

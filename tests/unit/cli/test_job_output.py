@@ -66,7 +66,7 @@ def drain():
     output = JobOutput(
         CLIENT_SETTINGS, None, lambda line: printed_lines.append((line.number, line.data))
     )
-    output.drain()
+    output.print_remaining()
     output.stop()
     return output, printed_lines
 
@@ -115,7 +115,7 @@ def test_line_that_both_start_and_drain_read_is_printed_once(connections, monkey
 
     output.start()
     assert reached_line_3.wait(10)
-    output.drain()
+    output.print_remaining()
     output.stop()
 
     assert printed == LOG_LINES

@@ -203,11 +203,11 @@ def test_the_submitted_job_has_its_warnings_as_json(submit, monkeypatch, options
     client = SimpleNamespace(job=lambda number: SimpleNamespace(number=number))
     monkeypatch.setattr(submit_command, "open_client", lambda _: client)
     monkeypatch.setattr(submit_command, "_store_and_request", lambda *_: 7)
-    monkeypatch.setattr(submit_command, "to_json", lambda job: {"number": job.number})
+    monkeypatch.setattr(submit_command, "job_to_json", lambda job: {"number": job.number})
 
-    def watch(client, number, *, as_json, more_json):
+    def watch(client, number, *, as_json, extra_fields):
         assert as_json
-        submit_command.emit_result({"number": number} | more_json, "", as_json=True)
+        submit_command.emit_result({"number": number} | extra_fields, "", as_json=True)
 
     monkeypatch.setattr(submit_command, "watch_job", watch)
 

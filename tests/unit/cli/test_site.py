@@ -95,7 +95,7 @@ def use_fake_site(monkeypatch):
 
     def use(result):
         fake = FakeSite(result)
-        monkeypatch.setattr(cli, "_site", lambda _checkout: fake)
+        monkeypatch.setattr(cli, "_open_site", lambda _checkout: fake)
         return fake
 
     return use
@@ -202,7 +202,7 @@ def prepared_plan(**changes):
     fields = {
         "changes": (CHANGE,),
         "effects": (Effect(host="compute1", verb=Verb.DRAIN, to="the node"),),
-        "drains": ("compute1",),
+        "nodes_to_drain": ("compute1",),
         "jobs": {"compute1": (job,)},
     }
     return SitePlan(**fields | changes)
@@ -232,7 +232,7 @@ def test_plan_reports_that_the_jobs_are_unknown(gridstead, use_fake_site):
 
 
 def test_plan_without_changes_prints_one_line(gridstead, use_fake_site):
-    use_fake_site((record(), prepared_plan(changes=(), effects=(), drains=(), jobs={})))
+    use_fake_site((record(), prepared_plan(changes=(), effects=(), nodes_to_drain=(), jobs={})))
 
     assert gridstead("provider", "plan").out == "nothing would change\n"
 

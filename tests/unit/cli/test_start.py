@@ -22,7 +22,17 @@ except SystemExit as exit:
     print(file=sys.stderr)
     print(json.dumps([exit.code or 0, sorted(sys.modules)]), file=sys.stderr)
 """
-CHAIN_PACKAGES = {"coincurve", "eth_abi", "eth_account", "eth_keys", "eth_utils", "web3"}
+CHAIN_PACKAGES = {
+    "aiohttp",  # web3.py imports it
+    "coincurve",
+    "eth_abi",
+    "eth_account",
+    "eth_keys",
+    "eth_utils",
+    "requests",
+    "web3",
+    "websockets",  # web3.py imports it
+}
 SITE_PACKAGES = {
     "ansible_runner",
     "apscheduler",
@@ -74,6 +84,7 @@ def imported_modules(*arguments):
         ("--version", {"pydantic", *COMMAND_PACKAGES}),
         # Typer imports pydantic, if it is installed, to read the parameters of a command.
         ("submit --help", COMMAND_PACKAGES),
+        ("contracts status --help", COMMAND_PACKAGES),
         ("job list --help", COMMAND_PACKAGES),
         ("wallet address --keystore KEYSTORE", COMMAND_PACKAGES),
         ("workflow validate WORKFLOW", {"gridstead.config", "gridstead_cvmfs"}),

@@ -118,6 +118,23 @@ def test_validate_prints_the_same_json_keys_for_a_valid_and_an_invalid_workflow(
     assert valid_result.err == ""
 
 
+def test_validate_prints_at_most_100_warnings(gridstead, tmp_path):
+    ignored_keys = "".join(f"x-{number}: 1\n" for number in range(150))
+    resources = "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}\n"
+    misplaced = "steps: [{container: {image: a}, run: {command: x}}]\n"
+    file = tmp_path / "workflow.yaml"
+    file.write_text(f"{ignored_keys}{resources}{misplaced}")
+
+    result = gridstead("workflow", "validate", file)
+    json_result = gridstead("workflow", "validate", "--json", file)
+
+    lines = result.err.splitlines()
+    assert "steps[0].container" in lines[0]  # a key that changes what runs comes first
+    assert all(line.startswith("warning: ") for line in lines[:100])
+    assert lines[100:] == ["51 more warnings are not printed; --json prints all of them"]
+    assert len(json.loads(json_result.out)["warnings"]) == 151
+
+
 def test_render_prints_warnings_as_json(gridstead, tmp_path):
     file = tmp_path / "workflow.yaml"
     file.write_text(VALID)

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from tests.billing_page import CUSTOMER, PAGE, read_example
 
-from gridstead.domain.jobs.billing import paid_seconds_floor, price_per_minute, settle
+from gridstead.domain.jobs.billing import divide_escrow, paid_seconds_floor, price_per_minute
 from gridstead.domain.jobs.ids import JobId, JobKey, parse_job_key
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
@@ -60,7 +60,7 @@ def bill(example):
     job = job_from(example, price)
     seconds_on_chain = given["time of the settling block"] - given["started, Unix seconds"]
     seconds = min(seconds_on_chain, billed_seconds(job, attempt, (end,)))
-    settlement = settle(
+    settlement = divide_escrow(
         escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=given["fee, percent"]
     )
     return {

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gridstead.cli.check_config import settings_models
-from gridstead.config import load, problems
+from gridstead.config import load, setting_diagnostics
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/settings.md"
 MODELS = settings_models()
@@ -150,12 +150,12 @@ def test_example_of_a_key_is_accepted(row):
     ((name, value),) = tomllib.loads(row.example).items()
 
     assert name == row.key.rpartition(".")[2]
-    assert problems(MODELS[row.service], example_with(row, value)) == []
+    assert setting_diagnostics(MODELS[row.service], example_with(row, value)) == []
 
 
 @pytest.mark.parametrize("row", rows(), ids=row_id)
 def test_only_keys_that_the_page_calls_required_are_required(row):
-    reported_problems = problems(MODELS[row.service], example_without(row))
+    reported_problems = setting_diagnostics(MODELS[row.service], example_without(row))
 
     messages = [problem.what for problem in reported_problems]
     if row.default.startswith("required"):
@@ -187,7 +187,7 @@ def test_example_has_the_type_that_the_page_states(row):
     python_type, value_of_another_type = TYPES[type_on_page]
 
     assert isinstance(table[name], python_type)
-    assert problems(MODELS[row.service], example_with(row, value_of_another_type)) != []
+    assert setting_diagnostics(MODELS[row.service], example_with(row, value_of_another_type)) != []
 
 
 def limits():
@@ -206,7 +206,7 @@ def limits():
 def test_number_beyond_its_limit_is_refused(row, words, limit):
     number = limit + DISTANCE_TO_FORBIDDEN[words]
 
-    assert problems(MODELS[row.service], example_with(row, number)) != []
+    assert setting_diagnostics(MODELS[row.service], example_with(row, number)) != []
 
 
 def inclusive_limits():
@@ -215,4 +215,4 @@ def inclusive_limits():
 
 @pytest.mark.parametrize(("row", "words", "limit"), inclusive_limits())
 def test_number_at_its_limit_is_accepted(row, words, limit):
-    assert problems(MODELS[row.service], example_with(row, limit)) == []
+    assert setting_diagnostics(MODELS[row.service], example_with(row, limit)) == []

@@ -12,10 +12,10 @@ from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Job, QueueSizes
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Cancel, Note, Put
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, ControllerSample
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import plan_jobs
-from gridstead.domain.supervisor.snapshot import Rules, Snapshot
+from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
 
 CREDIT = 10**18
 CONTRACT = "0x" + "c0" * 20
@@ -26,7 +26,9 @@ CLAIM_BLOCK = 100
 T0 = 1_000_000  # The Unix time at which jobs are claimed.
 CONFIRMATIONS = 6
 
-RULES = Rules(chain_id=179188, contract=CONTRACT, provider=PROVIDER, confirmations=CONFIRMATIONS)
+POLICY = SupervisorPolicy(
+    chain_id=179188, contract=CONTRACT, provider=PROVIDER, confirmations=CONFIRMATIONS
+)
 
 
 def job_id(number=7):
@@ -58,7 +60,7 @@ def attempt(of_job, state="RUNNING", *, slurm_job_id=42, **changes):
     """
     base = Attempt(
         slurm_job_id=slurm_job_id,
-        name=of_job.id.slurm_name,
+        name=of_job.id.slurm_job_name,
         job_key=of_job.job_key,
         user=of_job.customer,
         state=state,
@@ -94,8 +96,8 @@ def submitted_record(of_job, *, occurred_at=T0 + 1, slurm_job_id=42):
     )
 
 
-def live_sample(*attempts, taken_at=T0 + 60):
-    return LiveSample(taken_at=taken_at, attempts=attempts)
+def controller_sample(*attempts, taken_at=T0 + 60):
+    return ControllerSample(taken_at=taken_at, attempts=attempts)
 
 
 def accounting_sample(*attempts, taken_at=T0 + 60, is_complete=True):
@@ -110,17 +112,17 @@ def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMAT
         jobs={job.id: job for job in jobs},
         queues=QueueSizes(claimable=0, cancelling=0, top_up=0),
         records={record.job_key: record for record in records},
-        live_sample=live_sample(),
+        controller_sample=controller_sample(),
         accounting_sample=accounting_sample(),
         reports=(),
-        open_keys=frozenset(),
+        open_outbox_keys=frozenset(),
     )
     return replace(base, **changes)
 
 
-def planned_actions(jobs=(), records=(), *, rules=RULES, **fields):
+def planned_actions(jobs=(), records=(), *, policy=POLICY, **fields):
     """Return the actions that the supervisor plans for a snapshot with these fields."""
-    return plan_jobs(snapshot(jobs, records, **fields), rules)
+    return plan_jobs(snapshot(jobs, records, **fields), policy)
 
 
 def calls_of(actions):

@@ -19,6 +19,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -111,11 +112,13 @@ def _import_all_modules() -> None:
         importlib.import_module(".".join(names).removesuffix(".__init__"))
 
 
-def _sources() -> Iterator[tuple[Path, ast.Module]]:
-    """Yield each Python file of the programs with its syntax tree."""
-    for file in (*CONTROL.rglob("*.py"), *CVMFS.rglob("*.py")):
-        if not file.name.endswith(("_pb2.py", "_pb2_grpc.py")):
-            yield file, ast.parse(file.read_text())
+@cache
+def _sources() -> tuple[tuple[Path, ast.Module], ...]:
+    """Return each Python file of the programs with its syntax tree."""
+    generated = ("_pb2.py", "_pb2_grpc.py")
+    files = (*CONTROL.rglob("*.py"), *CVMFS.rglob("*.py"))
+    written_files = [file for file in files if not file.name.endswith(generated)]
+    return tuple((file, ast.parse(file.read_text())) for file in written_files)
 
 
 def log_events() -> Iterator[str]:

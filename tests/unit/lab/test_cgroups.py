@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cgroup recipe for mount tables of hybrid and unified machines.
+"""The cgroup setup for mount tables of hybrid and unified machines.
 
-A recipe lists the cgroups of a host of the lab, with their limits. A hybrid machine has trees of
+A setup lists the cgroups of a host of the lab, with their limits. A hybrid machine has trees of
 cgroup v1 and one tree of cgroup v2. A unified machine has only the tree of cgroup v2.
 
-The recipe for a unified machine is tested only in this file. No test starts hosts with it.
+The setup for a unified machine is tested only in this file. No test starts hosts with it.
 """
 
 from pathlib import Path
@@ -46,8 +46,8 @@ NODE = Host(name="compute1", groups=("compute",), memory_mb=512, cores=1.5, job_
 PLAIN = Host(name="db", groups=(), memory_mb=512, cores=1)
 
 
-def _recipe(mountinfo, host):
-    return cgroups.recipe(cgroups.hierarchies(mountinfo), MACHINE, "gs12ab", host)
+def _setup(mountinfo, host):
+    return cgroups.setup_of(cgroups.hierarchies(mountinfo), MACHINE, "gs12ab", host)
 
 
 def _without(mountinfo, word):
@@ -60,23 +60,23 @@ def test_a_machine_without_cgroup2_is_refused():
     without_cgroup2 = _without(HYBRID, "cgroup2")
 
     with pytest.raises(LabError, match="no cgroup2 tree"):
-        _recipe(without_cgroup2, PLAIN)
+        _setup(without_cgroup2, PLAIN)
 
 
 def test_a_hybrid_machine_without_a_required_controller_is_refused():
     without_freezer = _without(HYBRID, "freezer")
 
     with pytest.raises(LabError, match="controller freezer"):
-        _recipe(without_freezer, PLAIN)
+        _setup(without_freezer, PLAIN)
 
 
 def test_a_hybrid_machine_uses_the_v1_recipe_with_its_limits():
-    recipe = _recipe(HYBRID, NODE)
-    writes = dict(recipe.writes)
+    setup = _setup(HYBRID, NODE)
+    writes = dict(setup.writes)
     cgroup = Path("/sys/fs/cgroup")
 
-    assert recipe.version == "v1"
-    assert recipe.launcher == ()
+    assert setup.version == "v1"
+    assert setup.launcher == ()
     assert writes[MEMORY / "memory.limit_in_bytes"] == str(512 * 2**20)
     assert writes[MEMORY / "memory.memsw.limit_in_bytes"] == str(512 * 2**20)
     assert writes[cgroup / "cpu,cpuacct/gs12ab/compute1/cpu.cfs_quota_us"] == "150000"
@@ -84,47 +84,47 @@ def test_a_hybrid_machine_uses_the_v1_recipe_with_its_limits():
 
 
 def test_parents_are_created_first_and_every_tree_is_joined_once():
-    recipe = _recipe(HYBRID, NODE)
+    setup = _setup(HYBRID, NODE)
 
-    for index, folder in enumerate(recipe.folders):
+    for index, folder in enumerate(setup.folders):
         if folder.name != "gs12ab":
-            assert folder.parent in recipe.folders[:index]
+            assert folder.parent in setup.folders[:index]
     # HYBRID has eight cgroup trees.
-    assert len(recipe.join) == 8
-    assert len(set(recipe.join)) == 8
-    assert Path("/sys/fs/cgroup/unified/gs12ab/compute1") in recipe.join
-    assert Path("/sys/fs/cgroup/systemd/gs12ab/compute1") in recipe.join
+    assert len(setup.join) == 8
+    assert len(set(setup.join)) == 8
+    assert Path("/sys/fs/cgroup/unified/gs12ab/compute1") in setup.join
+    assert Path("/sys/fs/cgroup/systemd/gs12ab/compute1") in setup.join
 
 
 def test_cpusets_are_written_from_the_top():
-    writes = _recipe(HYBRID, NODE).writes
+    writes = _setup(HYBRID, NODE).writes
 
     cgroup_names = [file.parent.name for file, _ in writes if file.name.startswith("cpuset.")]
     assert cgroup_names == ["gs12ab", "gs12ab", "compute1", "compute1"]
 
 
 def test_only_a_compute_node_has_the_six_controllers_mounted():
-    node_recipe, plain_recipe = _recipe(HYBRID, NODE), _recipe(HYBRID, PLAIN)
+    node_setup, plain_setup = _setup(HYBRID, NODE), _setup(HYBRID, PLAIN)
 
-    mount_points = {str(path_on_host) for _, path_on_host in node_recipe.binds}
+    mount_points = {str(path_on_host) for _, path_on_host in node_setup.binds}
     assert mount_points == CONTROLLER_MOUNTS
-    assert plain_recipe.binds == ()
+    assert plain_setup.binds == ()
 
 
 def test_a_machine_without_swap_accounting_gets_no_swap_limit():
     machine = cgroups.Machine(cpus="0", mems="0", counts_swap=False)
 
-    recipe = cgroups.recipe(cgroups.hierarchies(HYBRID), machine, "gs12ab", NODE)
+    setup = cgroups.setup_of(cgroups.hierarchies(HYBRID), machine, "gs12ab", NODE)
 
-    assert "memsw" not in str(recipe.writes)
+    assert "memsw" not in str(setup.writes)
 
 
 def test_a_unified_machine_uses_a_delegated_scope_with_the_limits():
-    recipe = _recipe(UNIFIED, NODE)
+    setup = _setup(UNIFIED, NODE)
 
-    assert recipe.version == "v2"
-    assert (recipe.folders, recipe.writes, recipe.join, recipe.binds) == ((), (), (), ())
-    assert recipe.launcher[:2] == ("systemd-run", "--scope")
+    assert setup.version == "v2"
+    assert (setup.folders, setup.writes, setup.join, setup.binds) == ((), (), (), ())
+    assert setup.launcher[:2] == ("systemd-run", "--scope")
     options = {"--slice=gs12ab.slice", "--unit=gs12ab-compute1", "--property=Delegate=yes"}
     options |= {"--property=MemoryMax=512M", "--property=CPUQuota=150%"}
-    assert options <= set(recipe.launcher)
+    assert options <= set(setup.launcher)

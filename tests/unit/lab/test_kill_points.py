@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from gridstead_lab import kill_points
-from gridstead_lab.kill_points import Moment, Task
+from gridstead_lab.kill_points import KillPoint, Task
 
 LOG = """\
 2026-01-02 10:00:00,000 p=7 u=root n=ansible INFO| PLAY [Make the hosts] ***
@@ -66,5 +66,5 @@ def test_a_single_kill_point_is_in_the_only_interval():
 
     # The run takes 10 s. The moment at 3.1 s is 0.1 s after the start of the second task.
     assert kill_points.choose(RUN, 1, FixedRandom()) == [
-        Moment(banner=RUN[1].banner, count=1, after_s=pytest.approx(0.1))
+        KillPoint(banner=RUN[1].banner, count=1, after_s=pytest.approx(0.1))
     ]

@@ -77,8 +77,8 @@ def silent_host(monkeypatch, tmp_path):
     monkeypatch.setattr(names, "STORE", tmp_path)
     monkeypatch.setattr(lifecycle, "BOOT_TIMEOUT_S", -1)
     monkeypatch.setattr(lifecycle, "answers_ssh", lambda _: False)
-    LAB.host("db").mkdir(parents=True)
-    return LAB.host("db") / "console.log"
+    LAB.host_folder("db").mkdir(parents=True)
+    return LAB.host_folder("db") / "console.log"
 
 
 def test_an_error_about_a_silent_host_contains_the_last_line_of_its_console(silent_host):

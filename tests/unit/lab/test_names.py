@@ -52,4 +52,4 @@ def test_the_last_host_fits_into_a_subnet():
 def test_control_socket_paths_fit_into_108_bytes():
     lab_names = names.names(Path("/srv/" + "long/" * 60), "x" * 40)
 
-    assert len(str(lab_names.sockets)) + len("/0123456789.0123456789abcdef") < 108
+    assert len(str(lab_names.ssh_socket_folder)) + len("/0123456789.0123456789abcdef") < 108

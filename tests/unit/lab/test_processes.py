@@ -8,7 +8,7 @@ import pytest
 from gridstead_lab import names, processes
 
 LAB = names.names(Path("/srv/checkout"), "one")
-ROOT = LAB.run / "hosts/compute1/root"
+ROOT = LAB.run_folder / "hosts/compute1/root"
 
 
 @pytest.fixture

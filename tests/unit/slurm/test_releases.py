@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from gridstead import slurm_releases
-from gridstead.adapters.slurm import release, text
+from gridstead.adapters.slurm import commands, release
 from gridstead.adapters.slurm.release import rest_release
 from gridstead.errors import ConfigError, UnexpectedOutput
 from gridstead.slurm_releases import known_releases, read_release, release_of
@@ -61,17 +61,17 @@ def test_new_release_is_supported_once_a_folder_contains_its_data(tmp_path, monk
 
 
 def test_version_is_parsed_from_the_output_of_scontrol():
-    assert text.parse_version("slurm-wlm 24.11.5\n") == "24.11.5"
-    assert text.parse_version("slurm 25.05.0-0rc1\n") == "25.05.0-0rc1"
+    assert commands.parse_version("slurm-wlm 24.11.5\n") == "24.11.5"
+    assert commands.parse_version("slurm 25.05.0-0rc1\n") == "25.05.0-0rc1"
 
 
 def test_output_without_a_version_is_an_error():
     with pytest.raises(UnexpectedOutput):
-        text.parse_version("command not found")
+        commands.parse_version("command not found")
 
 
 def test_ranges_of_rejection_codes_include_their_bounds():
-    rejections = release.rest_release("24.11.5").rejections
+    rejections = release.rest_release("24.11.5").rejection_errors
 
     assert {2000, 2999, 9000, 9999} <= rejections
     assert rejections.isdisjoint({1999, 3000, 8999, 10000})

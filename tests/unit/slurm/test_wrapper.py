@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from gridstead.adapters.slurm import wrapper
-from gridstead.adapters.slurm.command import CommandResult
+from gridstead.adapters.slurm.runner import CommandResult
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission

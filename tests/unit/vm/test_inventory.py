@@ -11,7 +11,7 @@ from gridstead_lab.errors import LabError
 from gridstead_vm import inventory, qemu
 
 CHECKOUT = Path(__file__).parents[3]
-SIZE = qemu.Size(cpus=2, memory_mb=6144)
+SIZE = qemu.GuestSize(cpus=2, memory_mb=6144)
 
 
 def values(size=SIZE):
@@ -36,7 +36,7 @@ def test_an_inventory_single_without_its_host_is_refused():
 
 def test_slurm_gets_the_memory_that_the_services_leave():
     assert values()["slurm_node"] == {"CPUs": 2, "RealMemory": 2144}
-    small = qemu.Size(cpus=1, memory_mb=4096)
+    small = qemu.GuestSize(cpus=1, memory_mb=4096)
     assert values(small)["slurm_node"] == {"CPUs": 1, "RealMemory": 1000}
 
 

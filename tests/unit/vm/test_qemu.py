@@ -27,7 +27,7 @@ def probe(tmp_path, monkeypatch):
     def choose(line, end="sleep 600"):
         program.write_text(FAKE_QEMU.format(line=line, end=end))
         program.chmod(0o755)
-        return qemu.accelerator(qemu.Boot(folder=tmp_path), device)
+        return qemu.accelerator(qemu.BootFiles(folder=tmp_path), device)
 
     return choose
 
@@ -48,7 +48,7 @@ def test_emulation_is_used_if_qemu_ends_in_the_probe(probe):
 
 
 def test_emulation_is_used_without_kvm(tmp_path):
-    boot = qemu.Boot(folder=tmp_path)
+    boot = qemu.BootFiles(folder=tmp_path)
 
     assert qemu.accelerator(boot, tmp_path / "absent") == qemu.EMULATION
 
@@ -62,7 +62,7 @@ def test_missing_programs_are_reported_as_packages(tmp_path, monkeypatch):
 
 
 def test_the_last_line_of_the_console_has_no_terminal_codes(tmp_path):
-    boot = qemu.Boot(folder=tmp_path)
+    boot = qemu.BootFiles(folder=tmp_path)
     boot.console.write_bytes(b"first\r\n\x1b[0;32m  OK  \x1b[0m] Started ssh\r\n\r\n\x1b[6n")
 
     assert qemu.last_console_line(boot) == "OK  ] Started ssh"

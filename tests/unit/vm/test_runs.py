@@ -12,7 +12,7 @@ from gridstead_lab.errors import LabError
 from gridstead_lab.inputs import Inputs
 from gridstead_vm import disk, guest, progress, qemu, runs
 
-SIZE = qemu.Size(cpus=2, memory_mb=6144)
+SIZE = qemu.GuestSize(cpus=2, memory_mb=6144)
 QUIET = progress.Progress(lambda _: None)
 
 
@@ -84,7 +84,7 @@ def test_with_keep_the_guest_stays_until_the_user_ends_it(lab_names, removals, m
 @pytest.fixture
 def virtual(lab_names, tmp_path, monkeypatch):
     """Return a guest whose root folder is in the folder of the test."""
-    monkeypatch.setattr(names.Names, "run", tmp_path / "run")
+    monkeypatch.setattr(names.Names, "run_folder", tmp_path / "run")
     inputs = Inputs(
         sources=(), apt_conf=(("99machine", 'Acquire::Retries "3";'),), packages=(), lock=""
     )
@@ -116,7 +116,7 @@ def test_the_guest_reaches_the_proxies_of_this_machine_in_all_its_settings(virtu
 
 
 def test_the_demo_finds_the_guest_like_a_lab_with_one_host(virtual):
-    virtual.names.state.mkdir(parents=True)
+    virtual.names.state_folder.mkdir(parents=True)
 
     guest.save_state(virtual, "10.70.1.0/24", SIZE, "ssh-ed25519 KEY")
 
@@ -124,5 +124,5 @@ def test_the_demo_finds_the_guest_like_a_lab_with_one_host(virtual):
     assert lab.members["devnet"] == ["grid1"]
     assert lab.hosts["grid1"]["address"] == "10.70.1.11"
     assert lab.gateway == "10.70.1.1"
-    known_hosts = Path(virtual.names.state / "known_hosts").read_text()
+    known_hosts = Path(virtual.names.state_folder / "known_hosts").read_text()
     assert known_hosts == "grid1,10.70.1.11 ssh-ed25519 KEY\n"

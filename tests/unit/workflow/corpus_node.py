@@ -56,7 +56,7 @@ esac
 
 
 # Steps start at the same time, so the name of a record is the process id.
-SRUN_OF_PARALLEL_STEPS = SRUN.replace("$(find \"$HOME\" -name 'srun.*' | wc -l)", "$$")
+SRUN_OF_PARALLEL_STEPS = SRUN.replace("${#calls[@]}", "$$")
 
 
 class CorpusNode(Node):

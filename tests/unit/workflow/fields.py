@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Literal, get_args, get_origin
 
 from gridstead.workflow.field_paths import name_of
@@ -92,9 +91,9 @@ def paths_in(value, path=()):
 
 
 def with_value_at(value, path, new_value):
-    """Return a copy with another value at the path."""
+    """Return a copy with another value at the path. The copy shares the values at other paths."""
     if not path:
         return new_value
-    changed_value = copy.deepcopy(value)
-    value_at(changed_value, path[:-1])[path[-1]] = new_value
+    changed_value = value.copy()
+    changed_value[path[0]] = with_value_at(value[path[0]], path[1:], new_value)
     return changed_value

@@ -39,8 +39,10 @@ WG_QUICK = r"""#!/bin/bash
 [[ $1 == up && $(id -u) == 0 ]] || exit 2
 name=$(basename "$2" .conf)
 stat -c %a "$2" >"$HOME/mode"
-number=$(find "$HOME" -name 'tunnel.*' | wc -l)
-cp "$2" "$HOME/tunnel.$number.$name"
+shopt -s nullglob
+tunnels=("$HOME"/tunnel.*)
+shopt -u nullglob
+cp "$2" "$HOME/tunnel.${#tunnels[@]}.$name"
 ip link add "$name" type veth peer name "x$name"
 addresses=$(sed -n 's/^Address = //p' "$2")
 for each in ${addresses//,/ }; do ip address add "$each" dev "$name"; done

@@ -19,7 +19,9 @@ JOB_NAME = "0x" + "07" * 32
 SRUN = r"""#!/bin/bash
 # Records its arguments, runs the prolog, and runs the command once per task. Ignores signals, which
 # only the tasks handle.
-printf '%s\0' "$@" >"$HOME/srun.$(find "$HOME" -name 'srun.*' | wc -l)"
+shopt -s nullglob
+calls=("$HOME"/srun.*)
+printf '%s\0' "$@" >"$HOME/srun.${#calls[@]}"
 tasks=1
 while [[ $1 == --* ]]; do
   case $1 in

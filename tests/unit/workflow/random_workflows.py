@@ -2,7 +2,7 @@
 """A fast generator of random workflows and modules. Together they use all workflow fields.
 
 Tests generate thousands of workflows, each from a seed. ``make test`` and ``make hostile`` set
-$GRIDSTEAD_ALL_TESTS. Without this variable, the tests use a tenth of the workflows.
+$GRIDSTEAD_ALL_TESTS. Without this variable, the tests use a tenth of the workflows or values.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ URLS = [
 ]
 PASSWORDS = ["a", "$(touch,owned)", "'\"\\"]
 MAX_DEPTH = 3
-# Each test divides its number of random workflows by this number.
+# Each test divides its number of random workflows, or of random values, by this number.
 DIVISOR = 1 if os.environ.get("GRIDSTEAD_ALL_TESTS") else 10
 STEP_TYPES = [
     *["run"] * 4, *["steps"] * 2, *["for"] * 2, *["launch"] * 2, "nothing", "use",

@@ -9,13 +9,14 @@ from random import Random
 
 import pytest
 from tests.unit.workflow.fields import paths_in, with_value_at
-from tests.unit.workflow.random_workflows import random_mapping
+from tests.unit.workflow.random_workflows import DIVISOR, random_mapping
 from tests.unit.workflow.strategies import problems_of
 
 from gridstead.errors import InvalidWorkflow
 from gridstead.workflow.parse import check_workflow, from_graphql
 from gridstead.workflow.paths import format_path
 
+PATHS_PER_WORKFLOW = 40 // DIVISOR
 RESOURCES = "resources: {tasks: 2, cpusPerTask: 2, memPerCpu: 100}\n"
 
 
@@ -136,7 +137,7 @@ def test_a_wrong_value_causes_findings_only_at_its_own_path(seed):
     # The JSON has no shared lists, so that each change concerns one path.
     mapping = json.loads(json.dumps(random_mapping(random)))
     paths = list(paths_in(mapping))[1:]
-    for path in random.sample(paths, min(len(paths), 40)):
+    for path in random.sample(paths, min(len(paths), PATHS_PER_WORKFLOW)):
         for wrong_value in ([3], "\0", {"nome": 1}):
             changed_mapping = with_value_at(mapping, path, wrong_value)
             for problem in problems_of(from_graphql, changed_mapping):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.workflow.random_workflows import fetch_module
-from tests.unit.workflow.shell_checks import shellcheck, slurm_directives
+from tests.unit.workflow.shell_checks import slurm_directives
 from tests.unit.workflow.strategies import nested_workflows, texts
 
 from gridstead.errors import InvalidInput
@@ -34,11 +34,11 @@ def test_an_example_renders_to_its_recorded_script(example):
     assert (GOLDEN / f"{example.stem}.sh").read_text() == render(workflow)
 
 
-def test_shellcheck_finds_no_errors_in_the_recorded_scripts():
-    scripts = sorted(GOLDEN.glob("*.sh"))
+def test_each_recorded_script_belongs_to_an_example():
+    """tools/lint checks the recorded scripts with shellcheck, as it does all scripts in git."""
+    names = {path.stem for path in GOLDEN.glob("*.sh")}
 
-    assert len(scripts) == len(EXAMPLES)
-    assert shellcheck(*scripts) == ""
+    assert names == {path.stem for path in EXAMPLES}
 
 
 def first_command(script):

@@ -143,7 +143,7 @@ def _shrink(mapping, random):
     job = from_graphql(mapping)
     checker = _Checker(job, find_launches(job.steps))
     needs = checker.check_steps(job.steps, ("steps",), {})
-    for round_needs in checker.needs.rounds.values():
+    for round_needs in checker.needs.per_round.values():
         needs = needs.maximum(round_needs)
     factor = random.choice([1, 1, 2, 3])
     resources["tasks"] = max(1, -(-needs.cpus * factor // resources["cpusPerTask"]))

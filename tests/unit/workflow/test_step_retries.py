@@ -13,7 +13,7 @@ import pytest
 from tests.unit.workflow import networks
 from tests.unit.workflow.node import SRUN, steps, wait_for, workflow
 
-from gridstead.workflow.render.helpers import RETRY_S
+from gridstead.workflow.render.helpers import START_TIMEOUTS_S
 
 # Fails like srun while ``~/refusals`` has lines, and removes one line per failure. Never fails for
 # steps with the name ``free``.
@@ -107,7 +107,7 @@ class TestRetried:
 
     def test_a_step_that_waits_for_its_resources_is_retried(self, node, monkeypatch):
         """A real srun fails after its timeout. Here it fails at once, so the timeout is 0 s."""
-        monkeypatch.setitem(RETRY_S, "wait", 0)
+        monkeypatch.setitem(START_TIMEOUTS_S, "call_timeout", 0)
         start_slurmctld(node, seconds_ago=3600)
         make_srun_fail(node, 2)
 
@@ -126,12 +126,14 @@ class TestRetried:
 
 
 class TestNotRetried:
-    # The timeout is RETRY_S["most"] if slurmctld has restarted during the step, otherwise
-    # RETRY_S["patience"].
-    @pytest.mark.parametrize(("timeout", "seconds_ago"), [("patience", 3600), ("most", 1)])
+    # The timeout is START_TIMEOUTS_S["restart_timeout"] if slurmctld has restarted during the
+    # step, otherwise START_TIMEOUTS_S["start_timeout"].
+    @pytest.mark.parametrize(
+        ("timeout", "seconds_ago"), [("start_timeout", 3600), ("restart_timeout", 1)]
+    )
     def test_a_step_is_not_retried_after_a_timeout(self, node, monkeypatch, timeout, seconds_ago):
-        monkeypatch.setitem(RETRY_S, "wait", 0)
-        monkeypatch.setitem(RETRY_S, timeout, 0)
+        monkeypatch.setitem(START_TIMEOUTS_S, "call_timeout", 0)
+        monkeypatch.setitem(START_TIMEOUTS_S, timeout, 0)
         start_slurmctld(node, seconds_ago=seconds_ago)
         make_srun_fail(node, 1)
 
@@ -192,7 +194,7 @@ class TestNotRetried:
         code, output = node.run(workflow("touch some.sqsh", {"run": words}))
 
         assert code == 0, output
-        # The whole timeout is RETRY_S["patience"].
+        # The whole timeout is START_TIMEOUTS_S["start_timeout"].
         assert node.srun_calls[1][0] == "--immediate=60"
 
 

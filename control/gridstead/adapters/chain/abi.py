@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ABI of the compiled contracts: encodes calls, and decodes return data, events and errors."""
+"""The ABI of the compiled contracts: encodes calls, and decodes return data, events and errors.
+
+Selectors, topics and types come from web3.py. Values are encoded and decoded with the codec of
+web3.py, which is eth-abi. The contract objects of web3.py are not used: they check and convert each
+value, which takes ten times as long, and they refuse an answer with a string that is not UTF-8.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Self
 
 from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError
-from eth_utils.crypto import keccak
+from web3 import utils
 
 from gridstead.adapters.chain.node import RpcError
 from gridstead.errors import TransactionReverted, UnexpectedOutput
@@ -25,52 +30,67 @@ CONTRACTS = (
     "Constants",
     "Credit",
 )
-
-# The selectors of Solidity's own errors, Error(string) and Panic(uint256).
-_ERROR_STRING = bytes.fromhex("08c379a0")
-_PANIC = bytes.fromhex("4e487b71")
-# Errors of the queue library in the contracts of DeepSquare 1.2, from which our contracts are
-# derived. Our contracts do not have these errors.
-_DEEPSQUARE_QUEUE_ERRORS = ("Empty", "OutOfBounds")
+# Errors of Solidity itself, and errors of the queue library in the contracts of DeepSquare 1.2,
+# from which our contracts are derived.
+_OTHER_ERRORS = {"Error": ["string"], "Panic": ["uint256"], "Empty": [], "OutOfBounds": []}
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of a contract."""
+    """A function or an error of a contract."""
 
     name: str
     selector: bytes
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+    @classmethod
+    def of(cls, entry: Any) -> Self:  # noqa: ANN401
+        """Return the function or error of an entry of an ABI."""
+        selector = utils.function_abi_to_4byte_selector(entry)
+        outputs = utils.get_abi_output_types(entry) if entry["type"] == "function" else ()
+        inputs = utils.get_abi_input_types(entry)
+        return cls(entry["name"], selector, tuple(inputs), tuple(map(_as_bytes, outputs)))
+
     def encode(self, *arguments: Any) -> str:  # noqa: ANN401
         """Return the selector and the arguments of a call, as 0x and hexadecimal digits."""
         return "0x" + (self.selector + encode(self.inputs, arguments)).hex()
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """Return the function's return values.
-
-        Strings are returned as bytes, because any account may have written them and they may not
-        be UTF-8.
+        """Return the function's return values. Strings are returned as bytes.
 
         Raises:
             UnexpectedOutput: If the data does not have the function's return types.
         """
         try:
-            return decode(list(map(_as_bytes, self.outputs)), data)
+            return decode(self.outputs, data)
         except DecodingError as err:
             raise UnexpectedOutput(self.name, "0x" + data.hex()) from err
 
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """An event of a contract."""
+    """An event of a contract. The names are those of the indexed fields, then of the others."""
 
     name: str
     topic: str
     names: tuple[str, ...]
-    types: tuple[str, ...]
-    indexed: tuple[bool, ...]
+    indexed_types: tuple[str, ...]
+    data_types: tuple[str, ...]
+
+    @classmethod
+    def of(cls, entry: Any) -> Self:  # noqa: ANN401
+        """Return the event of an entry of an ABI."""
+        fields = list(zip(entry["inputs"], utils.get_abi_input_types(entry), strict=True))
+        indexed = [field for field in fields if field[0]["indexed"]]
+        others = [field for field in fields if not field[0]["indexed"]]
+        return cls(
+            name=entry["name"],
+            topic="0x" + utils.event_abi_to_log_topic(entry).hex(),
+            names=tuple(parameter["name"] for parameter, _ in indexed + others),
+            indexed_types=tuple(abi_type for _, abi_type in indexed),
+            data_types=tuple(_as_bytes(abi_type) for _, abi_type in others),
+        )
 
     def decode(self, log: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a log entry by name. Strings are returned as bytes.
@@ -78,27 +98,18 @@ class EventType:
         Raises:
             UnexpectedOutput: If the log entry does not have the event's fields.
         """
-        parameters = list(zip(self.names, self.types, self.indexed, strict=True))
-        data_types = [
-            _as_bytes(abi_type) for _, abi_type, is_indexed in parameters if not is_indexed
-        ]
-        topics = iter(log["topics"][1:])
-        fields = {}
         try:
-            values = iter(decode(data_types, bytes.fromhex(log["data"][2:])))
-            for name, abi_type, is_indexed in parameters:
-                if is_indexed:
-                    (fields[name],) = decode([abi_type], bytes.fromhex(next(topics)[2:]))
-                else:
-                    fields[name] = next(values)
-        except (DecodingError, StopIteration) as err:
+            topics = "".join(topic.removeprefix("0x") for topic in log["topics"][1:])
+            values = decode(self.indexed_types, bytes.fromhex(topics))
+            values += decode(self.data_types, bytes.fromhex(log["data"].removeprefix("0x")))
+        except (DecodingError, ValueError) as err:
             raise UnexpectedOutput(self.name, str(log)) from err
-        return fields
+        return dict(zip(self.names, values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A compiled contract."""
+    """A compiled contract. Functions and events by name, errors by selector."""
 
     functions: Mapping[str, Function]
     events: Mapping[str, EventType]
@@ -129,41 +140,25 @@ def read_document(name: str, release: str = "") -> dict[str, Any]:
 def artifact(name: str, release: str = "") -> Artifact:
     """Return one of our compiled contracts by name. ``release`` is that of ``read_document``."""
     document = read_document(name, release)
-    functions: dict[str, Function] = {}
-    events: dict[str, EventType] = {}
-    errors: dict[bytes, Function] = {}
-    constructor: tuple[str, ...] = ()
-    for entry in document["abi"]:
-        match entry["type"]:
-            case "function":
-                functions[entry["name"]] = _function(entry)
-            case "event":
-                events[entry["name"]] = _event(entry)
-            case "error":
-                error = _function(entry)
-                errors[error.selector] = error
-            case "constructor":
-                constructor = _types(entry["inputs"])
+    abi = document["abi"]
+    functions = map(Function.of, utils.filter_abi_by_type("function", abi))
+    events = map(EventType.of, utils.filter_abi_by_type("event", abi))
+    errors = map(Function.of, utils.filter_abi_by_type("error", abi))
+    constructors = utils.filter_abi_by_type("constructor", abi)
     return Artifact(
-        functions=functions,
-        events=events,
-        errors=errors,
-        constructor=constructor,
+        functions={function.name: function for function in functions},
+        events={event.name: event for event in events},
+        errors={error.selector: error for error in errors},
+        constructor=tuple(utils.get_abi_input_types(constructors[0])) if constructors else (),
         bytecode=document["bytecode"],
     )
 
 
 def reverted(call: str, error: RpcError) -> TransactionReverted:
-    """Return the error for a call that reverted.
-
-    Args:
-        call: The name of the called function.
-        error: The node's answer.
-    """
+    """Return the error for a call that reverted. ``call`` is the name of the called function."""
     if not error.data:
         return TransactionReverted(call, "unknown", (error.message,))
-    name, arguments = reason(bytes.fromhex(error.data[2:]))
-    return TransactionReverted(call, name, arguments)
+    return TransactionReverted(call, *reason(bytes.fromhex(error.data[2:])))
 
 
 def reason(data: bytes) -> tuple[str, tuple[str, ...]]:
@@ -172,18 +167,18 @@ def reason(data: bytes) -> tuple[str, tuple[str, ...]]:
     The name is ``unknown`` if the error is neither one of the contracts' errors nor one of
     Solidity's own errors.
     """
-    selector, arguments = data[:4], data[4:]
+    error = _errors().get(data[:4])
     try:
-        if selector == _ERROR_STRING:
-            return "Error", (text(decode(["bytes"], arguments)[0]),)
-        if selector == _PANIC:
-            return "Panic", (f"0x{decode(['uint256'], arguments)[0]:02x}",)
-        error = _errors().get(selector)
-        if error is None:
-            return "unknown", ("0x" + data.hex(),)
-        return error.name, tuple(map(str, decode(error.inputs, arguments)))
+        values = decode(tuple(map(_as_bytes, error.inputs)), data[4:]) if error else ()
     except DecodingError:
+        error = None
+    if error is None:
         return "unknown", ("0x" + data.hex(),)
+    if error.name == "Error":
+        return error.name, (text(values[0]),)
+    if error.name == "Panic":
+        return error.name, (f"0x{values[0]:02x}",)
+    return error.name, tuple(map(str, values))
 
 
 def text(data: bytes) -> str:
@@ -192,8 +187,8 @@ def text(data: bytes) -> str:
 
 
 def _as_bytes(abi_type: str) -> str:
-    # The types string and bytes have the same encoding. Strings are decoded as bytes, because the
-    # decoder refuses a whole answer if a string in it is not UTF-8.
+    # The types string and bytes have the same encoding. Strings are decoded as bytes, because any
+    # account may have written them, and the decoder refuses an answer that is not UTF-8.
     return abi_type.replace("string", "bytes")
 
 
@@ -202,39 +197,8 @@ def _errors() -> dict[bytes, Function]:
     errors: dict[bytes, Function] = {}
     for name in CONTRACTS:
         errors |= artifact(name).errors
-    for name in _DEEPSQUARE_QUEUE_ERRORS:
-        error = _function({"name": name, "inputs": ()})
+    for name, types in _OTHER_ERRORS.items():
+        inputs = [{"name": "", "type": abi_type} for abi_type in types]
+        error = Function.of({"type": "error", "name": name, "inputs": inputs})
         errors[error.selector] = error
     return errors
-
-
-def _function(entry: Mapping[str, Any]) -> Function:
-    inputs = _types(entry["inputs"])
-    outputs = _types(entry.get("outputs", ()))
-    selector = keccak(text=f"{entry['name']}({','.join(inputs)})")[:4]
-    return Function(name=entry["name"], selector=selector, inputs=inputs, outputs=outputs)
-
-
-def _event(entry: Mapping[str, Any]) -> EventType:
-    inputs = entry["inputs"]
-    types = _types(inputs)
-    return EventType(
-        name=entry["name"],
-        topic="0x" + keccak(text=f"{entry['name']}({','.join(types)})").hex(),
-        names=tuple(parameter["name"] for parameter in inputs),
-        types=types,
-        indexed=tuple(parameter["indexed"] for parameter in inputs),
-    )
-
-
-def _types(parameters: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    return tuple(map(_type, parameters))
-
-
-def _type(parameter: Mapping[str, Any]) -> str:
-    abi_type: str = parameter["type"]
-    if not abi_type.startswith("tuple"):
-        return abi_type
-    components = ",".join(_types(parameter["components"]))
-    array_suffix = abi_type.removeprefix("tuple")
-    return f"({components}){array_suffix}"

@@ -49,7 +49,7 @@ class Contract:
 
     def read(self, function: str, *arguments: Any) -> EthCall:  # noqa: ANN401
         """Return the encoded call of a view."""
-        return EthCall(to=self.address, data=self.data(function, *arguments))
+        return {"to": self.address, "data": self.data(function, *arguments)}
 
     def data(self, function: str, *arguments: Any) -> str:  # noqa: ANN401
         """Return the encoded call of a function: its selector and arguments."""

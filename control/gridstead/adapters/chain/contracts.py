@@ -18,7 +18,12 @@ from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
 from gridstead.adapters.chain.money import Constants, Credit
 from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.chain.provider_manager import ProviderManager
-from gridstead.domain.contracts.releases import DEEPSQUARE, GENERATIONS, generation_of
+from gridstead.domain.contracts.releases import (
+    DEEPSQUARE,
+    GENERATION_2,
+    GENERATIONS,
+    generation_of,
+)
 from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import ConfigError
 
@@ -74,7 +79,15 @@ class Contracts:
         JobRepository then stores the time up to which such a job is billed. In 1.2 and 2.x, the
         cancellation ends the job at once and returns the whole escrow.
         """
-        return self.generation > 2
+        return self.generation > GENERATION_2
+
+    @property
+    def approves_records(self) -> bool:
+        """Whether an approval names the record, so that the provider cannot replace it before.
+
+        Contracts without this approve whatever record waits when the call is mined.
+        """
+        return self.generation > GENERATION_2
 
     def job_id(self, number: int) -> JobId:
         """Return the id of the job with a number."""

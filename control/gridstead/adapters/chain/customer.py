@@ -16,7 +16,7 @@ from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.job_history import HistoryEvent, read_job_history
 from gridstead.adapters.chain.logs import read_logs
 from gridstead.adapters.chain.money import CreditPermit
-from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
+from gridstead.adapters.chain.node import Node, RpcError, to_block, to_bytes, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.jobs.billing import MAX_CPUS, MAX_GPUS, MAX_MEMORY_MB, Resources
@@ -243,8 +243,19 @@ class Customer:
         return tuple(dict.fromkeys(addresses))
 
     def approve_provider(self, address: str) -> None:
-        """Approve a provider's waiting record. Only administrators of the grid may call this."""
-        self._transact("approve", self._contracts.providers.approve(address))
+        """Approve a provider's waiting record. Only administrators of the grid may call this.
+
+        With contracts of 3.x, the record is the one that waits when this method is called.
+
+        Raises:
+            TransactionReverted: If no record waits, or the provider has replaced the record.
+        """
+        providers = self._contracts.providers
+        if not self._contracts.approves_records:
+            self._transact("approve", providers.approve(address))
+            return
+        record = self._read(providers.waiting(address))
+        self._transact("approveRecord", providers.approve_record(address, record))
 
     def remove_provider(self, address: str) -> None:
         """Remove a provider from the grid. Only administrators of the grid may call this."""
@@ -264,14 +275,16 @@ class Customer:
         return CreditPermit(deadline=deadline, v=v, r=r, s=s)
 
     def _value(self, view: ViewCall[T]) -> T:
-        (answer,) = self._node.batch(
-            [("eth_call", [{"to": view.read.to, "data": view.read.data}, "latest"])]
-        )
+        return view.value(self._read(view))
+
+    def _read(self, view: ViewCall[T]) -> bytes:
+        """Return the return data of a view at the newest block."""
+        (answer,) = self._node.batch([("eth_call", [view.read, "latest"])])
         if isinstance(answer, RpcError):
             if answer.is_revert:
                 raise reverted(view.function, answer)
             raise unavailable(answer, view.function)
-        return view.value(bytes.fromhex(answer[2:]))
+        return to_bytes(answer)
 
     def _transact(self, name: str, payload: Payload) -> dict[str, Any]:
         """Send a transaction and return its receipt."""

@@ -38,17 +38,9 @@ _FIELDS: EventFields = {
         ChainEventKind.JOB_TRANSITION,
         {"_jobId": "job"},
     ),
-    ("ProviderManager", "ProviderWaitingForApproval"): (
-        ChainEventKind.PROVIDER_CHANGED,
-        {"addr": "provider"},
-    ),
+    # Anyone may emit ProviderWaitingForApproval, so no service reads this event.
     ("ProviderManager", "ProviderApproved"): (
-        ChainEventKind.PROVIDER_CHANGED,
-        {"addr": "provider"},
-    ),
-    ("ProviderManager", "ProviderRemoved"): (ChainEventKind.PROVIDER_CHANGED, {"addr": "provider"}),
-    ("ProviderManager", "ProviderBanChanged"): (
-        ChainEventKind.PROVIDER_CHANGED,
+        ChainEventKind.PROVIDER_APPROVED,
         {"addr": "provider"},
     ),
 }

@@ -108,6 +108,23 @@ class ChainLedger:
                 providers[address] = provider
         return providers
 
+    def approved_providers(
+        self, addresses: Iterable[str], *, at_block: Block
+    ) -> dict[str, Provider]:
+        """Return the approved records by address. Two views are read for each address."""
+        requested_addresses = sorted(set(addresses))
+        manager = self._contracts.providers
+        record_views = list(map(manager.active, requested_addresses))
+        records = ask(self._node, record_views, at_block=at_block)
+        flag_views = list(map(manager.is_valid_for_scheduling, requested_addresses))
+        flags = ask(self._node, flag_views, at_block=at_block)
+        providers: dict[str, Provider] = {}
+        for address, record, is_joined in zip(requested_addresses, records, flags, strict=True):
+            provider = record.to_provider(is_joined=is_joined, is_waiting=False, is_banned=False)
+            if provider is not None:
+                providers[address] = provider
+        return providers
+
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
         """Return the record of a provider that waits for approval."""
         ((_, waiting_record),) = self._provider_records([address], at_block)
@@ -212,7 +229,7 @@ class ChainLedger:
             views = [terms_of(record.number) for record in records]
             return ask(self._node, views, at_block=at_block)
         addresses = {record.provider for record in records} - {""}
-        providers = self.providers(addresses, at_block=at_block)
+        providers = self.approved_providers(addresses, at_block=at_block)
         return [_plain_terms(record, providers.get(record.provider)) for record in records]
 
     def _with_bill_limits(self, jobs: Iterable[Job], at_block: Block) -> list[Job]:

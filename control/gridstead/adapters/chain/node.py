@@ -1,38 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JSON-RPC client for a node of the chain, over HTTP.
+"""Sends requests to a node of the chain with the HTTP provider of web3.py.
 
-Reads are sent in batches. Each read names its block by the block's hash, so a node on another fork
-refuses the read. Callers see no part of HTTP or JSON-RPC except ``RpcError``, which the other
-modules of this package interpret.
+Requests are sent in batches. Each read names its block by the block's hash, so a node on another
+fork refuses the read. The provider only sends: it repeats no request, caches no answer, and has no
+middleware. A service repeats a failed request in its next tick, and the outbox a transaction.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
+import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+from requests import ConnectionError as BrokenConnection
+from requests import RequestException, Session
+from requests.adapters import HTTPAdapter
+from urllib3.exceptions import ProtocolError
+from web3 import HTTPProvider
 
 from gridstead.domain.jobs.job import Block
 from gridstead.errors import ChainUnavailable
 
 REQUESTS_PER_BATCH = 100
 TIMEOUT_S = 20.0
+POOL_SIZE = 64  # connections that are kept; a server has fewer threads
 # A message of a node reports a revert if it contains one of these texts. The message is first
 # converted to lower case, and its spaces are removed.
 _REVERT_FRAGMENTS = ("revert", "outofgas", "gasrequiredexceeds")
+_REVERT_DATA = re.compile(r"(?:Reverted )?(0x(?:[0-9a-fA-F]{2})+)")
+
+Request = tuple[str, list[Any]]  # method, parameters
+EthCall = dict[str, str]  # the contract's address ``to``, and ``data``: selector and arguments
 
 
 @dataclass(frozen=True, slots=True)
 class RpcError:
     """The error that a node returned for one request.
 
-    Attributes:
-        code: JSON-RPC error code.
-        message: The node's error message.
-        data: Revert data, 0x and hexadecimal digits; empty if there is none.
+    ``data`` is the revert data, 0x and hexadecimal digits. It is empty if there is none.
     """
 
     code: int
@@ -46,20 +53,24 @@ class RpcError:
         return bool(self.data) or any(fragment in message for fragment in _REVERT_FRAGMENTS)
 
 
-@dataclass(frozen=True, slots=True)
-class EthCall:
-    """A call of a view function of a contract.
+class _Provider(HTTPProvider):
+    """The provider of web3.py. It numbers the requests of each batch from 1."""
 
-    Attributes:
-        to: The contract's address.
-        data: Selector and arguments, 0x and hexadecimal digits.
-    """
+    def encode_batch_rpc_request(self, requests: list[tuple[Any, Any]]) -> bytes:
+        """Return a batch as JSON."""
+        body = []
+        for number, (method, parameters) in enumerate(requests, 1):
+            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
+            body.append(request)
+        return json.dumps(body).encode()
 
-    to: str
-    data: str
-
-
-Request = tuple[str, list[Any]]  # method, parameters
+    @staticmethod
+    def decode_rpc_response(raw_response: bytes) -> Any:  # noqa: ANN401
+        """Return the answers to a batch. Each is an object with a number as its id."""
+        answers = json.loads(raw_response)
+        if not isinstance(answers, list) or not all(map(_is_answer, answers)):
+            raise ValueError(f"not a batch answer: {str(answers)[:200]}")
+        return answers
 
 
 class Node:
@@ -71,13 +82,18 @@ class Node:
     """
 
     def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._url = url
-        self._client = httpx.Client(timeout=timeout_s, trust_env=False)
-        self._ids = itertools.count(1)
+        self._session = Session()
+        self._session.trust_env = False  # ignore proxies, .netrc and CA files of the environment
+        self._session.max_redirects = 0
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, HTTPAdapter(pool_maxsize=POOL_SIZE))
+        self._provider = _Provider(
+            url, {"timeout": timeout_s}, self._session, exception_retry_configuration=None
+        )
 
     def close(self) -> None:
         """Close the connection."""
-        self._client.close()
+        self._session.close()
 
     def ask(self, method: str, *params: Any) -> Any:  # noqa: ANN401
         """Return the answer to one request.
@@ -98,101 +114,108 @@ class Node:
         """
         answers: list[Any] = []
         for start in range(0, len(requests), REQUESTS_PER_BATCH):
-            answers += self._post(requests[start : start + REQUESTS_PER_BATCH])
+            answers += self._send(list(requests[start : start + REQUESTS_PER_BATCH]))
         return answers
 
     def read(self, reads: Sequence[EthCall], *, at_block: Block) -> list[bytes | RpcError]:
-        """Return the results of view calls at a block, in the order of the calls.
-
-        The result of a call that the contract reverted is an ``RpcError``.
+        """Return the results of view calls at a block; ``RpcError`` for a call that reverted.
 
         Raises:
             ChainUnavailable: If the node does not answer, or the block is no longer in the chain.
         """
         pin = {"blockHash": at_block.hash, "requireCanonical": True}
-        calls = [{"to": read.to, "data": read.data} for read in reads]
-        requests: list[Request] = [("eth_call", [call, pin]) for call in calls]
         results: list[bytes | RpcError] = []
-        for answer in self.batch(requests):
-            if isinstance(answer, RpcError):
-                if not answer.is_revert:
-                    raise unavailable(answer, f"eth_call at block {at_block.number}")
-                results.append(answer)
-            else:
-                results.append(bytes.fromhex(answer[2:]))
+        for answer in self.batch([("eth_call", [read, pin]) for read in reads]):
+            if isinstance(answer, RpcError) and not answer.is_revert:
+                raise unavailable(answer, f"eth_call at block {at_block.number}")
+            results.append(answer if isinstance(answer, RpcError) else to_bytes(answer))
         return results
 
-    def _post(self, requests: Iterable[Request]) -> list[Any]:
-        body = [
-            {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
-            for method, params in requests
-        ]
+    def _send(self, requests: list[Any]) -> list[Any]:
         try:
-            response = self._send(body)
-            response.raise_for_status()
-            answers = response.json()
-        except httpx.HTTPStatusError as err:
-            # The exception's own message has the URL, which may contain an API key.
-            detail = f"the node answers {err.response.status_code} {err.response.reason_phrase}"
-            raise _unreachable(detail) from err
-        except (httpx.HTTPError, ValueError) as err:
+            answers: Any = self._post(requests)
+        except RequestException as err:
+            # The text of the exception and of its causes has the URL, which may have an API key.
+            raise _unreachable(_reason(err)) from None
+        except (ValueError, RecursionError) as err:
             raise _unreachable(f"{type(err).__name__}: {err}") from err
-        if not isinstance(answers, list):
-            raise _unreachable(f"not a batch answer: {str(answers)[:200]}")
-        by_id = {answer.get("id"): answer for answer in answers}
-        results = []
-        for request in body:
-            if request["id"] not in by_id:
-                raise _unreachable("an answer is missing from the batch")
-            results.append(_result(by_id[request["id"]]))
-        return results
+        if [answer["id"] for answer in answers] != list(range(1, len(requests) + 1)):
+            raise _unreachable("an answer is missing from the batch")
+        return list(map(_result, answers))
 
-    def _send(self, body: list[dict[str, Any]]) -> httpx.Response:
-        """Return the response. Send again if the server has just closed the idle connection.
+    def _post(self, requests: list[Any]) -> Any:  # noqa: ANN401
+        """Return the answers. Send again if the server has just closed the idle connection.
 
         A repeated request is harmless.
         """
         try:
-            return self._client.post(self._url, json=body)
-        except httpx.RemoteProtocolError:
-            return self._client.post(self._url, json=body)
+            return self._provider.make_batch_request(requests)
+        except BrokenConnection as err:
+            if not any(isinstance(cause, ProtocolError) for cause in err.args):
+                raise
+            return self._provider.make_batch_request(requests)
+
+
+def to_bytes(answer: Any) -> bytes:  # noqa: ANN401
+    """Return the bytes in a node's answer.
+
+    Raises:
+        ChainUnavailable: If the answer is not 0x and hexadecimal digits.
+    """
+    try:
+        return bytes.fromhex(answer.removeprefix("0x"))
+    except (AttributeError, ValueError) as err:
+        raise _unreachable(f"not hexadecimal digits: {str(answer)[:200]}") from err
+
+
+def to_block(answer: Any) -> Block:  # noqa: ANN401
+    """Return the block in a node's answer.
+
+    Raises:
+        ChainUnavailable: If the answer is not a block.
+    """
+    try:
+        number, timestamp = int(answer["number"], 16), int(answer["timestamp"], 16)
+        return Block(number=number, hash=str(answer["hash"]), timestamp=timestamp)
+    except (KeyError, TypeError, ValueError) as err:
+        raise _unreachable(f"not a block: {str(answer)[:200]}") from err
+
+
+def unavailable(error: RpcError, request: str) -> ChainUnavailable:
+    """Return the error for a node's error that is not a revert. ``request`` names the request."""
+    detail = f'{error.code}: "{error.message}"'
+    return ChainUnavailable(f"could not get an answer to {request}", detail=detail)
 
 
 def _unreachable(detail: str) -> ChainUnavailable:
     return ChainUnavailable("could not reach the chain", detail=detail)
 
 
-def unavailable(error: RpcError, request: str) -> ChainUnavailable:
-    """Return the error to raise for a node's error that is not a revert.
-
-    Args:
-        error: The node's answer.
-        request: The name of the request, which the message contains.
-    """
-    return ChainUnavailable(
-        f"could not get an answer to {request}", detail=f'{error.code}: "{error.message}"'
-    )
+def _reason(error: RequestException) -> str:
+    if error.response is not None:
+        return f"the node answers {error.response.status_code} {error.response.reason}"
+    cause = error.args[0] if error.args else None
+    cause = getattr(cause, "reason", cause)
+    # A text instead of an exception is about the URL itself.
+    return f"{type(error).__name__}: {cause}" if isinstance(cause, Exception) else "invalid URL"
 
 
-def to_block(answer: dict[str, Any]) -> Block:
-    """Return the block in a node's answer."""
-    return Block(
-        number=int(answer["number"], 16),
-        hash=answer["hash"],
-        timestamp=int(answer["timestamp"], 16),
-    )
+def _is_answer(answer: object) -> bool:
+    return isinstance(answer, dict) and isinstance(answer.get("id"), int)
 
 
 def _result(answer: dict[str, Any]) -> Any:  # noqa: ANN401
     error = answer.get("error")
     if error is None:
         return answer.get("result")
-    data = error.get("data")
+    if not isinstance(error, dict):
+        error = {"message": error}
+    code, data = error.get("code"), error.get("data")
     if isinstance(data, dict):  # some nodes put the revert data one level deeper
         data = data.get("data")
-    has_data = isinstance(data, str) and data.startswith("0x") and data != "0x"
+    revert = _REVERT_DATA.fullmatch(data) if isinstance(data, str) else None
     return RpcError(
-        code=int(error.get("code", 0)),
+        code=code if isinstance(code, int) else 0,
         message=str(error.get("message", "")),
-        data=str(data) if has_data else "",
+        data=revert[1] if revert else "",
     )

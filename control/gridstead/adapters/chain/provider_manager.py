@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from eth_utils.crypto import keccak
+
 from gridstead.adapters.chain.contract import Contract, Payload, ViewCall
 from gridstead.adapters.chain.records import ProviderRecord
 from gridstead.domain.jobs.billing import Prices
@@ -50,8 +52,19 @@ class ProviderManager(Contract):
         return self.call("register", nodes, per_minute, pairs)
 
     def approve(self, provider: str) -> Payload:
-        """Approve a waiting record. Only administrators of the grid may send this."""
+        """Approve whatever record waits. Only administrators of the grid may send this."""
         return self.call("approve", provider)
+
+    def approve_record(self, provider: str, record: bytes) -> Payload:
+        """Approve a waiting record; contracts of 3.x only.
+
+        The contract refuses the call if the provider has replaced the record.
+
+        Args:
+            provider: The address of the provider.
+            record: The return data of ``waiting``, which the contract compares by its hash.
+        """
+        return self.call("approveRecord", provider, keccak(record))
 
     def remove(self, provider: str) -> Payload:
         """Remove a provider. Only administrators of the grid may send this."""

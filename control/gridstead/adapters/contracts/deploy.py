@@ -28,7 +28,7 @@ from gridstead.adapters.contracts.deployment_file import (
     write,
 )
 from gridstead.adapters.contracts.steps import TransactionStep
-from gridstead.adapters.contracts.survey import creation_of
+from gridstead.adapters.contracts.survey import creation_title
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
@@ -250,7 +250,7 @@ class Deployment:
         """
         if read(self._path) != self._record:
             self._write()
-        creation = self._record.intent(creation_of("Credit"))
+        creation = self._record.intent(creation_title("Credit"))
         hashes = creation.hashes if creation else ()
         requests = [("eth_getTransactionByHash", [tx_hash]) for tx_hash in hashes]
         for answer in self._node.batch(requests):

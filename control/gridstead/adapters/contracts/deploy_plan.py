@@ -23,7 +23,7 @@ from gridstead.adapters.contracts.blueprint import (
 from gridstead.adapters.contracts.deployment_file import Record
 from gridstead.adapters.contracts.role_history import search
 from gridstead.adapters.contracts.steps import TransactionStep, filler_step, role_id, to_steps
-from gridstead.adapters.contracts.survey import Survey, check_release, creation_of, survey
+from gridstead.adapters.contracts.survey import Survey, check_release, creation_title, survey
 from gridstead.domain.contracts.administration import Change
 from gridstead.domain.contracts.deployment import SEALABLE, Role
 from gridstead.errors import ConfigError
@@ -32,7 +32,10 @@ from gridstead.errors import ConfigError
 def plan_deployment_steps(
     node: Node, record: Record, *, operator: str, supply: int
 ) -> tuple[TransactionStep, ...]:
-    """Return the remaining transactions, sorted by nonce, and correct the record.
+    """Return the remaining transactions in the order in which they are sent.
+
+    Corrects the record: updates the contracts that exist and the blocks of mined transactions, and
+    removes the intents of transactions that a contract refused. Does not write the file.
 
     Args:
         node: A node of the chain.
@@ -61,28 +64,31 @@ class _Planner:
             check_release(self._node, self._survey)
         changes = wiring(addresses, operator=operator, admin=self._admin)
         missing_changes = [change for change in changes if not self._is_in_effect(change)]
-        # The seal, by which the admin renounces JobRepository, is always the last change.
-        is_seal_missing = bool(missing_changes) and missing_changes[-1].function == RENUNCIATION
-        if is_seal_missing and not self._may_seal(addresses):
+        # The last change is always the renunciation: the admin gives up its role in JobRepository.
+        # The renunciation seals JobRepository, because no account can grant roles afterwards.
+        is_renunciation_missing = (
+            bool(missing_changes) and missing_changes[-1].function == RENUNCIATION
+        )
+        if is_renunciation_missing and not self._may_renounce(addresses):
             del missing_changes[-1]
         return self._with_fillers([*creations, *to_steps(missing_changes, addresses, nonce=0)])
 
     def _creations(self, supply: int) -> tuple[list[TransactionStep], dict[str, str]]:
         """Return the creations of missing contracts, and the addresses of all contracts by name."""
         addresses = dict(self._survey.known)
-        next_free = self._survey.free
+        next_free_nonce = self._survey.next_free_nonce
         steps = []
         for name in BLUEPRINT:
             if name in addresses:
                 continue
-            nonce = self._reserved_nonce(creation_of(name))
+            nonce = self._reserved_nonce(creation_title(name))
             if nonce is None:
-                nonce = next_free
-                next_free += 1
+                nonce = next_free_nonce
+                next_free_nonce += 1
             values = arguments_of(name, addresses, supply=supply)
             addresses[name] = address_of(self._admin, nonce)
             step = TransactionStep(
-                title=creation_of(name),
+                title=creation_title(name),
                 contract=name,
                 to="",
                 function="constructor",
@@ -99,19 +105,20 @@ class _Planner:
 
         A signed step keeps its nonce, so that the step is mined at most once.
 
-        A call gets a new nonce if the node does not have its transaction and an earlier step has a
-        higher nonce. This happens if the operator has changed: new grants then precede a seal that
-        was recorded but not sent.
+        The exception is a call whose signed transaction the node does not have. If an earlier step
+        has a higher nonce, the call gets a new nonce, because it must be mined after that step.
+        This happens if the operator has changed: the new grants must be mined before the
+        renunciation, which an earlier run has signed but the node does not have.
         """
         numbered_steps: list[TransactionStep] = []
-        next_free = self._survey.free
+        next_free_nonce = self._survey.next_free_nonce
         highest_nonce = -1
         for step in steps:
             nonce = self._reserved_nonce(step.title)
-            may_move = nonce in self._survey.gaps and not step.creates
-            if nonce is None or (may_move and highest_nonce > nonce):
-                nonce = next_free
-                next_free += 1
+            may_change_nonce = nonce in self._survey.gaps and not step.creates
+            if nonce is None or (may_change_nonce and highest_nonce > nonce):
+                nonce = next_free_nonce
+                next_free_nonce += 1
             numbered_steps.append(replace(step, nonce=nonce))
             highest_nonce = max(highest_nonce, nonce)
         return numbered_steps
@@ -135,10 +142,10 @@ class _Planner:
 
         Returns None if the step was never signed, or if its nonce is already used.
         """
-        intent = self._record.intent(title)
-        if intent is None or intent.nonce < self._survey.used:
+        recorded_intent = self._record.intent(title)
+        if recorded_intent is None or recorded_intent.nonce < self._survey.used_nonce_count:
             return None
-        return intent.nonce
+        return recorded_intent.nonce
 
     def _is_in_effect(self, change: Change) -> bool:
         if change.contract not in self._survey.known:
@@ -151,8 +158,8 @@ class _Planner:
             return has_role is must_have_role
         return str(self._read(contract, "owner")).lower() == change.arguments[0]
 
-    def _may_seal(self, addresses: dict[str, str]) -> bool:
-        """Return whether JobRepository can be sealed.
+    def _may_renounce(self, addresses: dict[str, str]) -> bool:
+        """Return whether the admin may renounce its role in JobRepository, which seals it.
 
         The creator of JobRepository is its admin from the start, and MetaScheduler may write to it.
         If any other account was ever granted a role, JobRepository is not sealed. The seal would
@@ -161,7 +168,7 @@ class _Planner:
         """
         if SEALABLE not in self._survey.known:
             return True
-        creation = self._record.intent(creation_of(SEALABLE))
+        creation = self._record.intent(creation_title(SEALABLE))
         history = search(
             self._node,
             [Contract(SEALABLE, self._survey.known[SEALABLE])],

@@ -12,7 +12,8 @@ from eth_utils.crypto import keccak
 from gridstead.adapters.chain.abi import artifact
 from gridstead.domain.contracts.administration import Change
 
-NO_ROLE = bytes(32)
+# OpenZeppelin's id of the role whose members grant all roles. Every other id is a hash.
+DEFAULT_ADMIN_ROLE_ID = bytes(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class TransactionStep:
 
 def role_id(name: str) -> bytes:
     """Return the 32 bytes that identify a role in the contracts."""
-    return NO_ROLE if name == "DEFAULT_ADMIN_ROLE" else keccak(text=name)
+    return DEFAULT_ADMIN_ROLE_ID if name == "DEFAULT_ADMIN_ROLE" else keccak(text=name)
 
 
 def encode_change(change: Change) -> str:
@@ -84,8 +85,11 @@ def to_steps(
 
 
 def filler_step(nonce: int, sender: str) -> TransactionStep:
-    """Return a step whose purpose is to use a nonce: a transfer of 0 wei to the sender itself."""
-    title = f"nonce {nonce} is used, which nothing else waits with"
+    """Return a step that uses a nonce, so that the transactions with higher nonces can be mined.
+
+    The step transfers 0 wei from the sender to the sender.
+    """
+    title = f"nonce {nonce} is used by an empty transfer"
     return TransactionStep(
         title=title,
         contract="",

@@ -20,21 +20,21 @@ class Survey:
     Attributes:
         head: The block at which the state was read.
         known: The addresses of the contracts that exist, by name.
-        used: How many nonces of the admin are used.
-        free: The lowest nonce above all sent and all recorded transactions.
-        gaps: The unused nonces below ``free`` for which the node has no pending transaction. Gaps
-            block the transactions with higher nonces.
+        used_nonce_count: How many nonces of the admin are used.
+        next_free_nonce: The lowest nonce above all sent and all recorded transactions.
+        gaps: The unused nonces below ``next_free_nonce`` for which the node has no pending
+            transaction. Gaps block the transactions with higher nonces.
     """
 
     head: Block
     known: dict[str, str]
-    used: int
-    free: int
+    used_nonce_count: int
+    next_free_nonce: int
     gaps: tuple[int, ...]
 
 
-def creation_of(contract: str) -> str:
-    """Return the name of the step that creates a contract."""
+def creation_title(contract: str) -> str:
+    """Return the title of the step that creates a contract."""
     return f"creation of {contract}"
 
 
@@ -49,8 +49,8 @@ def survey(node: Node, record: Record) -> Survey:
     admin = record.origin.admin
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
     pin = {"blockHash": head.hash, "requireCanonical": True}
-    used = int(node.ask("eth_getTransactionCount", admin, pin), 16)
-    _confirm(node, record, used)
+    used_nonce_count = int(node.ask("eth_getTransactionCount", admin, pin), 16)
+    _confirm(node, record, used_nonce_count)
     known: dict[str, str] = {}
     for name, address, is_certain in _candidates(record):
         code = node.ask("eth_getCode", address, pin)
@@ -60,12 +60,21 @@ def survey(node: Node, record: Record) -> Survey:
             known[name] = address
     record.contracts = dict(known)
     pending_count = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
-    recorded_nonces = [intent.nonce for intent in record.intents if intent.nonce >= used]
-    free = max([used, pending_count, *(nonce + 1 for nonce in recorded_nonces)])
+    recorded_nonces = [
+        intent.nonce for intent in record.intents if intent.nonce >= used_nonce_count
+    ]
+    next_nonces = [nonce + 1 for nonce in recorded_nonces]
+    next_free_nonce = max([used_nonce_count, pending_count, *next_nonces])
     # The node counts only consecutive pending transactions, so no gap is below this count.
-    open_nonces = range(max(used, pending_count), free)
+    open_nonces = range(max(used_nonce_count, pending_count), next_free_nonce)
     gaps = tuple(nonce for nonce in open_nonces if not _is_pending(node, record, nonce))
-    return Survey(head=head, known=known, used=used, free=free, gaps=gaps)
+    return Survey(
+        head=head,
+        known=known,
+        used_nonce_count=used_nonce_count,
+        next_free_nonce=next_free_nonce,
+        gaps=gaps,
+    )
 
 
 def check_release(node: Node, state: Survey) -> None:
@@ -85,11 +94,11 @@ def check_release(node: Node, state: Survey) -> None:
             raise ConfigError(f"{name} at {address} is of another release", hint=hint)
 
 
-def _confirm(node: Node, record: Record, used: int) -> None:
+def _confirm(node: Node, record: Record, used_nonce_count: int) -> None:
     """Record the blocks of mined intents; remove the intents that a contract refused."""
     kept_intents = []
     for intent in record.intents:
-        if intent.block is not None or intent.nonce >= used:
+        if intent.block is not None or intent.nonce >= used_nonce_count:
             kept_intents.append(intent)
             continue
         receipt = _receipt(node, intent)
@@ -127,7 +136,7 @@ def _candidates(record: Record) -> list[tuple[str, str, bool]]:
     uncertain_candidates = []
     for name in BLUEPRINT:
         for intent in record.intents:
-            if intent.step != creation_of(name):
+            if intent.step != creation_title(name):
                 continue
             address = address_of(record.origin.admin, intent.nonce)
             if intent.block is None:

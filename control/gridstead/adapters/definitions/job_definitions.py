@@ -83,12 +83,14 @@ class JobDefinitionClient:
             response = self._fetch(job)
         except grpc.RpcError as err:
             raise self._translate(err, job) from err
-        environment = {name: self._text(name, value) for name, value in response.secrets.items()}
+        environment = {}
+        for name, value in response.secrets.items():
+            environment[name] = self._decode_secret(name, value)
         if environment and self._logger_ca_file:
             environment["GRIDSTEAD_LOGGER_CA"] = self._logger_ca_file
         return Script(text=response.sbatch, environment=environment)
 
-    def _text(self, name: str, value: bytes) -> str:
+    def _decode_secret(self, name: str, value: bytes) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError as err:
@@ -116,7 +118,7 @@ class JobDefinitionClient:
             challenge=challenge,
             provider_address=provider,
             customer_address=bytes.fromhex(job.customer[2:]),
-            job_id=job.id.slurm_name,
+            job_id=job.id.slurm_job_name,
             secrets_beside=True,
         )
         response: GetSBatchResponse = self._sbatch.GetSBatch(request, timeout=TIMEOUT_S)
@@ -126,7 +128,7 @@ class JobDefinitionClient:
         code = err.code()
         detail = f"{code.name}: {err.details()!r}"
         if code is grpc.StatusCode.NOT_FOUND:
-            return ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=detail)
+            return ScriptUnavailable(f"no script for job {job.id.slurm_job_name}", detail=detail)
         return JobDefinitionUnavailable(
             f"could not fetch a script from {self._peer.address}", detail=detail
         )
@@ -169,7 +171,7 @@ def submit_workflow(
         if errors and customer and _rejects_customer(errors):
             return submit_workflow(url, job, ca=ca)
         if errors:
-            raise _refusal(errors)
+            raise _to_error(errors)
         return str(answer["data"]["submit"])
     except (AttributeError, KeyError, TypeError, IndexError) as err:
         raise UnexpectedOutput(url, response.text) from err
@@ -180,14 +182,14 @@ def _rejects_customer(errors: list[dict[str, Any]]) -> bool:
     return any(UNKNOWN_CUSTOMER in str(error["message"]) for error in errors)
 
 
-def _refusal(errors: list[dict[str, Any]]) -> InvalidWorkflow | JobDefinitionUnavailable:
+def _to_error(errors: list[dict[str, Any]]) -> InvalidWorkflow | JobDefinitionUnavailable:
     extensions = errors[0].get("extensions", {})
     if extensions.get("type") == "internal":
         return JobDefinitionUnavailable("could not submit", detail=str(errors[0]["message"]))
-    return InvalidWorkflow(*map(_problem, errors))
+    return InvalidWorkflow(*map(_to_problem, errors))
 
 
-def _problem(error: Mapping[str, Any]) -> WorkflowProblem:
+def _to_problem(error: Mapping[str, Any]) -> WorkflowProblem:
     extensions = error.get("extensions", {})
     if "original_message" not in extensions:
         return WorkflowProblem(path="", reason=str(error["message"]))

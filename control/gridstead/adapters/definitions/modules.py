@@ -23,20 +23,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from gridstead.errors import InvalidInput, ModuleUnavailable, TooMuch
+from gridstead.errors import InvalidInput, LimitExceeded, ModuleUnavailable
 from gridstead.ports import Clock
 from gridstead.workflow.schema import ModuleSource
 
-FILE = "module.yaml"
+MODULE_FILE = "module.yaml"
 MAX_TEXT_BYTES = 256 * 1024
-MAX_CACHED = 512
-MAX_FETCHES = 4
+MAX_CACHED_MODULES = 512
+MAX_SIMULTANEOUS_FETCHES = 4
 MAX_CALLERS = 8  # calls that fetch or wait for a slot; each occupies a thread
-FAILURE_LIFE_S = 30
-MEMORY_BYTES = 1 << 30
-COMMIT_DIGITS = 40  # hexadecimal digits of a full commit id
+FAILURE_TTL_S = 30
+MAX_MEMORY_BYTES = 1 << 30
+FULL_COMMIT_DIGITS = 40  # hexadecimal digits of a full commit id
 
-_OPTIONS = {
+_GIT_OPTIONS = {
     "core.bigFileThreshold": "1m",  # git does not load larger files into memory
     "core.hooksPath": os.devnull, "credential.helper": "", "fetch.unpackLimit": "1",
     "gc.auto": "0", "http.followRedirects": "false", "maintenance.auto": "false",
@@ -56,14 +56,14 @@ class Bounds:
     """Limits for one module.
 
     Attributes:
-        time_s: Time for all requests to the host.
-        pack_bytes: Maximum size of the data from the host.
-        life_s: How long a module is cached. A module with a full commit id never expires.
+        timeout_s: Time for all requests to the host.
+        max_pack_bytes: Maximum size of the data from the host.
+        cache_ttl_s: How long a module is cached. A module with a full commit id never expires.
     """
 
-    time_s: float = 20.0
-    pack_bytes: int = 16 * 1024 * 1024
-    life_s: int = 300
+    timeout_s: float = 20.0
+    max_pack_bytes: int = 16 * 1024 * 1024
+    cache_ttl_s: int = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class GitModules:
         self._bounds = bounds or Bounds()
         self._cache: OrderedDict[ModuleSource, _CacheEntry] = OrderedDict()
         self._lock = threading.Lock()
-        self._fetch_slots = threading.BoundedSemaphore(MAX_FETCHES)
+        self._fetch_slots = threading.BoundedSemaphore(MAX_SIMULTANEOUS_FETCHES)
         self._caller_slots = threading.BoundedSemaphore(MAX_CALLERS)
 
     def text(self, source: ModuleSource) -> str:
@@ -111,16 +111,16 @@ class GitModules:
             )
         entry = self._cached(source)
         if entry is None:
-            with self._slot(source):
+            with self._fetch_slot(source):
                 entry = self._cached(source) or self._fetch(source)
         if isinstance(entry.result, InvalidInput):
             raise InvalidInput(entry.result.message, detail=entry.result.detail)
         return entry.result
 
     @contextmanager
-    def _slot(self, source: ModuleSource) -> Iterator[None]:
+    def _fetch_slot(self, source: ModuleSource) -> Iterator[None]:
         """Wait for a slot to fetch in, unless too many callers wait already."""
-        busy_error = TooMuch(
+        busy_error = LimitExceeded(
             f"could not fetch {source}",
             detail="too many modules are being fetched",
             hint="Try again in a minute.",
@@ -128,7 +128,7 @@ class GitModules:
         if not self._caller_slots.acquire(blocking=False):
             raise busy_error
         try:
-            if not self._fetch_slots.acquire(timeout=self._bounds.time_s):
+            if not self._fetch_slots.acquire(timeout=self._bounds.timeout_s):
                 raise busy_error
             try:
                 yield
@@ -152,14 +152,14 @@ class GitModules:
         with tempfile.TemporaryDirectory(prefix="gridstead-module-") as folder:
             repository = _Repository(Path(folder), source, self._ca_file, self._bounds)
             try:
-                is_full_commit = len(source.commit) == COMMIT_DIGITS
-                expires_at = None if is_full_commit else now + self._bounds.life_s
+                is_full_commit = len(source.commit) == FULL_COMMIT_DIGITS
+                expires_at = None if is_full_commit else now + self._bounds.cache_ttl_s
                 entry = _CacheEntry(repository.module(), expires_at)
             except InvalidInput as err:
-                entry = _CacheEntry(err, now + FAILURE_LIFE_S)
+                entry = _CacheEntry(err, now + FAILURE_TTL_S)
         with self._lock:
             self._cache[source] = entry
-            while len(self._cache) > MAX_CACHED:
+            while len(self._cache) > MAX_CACHED_MODULES:
                 self._cache.popitem(last=False)
         return entry
 
@@ -173,7 +173,7 @@ class _Repository:
         self._folder = folder
         self._source = source
         self._bounds = bounds
-        self._deadline = monotonic() + bounds.time_s
+        self._deadline = monotonic() + bounds.timeout_s
         self._environment = {
             "PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C",
             "GIT_DIR": str(folder / "git"),
@@ -189,20 +189,20 @@ class _Repository:
             "config", "remote.origin.url", f"https://{self._source.host}/{self._source.repository}"
         )
         commit = self._fetch_commit()
-        path = FILE
+        path = MODULE_FILE
         if self._source.directory:
-            path = f"{self._source.directory}/{FILE}"
+            path = f"{self._source.directory}/{MODULE_FILE}"
         listing = self._git("ls-tree", "--full-tree", commit, "--", path)
         entry = listing.decode("utf-8", "replace").split()
         if not entry:
-            raise self._refusal(f"there is no file {path} in it")
+            raise self._module_error(f"there is no file {path} in it")
         if len(entry) != 4 or entry[0] not in ("100644", "100755"):  # mode, type, object, path
-            raise self._refusal(f"{path} is not a plain file")
+            raise self._module_error(f"{path} is not a plain file")
         text = self._git("cat-file", "blob", entry[2], offline=True, limit=MAX_TEXT_BYTES)
         try:
             return text.decode()
         except UnicodeDecodeError as err:
-            raise self._refusal(f"{path} is not text") from err
+            raise self._module_error(f"{path} is not text") from err
 
     def _fetch_commit(self) -> str:
         """Fetch the commit of the source and return its id."""
@@ -211,7 +211,7 @@ class _Repository:
         fetch_command = (
             "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", without_large_files,
         )  # fmt: skip
-        if commit and len(commit) < COMMIT_DIGITS:
+        if commit and len(commit) < FULL_COMMIT_DIGITS:
             self._git(
                 *fetch_command, "origin", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"
             )
@@ -270,39 +270,38 @@ class _Repository:
                 _kill_group(process)
         if code:
             message = stderr.read_bytes()[:MAX_TEXT_BYTES].decode("utf-8", "replace")
-            raise self._failure(arguments[0], code, message)
+            raise self._git_error(arguments[0], code, message)
         if limit is not None and stdout.stat().st_size > limit:
-            raise self._refusal(f"{FILE} is larger than {limit // 1024} KiB")
+            raise self._module_error(f"{MODULE_FILE} is larger than {limit // 1024} KiB")
         return stdout.read_bytes()
 
     def _git_command(self) -> list[str]:
         """Return the command line of git, with its limits and options."""
-        cpu_s = int(self._bounds.time_s) + 1
+        cpu_s = int(self._bounds.timeout_s) + 1
         command_line = [
-            "prlimit", f"--fsize={self._bounds.pack_bytes}", f"--cpu={cpu_s}",
-            f"--as={MEMORY_BYTES}", "--core=0", "--", "git",
+            "prlimit", f"--fsize={self._bounds.max_pack_bytes}", f"--cpu={cpu_s}",
+            f"--as={MAX_MEMORY_BYTES}", "--core=0", "--", "git",
         ]  # fmt: skip
-        for name, value in _OPTIONS.items():
+        for name, value in _GIT_OPTIONS.items():
             command_line += ["-c", f"{name}={value}"]
         return command_line
 
-    def _failure(self, command: str, code: int, message: str) -> InvalidInput | ModuleUnavailable:
+    def _git_error(self, command: str, code: int, message: str) -> InvalidInput | ModuleUnavailable:
         if _TOO_LARGE.search(message) or code == -signal.SIGXFSZ:
-            return self._refusal(
-                f"the repository is larger than {self._bounds.pack_bytes // 1024} KiB, or damaged"
-            )
+            max_kib = self._bounds.max_pack_bytes // 1024
+            return self._module_error(f"the repository is larger than {max_kib} KiB, or damaged")
         # git did not fetch files over the limit, so cat-file fails for such a file.
         if command == "cat-file":
-            return self._refusal(f"{FILE} is larger than {MAX_TEXT_BYTES // 1024} KiB")
+            return self._module_error(f"{MODULE_FILE} is larger than {MAX_TEXT_BYTES // 1024} KiB")
         if command == "rev-parse" or (command == "ls-remote" and code == _NO_MATCHING_REFS):
-            return self._refusal("there is no such tag or commit")
+            return self._module_error("there is no such tag or commit")
         if _NOT_FOUND.search(message):
-            return self._refusal("there is no such public repository, or commit in it")
+            return self._module_error("there is no such public repository, or commit in it")
         return ModuleUnavailable(
             f"could not fetch {self._source}", detail="the host did not answer like a git server"
         )
 
-    def _refusal(self, reason: str) -> InvalidInput:
+    def _module_error(self, reason: str) -> InvalidInput:
         return InvalidInput(f"cannot use {self._source}", detail=reason)
 
 

@@ -26,7 +26,7 @@ _NAME_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedRecord:
     """A sealed record: the name of the storage key, and the sealed bytes."""
 
     key_name: str
@@ -51,8 +51,8 @@ class ScriptSeal:
                 detail=f"{len(keys)} keys, the shortest has {shortest} bytes",
                 hint=f"Write one key of at least {MIN_KEY_BYTES} bytes a line, newest first.",
             )
-        self._keys = {_name_of(key): key for key in reversed(keys)}
-        self.newest = _name_of(keys[0])
+        self._keys = {_key_name_of(key): key for key in reversed(keys)}
+        self.newest_key_name = _key_name_of(keys[0])
 
     def __repr__(self) -> str:
         return f"ScriptSeal({', '.join(self._keys)})"
@@ -61,15 +61,15 @@ class ScriptSeal:
         """Return whether the seal has the storage key with this name."""
         return key_name in self._keys
 
-    def close(self, record: str, *, script_id: str) -> Sealed:
+    def seal(self, record: str, *, script_id: str) -> SealedRecord:
         """Seal a script's record with the newest storage key."""
         nonce = os.urandom(_NONCE_BYTES)
-        cipher = _cipher(self._keys[self.newest], script_id)
-        return Sealed(
-            self.newest, nonce + cipher.encrypt(nonce, record.encode(), script_id.encode())
+        cipher = _cipher(self._keys[self.newest_key_name], script_id)
+        return SealedRecord(
+            self.newest_key_name, nonce + cipher.encrypt(nonce, record.encode(), script_id.encode())
         )
 
-    def open(self, sealed: Sealed, *, script_id: str) -> str:
+    def open(self, sealed: SealedRecord, *, script_id: str) -> str:
         """Return the record of the script with this id.
 
         Raises:
@@ -78,7 +78,7 @@ class ScriptSeal:
         """
         key = self._keys.get(sealed.key_name)
         if key is None:
-            raise unknown_keys([sealed.key_name])
+            raise unknown_keys_error([sealed.key_name])
         nonce, data = sealed.data[:_NONCE_BYTES], sealed.data[_NONCE_BYTES:]
         try:
             return _cipher(key, script_id).decrypt(nonce, data, script_id.encode()).decode()
@@ -88,7 +88,7 @@ class ScriptSeal:
             ) from err
 
 
-def unknown_keys(names: list[str]) -> ConfigError:
+def unknown_keys_error(names: list[str]) -> ConfigError:
     """Return the error for records whose keys the operator removed or replaced."""
     return ConfigError(
         "cannot open stored scripts",
@@ -100,7 +100,7 @@ def unknown_keys(names: list[str]) -> ConfigError:
     )
 
 
-def _name_of(key: bytes) -> str:
+def _key_name_of(key: bytes) -> str:
     return hashlib.sha256(b"gridstead key name" + key).hexdigest()[:_NAME_DIGITS]
 
 

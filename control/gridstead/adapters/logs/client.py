@@ -14,7 +14,7 @@ from typing import TypeAlias
 import grpc
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
-from gridstead.domain.logs.access import read_text, watch_text
+from gridstead.domain.logs.access import read_request_text, watch_request_text
 from gridstead.domain.logs.log import Chunk, Stream, to_lines
 from gridstead.errors import (
     GridsteadError,
@@ -140,7 +140,7 @@ class LoggerClient:
             address=query.owner,
             log_name=query.log_name,
             timestamp=now,
-            signed_hash=sign(read_text(query.owner, query.log_name, now).encode()),
+            signed_hash=sign(read_request_text(query.owner, query.log_name, now).encode()),
             log_identity=query.log_identity,
             after=query.after,
             chunks=True,
@@ -172,7 +172,7 @@ class LoggerClient:
             NotAllowed: If the signature is not the owner's, or a clock is wrong.
         """
         request = WatchListRequest(
-            address=owner, timestamp=now, signed_hash=sign(watch_text(owner, now).encode())
+            address=owner, timestamp=now, signed_hash=sign(watch_request_text(owner, now).encode())
         )
         stream = self._stub.WatchList(request, timeout=CALL_TIMEOUT_S)
         try:

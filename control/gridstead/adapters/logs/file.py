@@ -27,18 +27,18 @@ NONCE_BYTES = 12
 TAG_BYTES = 16
 
 _MAGIC = b"GRIDLOG1"
-_FILE_HEAD = struct.Struct(f">8sq{SALT_BYTES}s")  # magic, creation time (ns), salt
+_FILE_HEADER = struct.Struct(f">8sq{SALT_BYTES}s")  # magic, creation time (ns), salt
 # Length of the sealed lines, number of lines, first line, time (ns), writer, sequence number,
 # stream, nonce.
-_CHUNK_HEAD = struct.Struct(f">IIQqQQB{NONCE_BYTES}s")
+_CHUNK_HEADER = struct.Struct(f">IIQqQQB{NONCE_BYTES}s")
 _POSITION = struct.Struct(">Q")
 
-FILE_HEAD_BYTES = _FILE_HEAD.size
-CHUNK_HEAD_BYTES = _CHUNK_HEAD.size
+FILE_HEADER_BYTES = _FILE_HEADER.size
+CHUNK_HEADER_BYTES = _CHUNK_HEADER.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkHead:
+class ChunkHeader:
     """The fields of a chunk's header that are used without opening the chunk.
 
     Attributes:
@@ -58,7 +58,7 @@ class ChunkHead:
     @property
     def size(self) -> int:
         """Length of the chunk with its header."""
-        return CHUNK_HEAD_BYTES + self.sealed_bytes
+        return CHUNK_HEADER_BYTES + self.sealed_bytes
 
 
 class LogSeal:
@@ -67,30 +67,30 @@ class LogSeal:
     Args:
         key: The storage key, at least 32 bytes.
         log: The log that the file contains.
-        head: The file header.
+        header: The file header.
 
     Raises:
         LogDamaged: If the header is not that of a log file.
     """
 
-    def __init__(self, key: bytes, log: LogId, head: bytes) -> None:
-        if len(head) != FILE_HEAD_BYTES or not head.startswith(_MAGIC):
+    def __init__(self, key: bytes, log: LogId, header: bytes) -> None:
+        if len(header) != FILE_HEADER_BYTES or not header.startswith(_MAGIC):
             raise LogDamaged(
                 f"cannot read log {log.name}", detail="the file has no log file header"
             )
         self.created_at_ns: int
-        _, self.created_at_ns, salt = _FILE_HEAD.unpack(head)
+        _, self.created_at_ns, salt = _FILE_HEADER.unpack(header)
         self._name = log.name
-        self._context = head + f"{log.owner}/{log.name}/{log.log_identity}".encode()
+        self._file_context = header + f"{log.owner}/{log.name}/{log.log_identity}".encode()
         self._cipher = AESGCM(hmac.digest(key, b"gridstead log file" + salt, hashlib.sha256))
 
-    def close(self, chunk: Chunk, *, first_line: int, position: int) -> bytes:
+    def seal(self, chunk: Chunk, *, first_line: int, position: int) -> bytes:
         """Return the sealed bytes of a chunk for this position."""
         nonce = os.urandom(NONCE_BYTES)
         sealed_bytes = len(chunk.data) + TAG_BYTES
-        head = _CHUNK_HEAD.pack(
+        header = _CHUNK_HEADER.pack(
             sealed_bytes,
-            chunk.lines,
+            chunk.line_count,
             first_line,
             chunk.timestamp_ns,
             chunk.writer,
@@ -98,9 +98,8 @@ class LogSeal:
             chunk.stream,
             nonce,
         )
-        return head + self._cipher.encrypt(
-            nonce, chunk.data, self._context + _POSITION.pack(position) + head
-        )
+        associated_data = self._file_context + _POSITION.pack(position) + header
+        return header + self._cipher.encrypt(nonce, chunk.data, associated_data)
 
     def open(self, record: bytes | memoryview, *, position: int) -> StoredChunk:
         """Return the chunk at this position from its sealed bytes.
@@ -108,11 +107,12 @@ class LogSeal:
         Raises:
             LogDamaged: If these are not the bytes that were written at this position.
         """
-        head = bytes(record[:CHUNK_HEAD_BYTES])
-        _, _, first_line, timestamp_ns, writer, sequence, stream, nonce = _CHUNK_HEAD.unpack(head)
-        associated_data = self._context + _POSITION.pack(position) + head
+        header = bytes(record[:CHUNK_HEADER_BYTES])
+        fields = _CHUNK_HEADER.unpack(header)
+        _, _, first_line, timestamp_ns, writer, sequence, stream, nonce = fields
+        associated_data = self._file_context + _POSITION.pack(position) + header
         try:
-            data = self._cipher.decrypt(nonce, record[CHUNK_HEAD_BYTES:], associated_data)
+            data = self._cipher.decrypt(nonce, record[CHUNK_HEADER_BYTES:], associated_data)
         except InvalidTag as err:
             raise LogDamaged(
                 f"cannot read log {self._name}", detail=f"the chunk at {position} was altered"
@@ -129,19 +129,19 @@ class LogSeal:
         )
 
 
-def new_head(now_ns: int) -> bytes:
+def new_file_header(now_ns: int) -> bytes:
     """Return the header of a new file."""
-    return _FILE_HEAD.pack(_MAGIC, now_ns, os.urandom(SALT_BYTES))
+    return _FILE_HEADER.pack(_MAGIC, now_ns, os.urandom(SALT_BYTES))
 
 
-def parse_chunk_head(data: bytes | memoryview) -> ChunkHead | None:
+def parse_chunk_header(data: bytes | memoryview) -> ChunkHeader | None:
     """Return a chunk's header. Returns None if the data does not start with a header."""
-    if len(data) < CHUNK_HEAD_BYTES:
+    if len(data) < CHUNK_HEADER_BYTES:
         return None
-    sealed_bytes, lines, first_line, _, writer, sequence, _, _ = _CHUNK_HEAD.unpack_from(data)
+    sealed_bytes, lines, first_line, _, writer, sequence, _, _ = _CHUNK_HEADER.unpack_from(data)
     if not TAG_BYTES <= sealed_bytes <= MAX_SEALED_BYTES or not lines or not first_line:
         return None
-    return ChunkHead(
+    return ChunkHeader(
         sealed_bytes=sealed_bytes,
         lines=lines,
         first_line=first_line,

@@ -23,15 +23,15 @@ from pathlib import Path
 
 from gridstead.adapters.disk import sync
 from gridstead.adapters.logs.file import (
-    CHUNK_HEAD_BYTES,
-    FILE_HEAD_BYTES,
+    CHUNK_HEADER_BYTES,
+    FILE_HEADER_BYTES,
     LogSeal,
-    new_head,
-    parse_chunk_head,
+    new_file_header,
+    parse_chunk_header,
 )
-from gridstead.adapters.logs.tail import FULL, Tail, find_tail
+from gridstead.adapters.logs.tail import FULL_SEQUENCE, Tail, find_tail
 from gridstead.domain.jobs.ids import is_address
-from gridstead.domain.logs.access import check_key
+from gridstead.domain.logs.access import check_key_length
 from gridstead.domain.logs.log import (
     Chunk,
     LogId,
@@ -46,8 +46,8 @@ MAX_LOG_BYTES = 256 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 MAX_TAILS = 4096
 
-_SUFFIX = ".log"
-_LOCK = ".lock"
+_LOG_SUFFIX = ".log"
+_LOCK_FILE = ".lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Limits:
 
 
 class FileLogs:
-    """Implements port ``LogSink`` with files in a directory.
+    """Implements port ``LogStore`` with files in a directory.
 
     Args:
         root: An existing directory that no other process uses.
@@ -79,13 +79,13 @@ class FileLogs:
     """
 
     def __init__(self, root: Path, *, key: bytes, limits: Limits | None = None) -> None:
-        check_key(key)
+        check_key_length(key)
         self._root = root
         self._key = key
         self._limits = limits or Limits()
         self._lock = threading.Lock()
         self._tails: OrderedDict[LogId, Tail] = OrderedDict()
-        self._lock_fd = _lock_directory(root / _LOCK)
+        self._lock_fd = _lock_directory(root / _LOCK_FILE)
 
     def close(self) -> None:
         """Unlock the directory."""
@@ -99,7 +99,7 @@ class FileLogs:
                 raise self._full_error(log)
             if chunk.writer and chunk.sequence <= tail.writers.get(chunk.writer, 0):
                 return  # The file has the chunk already.
-            if tail.end + CHUNK_HEAD_BYTES + len(chunk.data) > self._limits.log_bytes:
+            if tail.end + CHUNK_HEADER_BYTES + len(chunk.data) > self._limits.log_bytes:
                 self._append(fd, tail, self._full_notice(chunk))
                 raise self._full_error(log)
             self._append(fd, tail, chunk)
@@ -136,23 +136,23 @@ class FileLogs:
         logs: list[tuple[int, str]] = []
         with suppress(FileNotFoundError):
             for path in folder.iterdir():
-                log_identity = path.name.removesuffix(_SUFFIX)
-                if is_log_identity(log_identity) and path.stat().st_size >= FILE_HEAD_BYTES:
+                log_identity = path.name.removesuffix(_LOG_SUFFIX)
+                if is_log_identity(log_identity) and path.stat().st_size >= FILE_HEADER_BYTES:
                     log = LogId(owner=owner, name=name, log_identity=log_identity)
-                    logs.append((self._created_at_ns(log, path), log_identity))
+                    logs.append((self._read_creation_time_ns(log, path), log_identity))
         if not logs:
             return None
         _, newest_identity = max(logs)
         return LogId(owner=owner, name=name, log_identity=newest_identity)
 
-    def _created_at_ns(self, log: LogId, path: Path) -> int:
+    def _read_creation_time_ns(self, log: LogId, path: Path) -> int:
         with path.open("rb") as file:
-            return LogSeal(self._key, log, file.read(FILE_HEAD_BYTES)).created_at_ns
+            return LogSeal(self._key, log, file.read(FILE_HEADER_BYTES)).created_at_ns
 
     def names(self, owner: str) -> tuple[str, ...]:
         """Return the names of this owner's logs."""
         folder = self._root / _safe_name(owner, is_address)
-        return tuple(sorted({path.parent.name for path in folder.glob(f"*/*{_SUFFIX}")}))
+        return tuple(sorted({path.parent.name for path in folder.glob(f"*/*{_LOG_SUFFIX}")}))
 
     def sweep(self, now: int) -> int:
         """Delete logs that are too old or exceed the limits. Return the number of deleted logs."""
@@ -161,7 +161,7 @@ class FileLogs:
             return sum(self._sweep(folder, now) for folder in folders)
 
     def _sweep(self, folder: Path, now: int) -> int:
-        files = [(path.stat(), path) for path in folder.glob(f"*/*{_SUFFIX}")]
+        files = [(path.stat(), path) for path in folder.glob(f"*/*{_LOG_SUFFIX}")]
         # From the newest log to the oldest. A log that is deleted does not count towards the size.
         total_bytes = removed_count = 0
         for stat, path in sorted(files, key=lambda file: file[0].st_mtime, reverse=True):
@@ -182,10 +182,10 @@ class FileLogs:
         """Return the tail of a log. Write the header of a new file, and repair a damaged file."""
         tail = self._tails.get(log)
         if tail is None or os.fstat(fd).st_size < tail.end:  # the file was removed
-            if os.fstat(fd).st_size < FILE_HEAD_BYTES:
+            if os.fstat(fd).st_size < FILE_HEADER_BYTES:
                 os.ftruncate(fd, 0)
-                _write(fd, new_head(time.time_ns()), 0)
-            seal = LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0))
+                _write(fd, new_file_header(time.time_ns()), 0)
+            seal = LogSeal(self._key, log, os.pread(fd, FILE_HEADER_BYTES, 0))
             tail = find_tail(fd, seal, self._path(log))
             self._tails[log] = tail
             if len(self._tails) > MAX_TAILS:
@@ -194,9 +194,9 @@ class FileLogs:
         return tail
 
     def _append(self, fd: int, tail: Tail, chunk: Chunk) -> None:
-        record = tail.seal.close(chunk, first_line=tail.next_line, position=tail.end)
+        record = tail.seal.seal(chunk, first_line=tail.next_line, position=tail.end)
         _write(fd, record, tail.end)
-        tail.add(len(record), lines=chunk.lines, writer=chunk.writer, sequence=chunk.sequence)
+        tail.add(len(record), lines=chunk.line_count, writer=chunk.writer, sequence=chunk.sequence)
 
     def _full_notice(self, chunk: Chunk) -> Chunk:
         limit = self._limits.log_bytes
@@ -204,7 +204,10 @@ class FileLogs:
             f"gridstead: this log has reached its limit of {limit} bytes; what follows is not kept"
         )
         return Chunk(
-            data=text.encode(), timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID, sequence=FULL
+            data=text.encode(),
+            timestamp_ns=chunk.timestamp_ns,
+            stream=Stream.GRID,
+            sequence=FULL_SEQUENCE,
         )
 
     def _full_error(self, log: LogId) -> LogFull:
@@ -213,29 +216,29 @@ class FileLogs:
         )
 
     def _read(self, fd: int, log: LogId, after: int) -> tuple[StoredChunk, ...]:
-        seal = LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0))
-        position = max(after, FILE_HEAD_BYTES)
+        seal = LogSeal(self._key, log, os.pread(fd, FILE_HEADER_BYTES, 0))
+        position = max(after, FILE_HEADER_BYTES)
         data = os.pread(fd, READ_BYTES, position)
-        head = parse_chunk_head(data)
-        if head is None and len(data) >= CHUNK_HEAD_BYTES:
+        header = parse_chunk_header(data)
+        if header is None and len(data) >= CHUNK_HEADER_BYTES:
             raise LogDamaged(
                 f"cannot read log {log.name}", detail=f"there is no chunk at {position}"
             )
         # If the first chunk is larger than the data that was read, only this chunk is returned.
-        if head is not None and head.size > len(data):
-            data = os.pread(fd, head.size, position)
+        if header is not None and header.size > len(data):
+            data = os.pread(fd, header.size, position)
         view = memoryview(data)
         chunks = []
-        while head is not None and head.size <= len(view):
-            chunks.append(seal.open(view[: head.size], position=position))
-            position += head.size
-            view = view[head.size :]
-            head = parse_chunk_head(view)
+        while header is not None and header.size <= len(view):
+            chunks.append(seal.open(view[: header.size], position=position))
+            position += header.size
+            view = view[header.size :]
+            header = parse_chunk_header(view)
         return tuple(chunks)
 
     def _path(self, log: LogId) -> Path:
         folder = self._root / _safe_name(log.owner, is_address) / _safe_name(log.name, is_log_name)
-        return folder / f"{_safe_name(log.log_identity, is_log_identity)}{_SUFFIX}"
+        return folder / f"{_safe_name(log.log_identity, is_log_identity)}{_LOG_SUFFIX}"
 
 
 def _lock_directory(path: Path) -> int:

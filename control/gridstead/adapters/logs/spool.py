@@ -23,11 +23,11 @@ from gridstead.domain.logs.log import Chunk, Stream
 MAX_SPOOL_BYTES = 256 * 1024 * 1024
 SEGMENT_BYTES = 8 * 1024 * 1024
 MAX_BATCH_BYTES = 1024 * 1024
-WRITER_BYTES = 8
+WRITER_ID_BYTES = 8
 
-_HEAD = struct.Struct(">IQqB")  # length, number, nanoseconds, stream
-_WRITER = "writer"
-_SEGMENT = "*.chunks"
+_CHUNK_HEADER = struct.Struct(">IQqB")  # length, number, nanoseconds, stream
+_WRITER_FILE = "writer"
+_SEGMENT_PATTERN = "*.chunks"
 
 
 class Spool:
@@ -46,76 +46,79 @@ class Spool:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
         self._max_bytes = max_bytes
-        self._writer = _writer_number(folder / _WRITER)
-        self._changed = threading.Condition()
-        self._closed = False
-        self._missing_lines = 0
-        self._next = 1  # number of the next chunk
-        self._bytes = 0  # size of all segments
-        self._lines = 0  # lines in the segments that the logger has not confirmed
+        self._writer = _read_or_create_writer_id(folder / _WRITER_FILE)
+        self._condition = threading.Condition()
+        self._is_closed = False
+        self._dropped_lines = 0
+        self._next_sequence = 1  # number of the next chunk
+        self._size_bytes = 0  # size of all segments
+        self._unsent_lines = 0  # lines in the segments that the logger has not confirmed
         self._segments: deque[Path] = deque()
-        self._taken: deque[Chunk] = deque()
+        self._taken_chunks: deque[Chunk] = deque()
         self._read_offset = 0  # position in the first segment, after the chunks that were taken
-        for path in sorted(folder.glob(_SEGMENT)):
+        for path in sorted(folder.glob(_SEGMENT_PATTERN)):
             self._recover(path)
         self._fd = self._open_segment()
 
     def put(self, data: bytes, stream: Stream) -> None:
         """Add lines of a stream, or count them as missing if there is no room."""
-        with self._changed:
+        with self._condition:
             line_count = data.count(b"\n") + 1
             if not self._report_gap():
                 # There is no room for a message about earlier missing lines, so these lines are
                 # missing too.
-                self._missing_lines += line_count
+                self._dropped_lines += line_count
                 return
             if not self._add(data, stream):
-                self._missing_lines = line_count
-            self._changed.notify()
+                self._dropped_lines = line_count
+            self._condition.notify()
 
     def close(self) -> None:
         """Mark the end of the output."""
-        with self._changed:
+        with self._condition:
             self._report_gap()
-            self._closed = True
-            self._changed.notify()
+            self._is_closed = True
+            self._condition.notify()
 
     def take(self) -> list[Chunk]:
         """Wait for chunks and return them. Returns an empty list at the end of the output.
 
-        Repeated calls return the same chunks until done() is called.
+        Repeated calls return the same chunks until confirm() is called.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: self._taken or self._lines or self._closed)
-            if not self._taken and self._lines:
-                self._read()
-            return list(self._taken)
+        with self._condition:
+            self._condition.wait_for(self._can_take)
+            if not self._taken_chunks and self._unsent_lines:
+                self._read_batch()
+            return list(self._taken_chunks)
 
-    def done(self) -> None:
+    def _can_take(self) -> bool:
+        return bool(self._taken_chunks or self._unsent_lines or self._is_closed)
+
+    def confirm(self) -> None:
         """Delete the chunks that were taken. Call this when the logger has stored them."""
-        with self._changed:
-            for chunk in self._taken:
-                self._lines -= chunk.lines
-            self._taken.clear()
+        with self._condition:
+            for chunk in self._taken_chunks:
+                self._unsent_lines -= chunk.line_count
+            self._taken_chunks.clear()
             self._delete_segments()
 
-    def waiting(self) -> int:
+    def unsent_lines(self) -> int:
         """Return the number of lines that were not sent."""
-        with self._changed:
-            return self._lines + self._missing_lines
+        with self._condition:
+            return self._unsent_lines + self._dropped_lines
 
     def _report_gap(self) -> bool:
         """Add a message about missing lines, if there are any. Return whether there was room."""
-        if self._missing_lines:
-            if not self._add(_gap_message(self._missing_lines), Stream.GRID):
+        if self._dropped_lines:
+            if not self._add(_gap_message(self._dropped_lines), Stream.GRID):
                 return False
-            self._missing_lines = 0
+            self._dropped_lines = 0
         return True
 
     def _add(self, data: bytes, stream: Stream) -> bool:
         """Store a chunk, and return whether there was room."""
-        record = _HEAD.pack(len(data), self._next, time.time_ns(), stream) + data
-        if self._bytes + len(record) > self._max_bytes:
+        record = _CHUNK_HEADER.pack(len(data), self._next_sequence, time.time_ns(), stream) + data
+        if self._size_bytes + len(record) > self._max_bytes:
             return False
         try:
             size = os.lseek(self._fd, 0, os.SEEK_END)
@@ -127,20 +130,20 @@ class Spool:
                 return False
         except OSError:
             return False
-        self._next += 1
-        self._bytes += len(record)
-        self._lines += data.count(b"\n") + 1
+        self._next_sequence += 1
+        self._size_bytes += len(record)
+        self._unsent_lines += data.count(b"\n") + 1
         return True
 
     def _open_segment(self) -> int:
         """Open a new segment for the next chunks."""
-        path = self._folder / f"{self._next:020d}.chunks"
+        path = self._folder / f"{self._next_sequence:020d}.chunks"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         if not self._segments or self._segments[-1] != path:
             self._segments.append(path)
         return fd
 
-    def _read(self) -> None:
+    def _read_batch(self) -> None:
         """Take chunks from the first segment.
 
         The first segment always has waiting lines, because segments without waiting lines are
@@ -150,16 +153,16 @@ class Spool:
         with self._segments[0].open("rb") as file:
             file.seek(self._read_offset)
             size = 0
-            while size < MAX_BATCH_BYTES and (head := file.read(_HEAD.size)):
-                length, number, timestamp_ns, stream = _HEAD.unpack(head)
+            while size < MAX_BATCH_BYTES and (header := file.read(_CHUNK_HEADER.size)):
+                length, number, timestamp_ns, stream = _CHUNK_HEADER.unpack(header)
                 data = file.read(length)
-                self._taken.append(
+                self._taken_chunks.append(
                     Chunk(
                         data=data, timestamp_ns=timestamp_ns, stream=Stream(stream),
                         writer=self._writer, sequence=number,
                     )
                 )  # fmt: skip
-                size += _HEAD.size + length
+                size += _CHUNK_HEADER.size + length
             self._read_offset += size
 
     def _delete_segments(self) -> None:
@@ -168,7 +171,7 @@ class Spool:
             size = self._segments[0].stat().st_size
             if self._read_offset < size:
                 return
-            self._bytes -= size
+            self._size_bytes -= size
             self._segments.popleft().unlink()
             self._read_offset = 0
 
@@ -176,26 +179,26 @@ class Spool:
         """Count the chunks of an earlier process in a segment, and cut off a partial chunk."""
         data = path.read_bytes()
         offset = 0
-        self._next = max(self._next, int(path.stem))
-        while offset + _HEAD.size <= len(data):
-            length, number, _, _ = _HEAD.unpack_from(data, offset)
-            end = offset + _HEAD.size + length
+        self._next_sequence = max(self._next_sequence, int(path.stem))
+        while offset + _CHUNK_HEADER.size <= len(data):
+            length, number, _, _ = _CHUNK_HEADER.unpack_from(data, offset)
+            end = offset + _CHUNK_HEADER.size + length
             if end > len(data):
                 break
-            self._lines += data.count(b"\n", offset + _HEAD.size, end) + 1
-            self._next = number + 1
+            self._unsent_lines += data.count(b"\n", offset + _CHUNK_HEADER.size, end) + 1
+            self._next_sequence = number + 1
             offset = end
         os.truncate(path, offset)
-        self._bytes += offset
+        self._size_bytes += offset
         self._segments.append(path)
 
 
-def _writer_number(path: Path) -> int:
+def _read_or_create_writer_id(path: Path) -> int:
     """Return the random number of this job's writer. A restarted writer has the same number."""
     try:
         return int(path.read_text(), 16)
     except (FileNotFoundError, ValueError):
-        number = os.urandom(WRITER_BYTES).hex()
+        number = os.urandom(WRITER_ID_BYTES).hex()
         path.write_text(number)
         return int(number, 16)
 

@@ -23,11 +23,11 @@ MAX_LINE_BYTES = 64 * 1024
 READ_BYTES = 64 * 1024
 
 UNREACHABLE_WAIT_S = 0.2  # how long finish() waits while the logger is unreachable
-SLOW_S = 1.0  # the logger counts as unreachable if it does not answer for longer
-LAST_WAIT_S = 3.0  # how long finish() waits while the logger answers
-_POLL_S = 0.01
-_FIRST_PAUSE_S = 0.1
-_MAX_PAUSE_S = 2.0
+UNREACHABLE_AFTER_S = 1.0  # the logger counts as unreachable if it does not answer for longer
+REACHABLE_WAIT_S = 3.0  # how long finish() waits while the logger answers
+_POLL_INTERVAL_S = 0.01
+_MIN_BACKOFF_S = 0.1
+_MAX_BACKOFF_S = 2.0
 
 Send: TypeAlias = Callable[[Sequence[Chunk]], None]
 
@@ -45,8 +45,8 @@ class LogSender:
         self._spool = spool
         self._connect = connect
         self._has_failed = False  # whether the last attempt failed
-        self._trying_since: float | None = None
-        self._ending = threading.Event()
+        self._attempt_started_at: float | None = None
+        self._finish_requested = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
 
     def start(self) -> None:
@@ -58,34 +58,36 @@ class LogSender:
 
         The wait ends after a short time if the logger is unreachable.
         """
-        self._ending.set()
+        self._finish_requested.set()
         ended_at = time.monotonic()
         while self._thread.is_alive():
-            limit_s = UNREACHABLE_WAIT_S if self._is_unreachable() else LAST_WAIT_S
+            limit_s = UNREACHABLE_WAIT_S if self._is_unreachable() else REACHABLE_WAIT_S
             if time.monotonic() - ended_at > limit_s:
                 break
-            self._thread.join(_POLL_S)
-        return self._spool.waiting()
+            self._thread.join(_POLL_INTERVAL_S)
+        return self._spool.unsent_lines()
 
     def _is_unreachable(self) -> bool:
         if self._has_failed:
             return True
-        since = self._trying_since
-        return since is not None and time.monotonic() - since > SLOW_S
+        since = self._attempt_started_at
+        return since is not None and time.monotonic() - since > UNREACHABLE_AFTER_S
 
     def _run(self) -> None:
         try:
             send = self._connect()
         except ConfigError:
             return  # the lines are counted as not sent
-        while (batch := self._spool.take()) and self._deliver(send, batch):
-            self._spool.done()
+        while batch := self._spool.take():
+            if not self._deliver(send, batch):
+                return
+            self._spool.confirm()
 
     def _deliver(self, send: Send, batch: Sequence[Chunk]) -> bool:
         """Send a batch, with retries. Return False if the logger rejects the batch for good."""
-        pause_s = _FIRST_PAUSE_S
+        pause_s = _MIN_BACKOFF_S
         while True:
-            self._trying_since = time.monotonic()
+            self._attempt_started_at = time.monotonic()
             try:
                 send(batch)
             except Transient:
@@ -96,14 +98,16 @@ class LogSender:
                 self._has_failed = False
                 return True
             finally:
-                self._trying_since = None
-            if self._ending.wait(pause_s):  # finish() was called, so the pauses must be short
-                time.sleep(_FIRST_PAUSE_S)
-            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+                self._attempt_started_at = None
+            if self._finish_requested.wait(
+                pause_s
+            ):  # finish() was called, so the pauses must be short
+                time.sleep(_MIN_BACKOFF_S)
+            pause_s = min(2 * pause_s, _MAX_BACKOFF_S)
 
 
-def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
-    """Read the job's output to its end, and write its lines to the spool and to ``copy``.
+def pump(sources: Mapping[int, Stream], copy_fd: int, spool: Spool) -> None:
+    """Read the job's output to its end, and write its lines to the spool and to ``copy_fd``.
 
     No line contains text of two descriptors. Messages of the grid end with the output: what the
     descriptor of ``Stream.GRID`` contains then is read, without waiting for its end.
@@ -115,23 +119,26 @@ def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
     is_copying = True
     while partial_lines:
         has_output = any(sources[source] is not Stream.GRID for source in partial_lines)
-        ready_sources = [source for source, _ in poll.poll(None if has_output else 0)]
+        timeout_ms = None if has_output else 0
+        ready_sources = [source for source, _ in poll.poll(timeout_ms)]
         if not ready_sources:
             break
         for source in ready_sources:
             chunk = os.read(source, READ_BYTES)
-            lines, partial_lines[source] = _split(partial_lines[source] + chunk, is_end=not chunk)
-            if not chunk:
+            is_end = not chunk
+            data = partial_lines[source] + chunk
+            lines, partial_lines[source] = _split_lines(data, is_end=is_end)
+            if is_end:
                 poll.unregister(source)
                 del partial_lines[source]
             if lines:
                 spool.put(lines.removesuffix(b"\n"), sources[source])
                 # The copy is written last, so each of its lines is also in the spool.
-                is_copying = is_copying and write_all(copy, lines)
+                is_copying = is_copying and write_all(copy_fd, lines)
     spool.close()
 
 
-def _split(data: bytes, *, is_end: bool) -> tuple[bytes, bytes]:
+def _split_lines(data: bytes, *, is_end: bool) -> tuple[bytes, bytes]:
     """Return the complete lines and the partial line after them.
 
     A partial line counts as complete at the end of the stream, or if it is too long.

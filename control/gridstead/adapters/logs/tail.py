@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridstead.adapters.logs.file import (
-    CHUNK_HEAD_BYTES,
-    FILE_HEAD_BYTES,
+    CHUNK_HEADER_BYTES,
+    FILE_HEADER_BYTES,
     MAX_SEALED_BYTES,
-    ChunkHead,
+    ChunkHeader,
     LogSeal,
-    parse_chunk_head,
+    parse_chunk_header,
 )
 from gridstead.errors import LogDamaged
 
-FULL = 2**64 - 1
+FULL_SEQUENCE = 2**64 - 1
 """Sequence number of the chunk that marks a log as full. Writers never reach this number."""
 
 MAX_WRITERS = 64
@@ -44,7 +44,7 @@ class Tail:
     """
 
     seal: LogSeal
-    end: int = FILE_HEAD_BYTES
+    end: int = FILE_HEADER_BYTES
     next_line: int = 1
     writers: dict[int, int] = field(default_factory=dict)
     is_full: bool = False
@@ -54,7 +54,7 @@ class Tail:
         """Update the state after a chunk was written."""
         self.end += size
         self.next_line += lines
-        self.is_full = sequence == FULL
+        self.is_full = sequence == FULL_SEQUENCE
         if writer:
             self.writers.pop(writer, None)
             self.writers[writer] = sequence
@@ -65,37 +65,37 @@ class Tail:
 def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
     """Return the tail of a file and cut off the data after its last complete chunk."""
     size = os.fstat(fd).st_size
-    heads = _heads(fd, size)
-    end = FILE_HEAD_BYTES + sum(head.size for head in heads)
+    headers = _headers(fd, size)
+    end = FILE_HEADER_BYTES + sum(header.size for header in headers)
     # A crash can damage the last chunks, so chunks are removed until the last one can be opened.
-    while heads and not _can_be_opened(fd, seal, end - heads[-1].size, heads[-1].size):
-        end -= heads.pop().size
+    while headers and not _can_be_opened(fd, seal, end - headers[-1].size, headers[-1].size):
+        end -= headers.pop().size
     if end < size:
-        if size - end > CHUNK_HEAD_BYTES + MAX_SEALED_BYTES:
+        if size - end > CHUNK_HEADER_BYTES + MAX_SEALED_BYTES:
             _save_damaged(fd, end, path)
         os.ftruncate(fd, end)
     tail = Tail(seal=seal)
-    for head in heads:
-        tail.add(head.size, lines=head.lines, writer=head.writer, sequence=head.sequence)
+    for header in headers:
+        tail.add(header.size, lines=header.lines, writer=header.writer, sequence=header.sequence)
     return tail
 
 
-def _heads(fd: int, size: int) -> list[ChunkHead]:
+def _headers(fd: int, size: int) -> list[ChunkHeader]:
     """Return the headers of the consecutive complete chunks from the start of the file."""
-    heads = []
-    position = FILE_HEAD_BYTES
+    headers = []
+    position = FILE_HEADER_BYTES
     window, window_start = b"", 0
     # The headers are read from a part of the file, the window. If the next header is not completely
     # in the window, a new window is read.
     while position < size:
-        if position + CHUNK_HEAD_BYTES > window_start + len(window):
+        if position + CHUNK_HEADER_BYTES > window_start + len(window):
             window, window_start = os.pread(fd, _WINDOW_BYTES, position), position
-        head = parse_chunk_head(memoryview(window)[position - window_start :])
-        if head is None or position + head.size > size:
+        header = parse_chunk_header(memoryview(window)[position - window_start :])
+        if header is None or position + header.size > size:
             break
-        heads.append(head)
-        position += head.size
-    return heads
+        headers.append(header)
+        position += header.size
+    return headers
 
 
 def _can_be_opened(fd: int, seal: LogSeal, position: int, size: int) -> bool:

@@ -33,5 +33,5 @@ def pending_reason(url: str, job_id: JobId, *, ca: Path | None) -> str | None:
         ).json()
     except (httpx.HTTPError, OSError, ValueError):
         return None
-    reason = answer.get(job_id.slurm_name) if isinstance(answer, dict) else None
+    reason = answer.get(job_id.slurm_job_name) if isinstance(answer, dict) else None
     return reason if reason is None else str(reason)

@@ -47,7 +47,7 @@ def to_event(runner_event: Mapping[str, Any]) -> PlaybookEvent | None:
     if event_name == "playbook_on_task_start":
         return TaskStarted(task=to_task(data))
     if event_name in OUTCOMES:
-        return _finished(OUTCOMES[event_name], data)
+        return _to_host_finished(OUTCOMES[event_name], data)
     if event_name == "playbook_on_stats":
         failed_hosts = frozenset(data.get("failures", {}))
         unreachable_hosts = frozenset(data.get("dark", {}))
@@ -68,7 +68,7 @@ def to_task(data: Mapping[str, Any]) -> Task:
     )
 
 
-def _finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
+def _to_host_finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
     task_result = data.get("res") or {}
     items = task_result.get("results", [task_result])
     results = [result for result in items if isinstance(result, Mapping)]
@@ -84,7 +84,7 @@ def _finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
         outcome=outcome,
         targets=_all_targets(data, changed_results),
         unit_state=_unit_state(data, changed_results),
-        diff=_all_differences(changed_results),
+        diff=_all_diffs(changed_results),
         message=reason,
     )
 
@@ -96,7 +96,7 @@ def _all_targets(data: Mapping[str, Any], changed_results: Iterable[Result]) -> 
     return tuple(sorted(target_names))
 
 
-def _all_differences(changed_results: Iterable[Result]) -> str:
+def _all_diffs(changed_results: Iterable[Result]) -> str:
     texts: list[str] = []
     for result in changed_results:
         target_names = targets(result)
@@ -109,21 +109,21 @@ def _unit_state(data: Mapping[str, Any], changed_results: Iterable[Result]) -> s
 
     The Ansible module ``daemon`` chooses the state itself and returns the state in its result.
     """
-    if _module(data) not in UNIT_MODULES:
+    if _module_name(data) not in UNIT_MODULES:
         return ""
     for result in changed_results:
-        return str(_arguments(result).get("state") or result.get("state") or "")
+        return str(_module_arguments(result).get("state") or result.get("state") or "")
     return ""
 
 
 def _debug_message(data: Mapping[str, Any], result: Result) -> tuple[str, ...]:
     """Return the message of a debug task. Roles use debug tasks to report a change."""
-    if _module(data) == "debug" and result.get("msg"):
+    if _module_name(data) == "debug" and result.get("msg"):
         return (str(result["msg"]),)
     return ()
 
 
-def _module(data: Mapping[str, Any]) -> str:
+def _module_name(data: Mapping[str, Any]) -> str:
     return str(data.get("task_action", "")).rpartition(".")[2]
 
 
@@ -140,7 +140,7 @@ def message(task_result: Result, results: Iterable[Result]) -> str:
 
 def targets(result: Result) -> tuple[str, ...]:
     """Return the names of the objects of a result, such as a file, a unit or packages."""
-    for source in (result, _arguments(result)):
+    for source in (result, _module_arguments(result)):
         for key in TARGET_KEYS:
             if source.get(key):
                 return tuple(str(name) for name in _as_list(source[key]))
@@ -183,7 +183,7 @@ def _lines(side: Any) -> list[str]:  # noqa: ANN401 - text, or the properties of
     return str(side or "").splitlines()
 
 
-def _arguments(result: Result) -> Result:
+def _module_arguments(result: Result) -> Result:
     invocation = result.get("invocation") or {}
     return invocation.get("module_args") or invocation
 

@@ -39,9 +39,9 @@ from gridstead.domain.site.playbook import (
 )
 from gridstead.ports.site import Stop
 
-CALLBACKS = Path(__file__).with_name("callbacks")
+CALLBACK_FOLDER = Path(__file__).with_name("callbacks")
 STOP_VARIABLE = "GRIDSTEAD_STOP"  # every process of a run has this variable
-POLL_S = 0.2  # the interval at which requests to stop are checked
+POLL_INTERVAL_S = 0.2  # the interval at which requests to stop are checked
 ANSIBLE_TIMEOUT_S = 10.0  # for Ansible to end its workers after SIGINT
 KILL_TIMEOUT_S = 10.0  # time to kill the processes that outlive Ansible
 
@@ -99,7 +99,7 @@ class _RunInProgress:
                 cmdline="--check --diff" if request.check else None,
                 extravars={"site_report_file": str(self._report_file)},
                 envvars=self._environment(),
-                settings={"pexpect_timeout": POLL_S, "suppress_output_file": True},
+                settings={"pexpect_timeout": POLL_INTERVAL_S, "suppress_output_file": True},
                 fact_cache_type="memory",
                 quiet=True,
                 event_handler=self._handle_event,
@@ -108,7 +108,9 @@ class _RunInProgress:
         finally:
             self._end_remaining_processes()
         notes = read_notes(self._notes_file, check=request.check)
-        events = tuple(_complete(event, task_id, notes) for task_id, event in self._events)
+        events = tuple(
+            _with_noted_outcome(event, task_id, notes) for task_id, event in self._events
+        )
         report = None
         if self._report_file.exists():
             report = json.loads(self._report_file.read_text(encoding="utf-8"))
@@ -130,7 +132,7 @@ class _RunInProgress:
     def _environment(self) -> dict[str, str]:
         """Return the environment variables that are added for Ansible."""
         program_folder = str(Path(sys.executable).parent)  # ansible-playbook is installed there.
-        plugins = [str(CALLBACKS)]
+        plugins = [str(CALLBACK_FOLDER)]
         if os.environ.get("ANSIBLE_CALLBACK_PLUGINS"):
             plugins.insert(0, os.environ["ANSIBLE_CALLBACK_PLUGINS"])
         return {
@@ -183,7 +185,7 @@ class _RunInProgress:
         return RunOutcome.INTERRUPTED if self._stop.requests else RunOutcome.FAILED
 
 
-def _complete(event: PlaybookEvent, task_id: str, notes: Notes) -> PlaybookEvent:
+def _with_noted_outcome(event: PlaybookEvent, task_id: str, notes: Notes) -> PlaybookEvent:
     """Return an event with the outcome that callback plugin gridstead_notes recorded.
 
     The event does not show that a task with ``no_log`` changed something, or that a handler was

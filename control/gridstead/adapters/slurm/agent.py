@@ -16,9 +16,9 @@ from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
     AccountingSample,
     Attempt,
-    LiveSample,
+    ControllerSample,
     NodeReport,
-    check_state,
+    parse_base_state,
 )
 from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
 from gridstead.errors import (
@@ -65,7 +65,7 @@ class AgentClient:
             script=submission.script.text,
             environment=dict(submission.script.environment),
         )
-        message = f"could not submit job {submission.job_key.job_id.slurm_name}"
+        message = f"could not submit job {submission.job_key.job_id.slurm_job_name}"
         try:
             answer = self._call(self._stub.Submit, request, message)
         except InvalidInput as err:
@@ -84,20 +84,22 @@ class AgentClient:
         )
         self._call(self._stub.Extend, request, f"could not extend {slurm_job_id}")
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists now."""
         answer = self._call(self._stub.Live, pb.LiveRequest(), "could not list live jobs")
-        return LiveSample(taken_at=answer.taken_at, attempts=tuple(map(_attempt, answer.attempts)))
+        return ControllerSample(
+            taken_at=answer.taken_at, attempts=tuple(map(_to_attempt, answer.attempts))
+        )
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these jobs that were submitted since a time."""
-        names = [job_id.slurm_name for job_id in job_ids]
+        names = [job_id.slurm_job_name for job_id in job_ids]
         request = pb.AccountingRequest(names=names, since=since)
         answer = self._call(self._stub.Accounting, request, "could not read the accounting")
         return AccountingSample(
             taken_at=answer.taken_at,
             is_complete=answer.complete,
-            attempts=tuple(map(_attempt, answer.attempts)),
+            attempts=tuple(map(_to_attempt, answer.attempts)),
         )
 
     def check_gate(self, address: str) -> Gate:
@@ -128,7 +130,7 @@ class AgentClient:
             "could not pull reports",
             timeout_s=wait_s + _PULL_MARGIN_S,
         )
-        return tuple(map(_report, answer.reports))
+        return tuple(map(_to_report, answer.reports))
 
     def _call(
         self,
@@ -141,10 +143,10 @@ class AgentClient:
         try:
             return method(request, timeout=timeout_s)
         except grpc.RpcError as err:
-            raise _error(message, err) from err
+            raise _to_error(message, err) from err
 
 
-def _error(message: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has no types
+def _to_error(message: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has no types
     detail = f"agent: {err.code().name}: {err.details()}"
     match err.code():
         case grpc.StatusCode.INVALID_ARGUMENT:
@@ -163,7 +165,7 @@ def _error(message: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has
             return SchedulerUnavailable(message, detail=detail)
 
 
-def _report(report: pb.Report) -> NodeReport:
+def _to_report(report: pb.Report) -> NodeReport:
     return NodeReport(
         sequence=report.sequence,
         event=report.event,
@@ -173,14 +175,14 @@ def _report(report: pb.Report) -> NodeReport:
     )
 
 
-def _attempt(attempt: pb.Attempt) -> Attempt:
+def _to_attempt(attempt: pb.Attempt) -> Attempt:
     return Attempt(
         slurm_job_id=attempt.slurm_job_id,
         name=attempt.name,
         job_key=parse_job_key(attempt.admin_comment),
         user=attempt.user,
         uid=attempt.uid or None,
-        state=check_state(attempt.state, source=_SOURCE),
+        state=parse_base_state(attempt.state, source=_SOURCE),
         submitted_at=attempt.submitted_at,
         started_at=attempt.started_at or None,
         ended_at=attempt.ended_at or None,
@@ -188,4 +190,5 @@ def _attempt(attempt: pb.Attempt) -> Attempt:
         exit_code=attempt.exit_code,
         time_limit_min=attempt.time_limit_min or None,
         is_step_out_of_memory=attempt.step_out_of_memory,
+        failed_step=attempt.failed_step or None,
     )

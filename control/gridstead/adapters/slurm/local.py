@@ -12,8 +12,8 @@ import subprocess
 import threading
 from pathlib import Path
 
-from gridstead.adapters.slurm import read, text
-from gridstead.adapters.slurm.command import Command, CommandResult, Runner, read_output
+from gridstead.adapters.slurm import commands, queries
+from gridstead.adapters.slurm.runner import Command, CommandResult, Runner, read_output
 from gridstead.adapters.users.storage import UserStorage
 from gridstead.domain.supervisor.submission import GridUser
 from gridstead.errors import SchedulerUnavailable
@@ -71,7 +71,7 @@ class LocalAccounts:
         """Create the user's association in Slurm's accounting if it is missing."""
         with self._lock:
             if address not in self._associated_addresses:
-                read.associate(self._runner, address, account=self._account)
+                queries.associate(self._runner, address, account=self._account)
                 self._associated_addresses.add(address)
 
     def reassociate(self, address: str) -> None:
@@ -82,7 +82,7 @@ class LocalAccounts:
         with self._lock:
             self._associated_addresses.discard(address)
         self.associate(address)
-        read_output(self._runner, text.reconfigure())
+        read_output(self._runner, commands.reconfigure())
 
 
 def _problem(path: Path, uid: int) -> str:

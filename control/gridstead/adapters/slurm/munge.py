@@ -55,7 +55,7 @@ class Munge:
 
     def _decode(self, credential: bytes, context: int) -> MungeCredential:
         payload, length = ctypes.c_void_p(), ctypes.c_int()
-        uid, gid, life_s = ctypes.c_uint32(), ctypes.c_uint32(), ctypes.c_int()
+        uid, gid, ttl_s = ctypes.c_uint32(), ctypes.c_uint32(), ctypes.c_int()
         status = self._library.munge_decode(
             credential,
             context,
@@ -70,10 +70,10 @@ class Munge:
             self._free(payload)
         if status != _SUCCESS:
             raise self._failure(status)
-        status = self._library.munge_ctx_get(context, _OPTION_TTL, ctypes.byref(life_s))
+        status = self._library.munge_ctx_get(context, _OPTION_TTL, ctypes.byref(ttl_s))
         if status != _SUCCESS:
             raise self._failure(status)
-        return MungeCredential(payload=content, uid=uid.value, life_s=life_s.value)
+        return MungeCredential(payload=content, uid=uid.value, ttl_s=ttl_s.value)
 
     def _failure(self, status: int) -> NotAllowed | SchedulerUnavailable:
         reason = self._library.munge_strerror(status).decode(errors="replace")

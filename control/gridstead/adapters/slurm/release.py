@@ -22,19 +22,20 @@ class RestRelease:
         name: The release, for example 24.11.
         data_parser: The version in the paths of the URLs.
         fields: The names of slurmrestd's fields of a job, by the names that ``rest.py`` uses.
-        rejections: The error numbers that mean that Slurm rejected the request.
-        temporary: The rejections after which the same request may succeed later.
-        unknown_association: The error number for an association that slurmctld does not know yet.
-        already_ended: The error numbers for a job that has ended or is unknown.
+        rejection_errors: The error numbers that mean that Slurm rejected the request.
+        temporary_errors: The rejections after which the same request may succeed later.
+        unknown_association_error: The error number for an association that slurmctld does not
+            know yet.
+        already_ended_errors: The error numbers for a job that has ended or is unknown.
     """
 
     name: str
     data_parser: str
     fields: Mapping[str, str]
-    rejections: frozenset[int]
-    temporary: frozenset[int]
-    unknown_association: int
-    already_ended: frozenset[int]
+    rejection_errors: frozenset[int]
+    temporary_errors: frozenset[int]
+    unknown_association_error: int
+    already_ended_errors: frozenset[int]
 
 
 def rest_release(version: str) -> RestRelease:
@@ -58,14 +59,14 @@ def rest_release(version: str) -> RestRelease:
         name=release,
         data_parser=data["data_parser"],
         fields=data["job"],
-        rejections=_rejections(errors),
-        temporary=frozenset([*errors["temporary"], unknown_association]),
-        unknown_association=unknown_association,
-        already_ended=frozenset(errors["already_ended"]),
+        rejection_errors=_rejection_errors(errors),
+        temporary_errors=frozenset([*errors["temporary"], unknown_association]),
+        unknown_association_error=unknown_association,
+        already_ended_errors=frozenset(errors["already_ended"]),
     )
 
 
-def _rejections(errors: Mapping[str, Any]) -> frozenset[int]:
+def _rejection_errors(errors: Mapping[str, Any]) -> frozenset[int]:
     numbers: set[int] = set()
     for first, last in errors["rejections"]:
         numbers.update(range(first, last + 1))

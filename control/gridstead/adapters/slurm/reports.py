@@ -97,7 +97,7 @@ class SqliteReports:
             " WHERE sequence > ? ORDER BY sequence LIMIT ?",
             (sequence, _MAX_REPORTS),
         )
-        return tuple(_report(*row) for row in rows)
+        return tuple(_to_report(*row) for row in rows)
 
     def _set_first_sequence(self) -> None:
         query = "SELECT 1 FROM sqlite_sequence WHERE name = 'report'"
@@ -108,7 +108,9 @@ class SqliteReports:
             )
 
 
-def _report(sequence: int, event: str, slurm_job_id: int, uid: int, occurred_at: int) -> NodeReport:
+def _to_report(
+    sequence: int, event: str, slurm_job_id: int, uid: int, occurred_at: int
+) -> NodeReport:
     return NodeReport(
         sequence=sequence,
         event=event,

@@ -23,12 +23,12 @@ from typing import Any
 
 import httpx
 
-from gridstead.adapters.slurm import read, text
-from gridstead.adapters.slurm.command import Runner, read_output
+from gridstead.adapters.slurm import commands, queries
 from gridstead.adapters.slurm.job import job_environment
 from gridstead.adapters.slurm.release import RestRelease, rest_release
+from gridstead.adapters.slurm.runner import Runner, read_output
 from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, ControllerSample
 from gridstead.domain.supervisor.submission import Submission
 from gridstead.errors import (
     AssociationUnknown,
@@ -95,14 +95,14 @@ class LocalSlurm:
         """
         with self._lock:
             if self._release is None:
-                version = text.parse_version(read_output(self._runner, text.version()))
+                version = commands.parse_version(read_output(self._runner, commands.version()))
                 self._release = rest_release(version)
             return self._release
 
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id. Raises the errors of port Slurm."""
         body = {"script": submission.script.text, "job": self._job_fields(submission)}
-        message = f"could not submit job {submission.job_key.job_id.slurm_name}"
+        message = f"could not submit job {submission.job_key.job_id.slurm_job_name}"
         answer = self._call("POST", "/job/submit", message, body=body)
         slurm_job_id = answer.get("job_id")
         if not isinstance(slurm_job_id, int) or slurm_job_id <= 0:
@@ -117,7 +117,7 @@ class LocalSlurm:
             "DELETE",
             f"/job/{slurm_job_id}",
             f"could not cancel {slurm_job_id}",
-            ignored=self.release().already_ended,
+            ignored_errors=self.release().already_ended_errors,
         )
 
     def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
@@ -129,24 +129,24 @@ class LocalSlurm:
             f"/job/{slurm_job_id}",
             message,
             body=body,
-            ignored=self.release().already_ended,
+            ignored_errors=self.release().already_ended_errors,
         )
 
     def find(self, slurm_job_id: int) -> Attempt | None:
         """Return the job with this id. Returns None if slurmctld does not list the job."""
-        return read.find(self._runner, slurm_job_id)
+        return queries.find(self._runner, slurm_job_id)
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists now."""
-        return read.list_jobs(self._runner, self._clock)
+        return queries.list_jobs(self._runner, self._clock)
 
     def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of the Slurm jobs with these names."""
-        return read.list_records(self._runner, self._clock, names, since=since)
+        return queries.list_records(self._runner, self._clock, names, since=since)
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster."""
-        return text.parse_nodes(read_output(self._runner, text.nodes()))
+        return commands.parse_nodes(read_output(self._runner, commands.nodes()))
 
     def close(self) -> None:
         """Close the connection."""
@@ -154,7 +154,7 @@ class LocalSlurm:
 
     def _job_fields(self, submission: Submission) -> dict[str, object]:
         """Return the description of a job, with the field names of the installed release."""
-        name = submission.job_key.job_id.slurm_name
+        name = submission.job_key.job_id.slurm_job_name
         home = self._homes / submission.user.address
         resources = submission.resources
         variables = job_environment(submission, home=home)
@@ -186,11 +186,11 @@ class LocalSlurm:
         message: str,
         *,
         body: Mapping[str, object] | None = None,
-        ignored: frozenset[int] = frozenset(),
+        ignored_errors: frozenset[int] = frozenset(),
     ) -> dict[str, Any]:
         """Send a request and return slurmrestd's answer.
 
-        Returns an empty dictionary if the answer contains only errors in ``ignored``.
+        Returns an empty dictionary if the answer contains only ``ignored_errors``.
 
         Raises:
             GridsteadError: If the request failed. The error has the message ``message``.
@@ -215,7 +215,7 @@ class LocalSlurm:
             self._forget_release()
         if errors:
             error_numbers = {int(error.get("error_number", 0)) for error in errors}
-            if error_numbers.issubset(ignored):
+            if error_numbers.issubset(ignored_errors):
                 return {}
             raise _failure(message, error_numbers, answer, release)
         if response.is_error:
@@ -242,8 +242,8 @@ class LocalSlurm:
         with self._lock:
             now = self._clock.now()
             if renew or now >= self._renew_at:
-                command = text.token(SLURM_USER, life_s=TOKEN_LIFE_S)
-                self._token = text.parse_token(read_output(self._runner, command))
+                command = commands.token(SLURM_USER, life_s=TOKEN_LIFE_S)
+                self._token = commands.parse_token(read_output(self._runner, command))
                 self._renew_at = now + TOKEN_LIFE_S - _TOKEN_RENEWAL_MARGIN_S
             return self._token
 
@@ -265,10 +265,10 @@ def _failure(
     detail = "slurmrestd: " + "; ".join(texts)[:500]
     if answer.get("job_id"):  # Slurm may have queued the job in spite of the error.
         return SchedulerUnavailable(message, detail=detail)
-    if error_numbers == {release.unknown_association}:
+    if error_numbers == {release.unknown_association_error}:
         return AssociationUnknown(message, detail=detail)
-    is_rejection = bool(error_numbers & release.rejections)
-    is_temporary = bool(error_numbers & release.temporary)
+    is_rejection = bool(error_numbers & release.rejection_errors)
+    is_temporary = bool(error_numbers & release.temporary_errors)
     if is_rejection and not is_temporary:
         return SubmitRejected(message, detail=detail)
     return SchedulerUnavailable(message, detail=detail)

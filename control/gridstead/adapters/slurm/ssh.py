@@ -17,15 +17,15 @@ from pathlib import Path
 import fabric
 import paramiko
 
-from gridstead.adapters.slurm import read, text, wrapper
-from gridstead.adapters.slurm.command import Command, CommandResult, read_output
+from gridstead.adapters.slurm import commands, queries, wrapper
 from gridstead.adapters.slurm.job import job_environment
+from gridstead.adapters.slurm.runner import Command, CommandResult, read_output
 from gridstead.adapters.users.storage import UserStorage
 from gridstead.domain.jobs.ids import JobId, JobKey, is_address, parse_job_key
 from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample
+from gridstead.domain.supervisor.attempt import AccountingSample, ControllerSample
 from gridstead.domain.supervisor.submission import Gate, Submission
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected
 from gridstead.ports import Clock
 
@@ -105,7 +105,7 @@ class SshScheduler:
     Args:
         access: How to reach the login node.
         clock: The wall clock.
-        wallets: The uids and the gid with which jobs may run.
+        wallet_ids: The uids and the gid with which jobs may run.
         storage: The parents of the users' directories on the login node.
         account: The Slurm account of the customers' associations.
     """
@@ -115,21 +115,21 @@ class SshScheduler:
         access: SshAccess,
         clock: Clock,
         *,
-        wallets: WalletRange | None = None,
+        wallet_ids: WalletIdRange | None = None,
         storage: UserStorage | None = None,
         account: str = "grid",
     ) -> None:
         self._runner = SshRunner(access)
         self._clock = clock
-        self._wallets = wallets or WalletRange()
+        self._wallet_ids = wallet_ids or WalletIdRange()
         self._storage = storage or UserStorage()
         self._account = account
         self._associated_addresses: set[str] = set()
 
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id."""
-        message = f"could not submit job {submission.job_key.job_id.slurm_name}"
-        if not self._wallets.holds(submission.user):
+        message = f"could not submit job {submission.job_key.job_id.slurm_job_name}"
+        if not self._wallet_ids.contains(submission.user):
             raise SubmitRejected(message, detail=f"{submission.user} is not a wallet's account")
         home = self._storage.homes / submission.user.address
         result = self._runner.run(
@@ -151,14 +151,14 @@ class SshScheduler:
         )
         wrapper.check_success(result, f"could not extend {slurm_job_id}")
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists now."""
-        return read.list_jobs(self._runner, self._clock)
+        return queries.list_jobs(self._runner, self._clock)
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these jobs that were submitted since a time."""
-        names = [job_id.slurm_name for job_id in job_ids]
-        return read.list_records(self._runner, self._clock, names, since=since)
+        names = [job_id.slurm_job_name for job_id in job_ids]
+        return queries.list_records(self._runner, self._clock, names, since=since)
 
     def check_gate(self, address: str) -> Gate:
         """Return whether a customer can run jobs on this cluster."""
@@ -167,7 +167,7 @@ class SshScheduler:
         user = wrapper.parse_user(self._runner.run(wrapper.user(address)), address)
         if user is None:
             return Gate(user=None, missing=(f"user {address} does not resolve",))
-        if not self._wallets.holds(user):
+        if not self._wallet_ids.contains(user):
             reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
             return Gate(user=user, missing=(reason,))
         paths = self._storage.directories_of(user)
@@ -179,15 +179,15 @@ class SshScheduler:
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster."""
-        return text.parse_nodes(read_output(self._runner, text.nodes()))
+        return commands.parse_nodes(read_output(self._runner, commands.nodes()))
 
     def close(self) -> None:
         """Close the connection."""
         self._runner.close()
 
     def _associate(self, address: str) -> None:
-        listing = read_output(self._runner, text.associations(address, account=self._account))
-        if not text.parse_associated(listing, address, account=self._account):
+        listing = read_output(self._runner, commands.associations(address, account=self._account))
+        if not commands.parse_associated(listing, address, account=self._account):
             result = self._runner.run(wrapper.associate(address))
             wrapper.check_success(result, f"could not associate {address}")
         self._associated_addresses.add(address)

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from gridstead.adapters.slurm.command import Command, CommandResult
+from gridstead.adapters.slurm.runner import Command, CommandResult
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.supervisor.submission import GridUser, Submission
 from gridstead.errors import (

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 from pydantic import TypeAdapter, ValidationError
 
 from gridstead.domain.jobs.ids import JobId, JobKey
-from gridstead.domain.transactions.calls import CALL_NAMES, Call, name_of
+from gridstead.domain.transactions.calls import CALL_NAMES, Call, call_name
 from gridstead.errors import UnexpectedOutput
 
 MAX_KEY_LENGTH = 256  # characters before encoding. PostgreSQL indexes at most 2704 bytes.
@@ -31,7 +31,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
 
 def to_text(call: Call) -> str:
     """Return a call as one line of text: its name and its fields as JSON."""
-    name = name_of(call)
+    name = call_name(call)
     return f"{name} {_ADAPTERS[name].dump_json(call).decode()}"
 
 

@@ -45,14 +45,14 @@ class SqlCursor:
             connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number >= block.number))
             connection.execute(insert(CURSOR), row)
             # The number of the oldest of the last HISTORY_BLOCKS blocks. Older blocks are deleted.
-            oldest_kept = (
+            oldest_kept_query = (
                 select(CURSOR.c.number)
                 .where(is_own)
                 .order_by(CURSOR.c.number.desc())
                 .offset(HISTORY_BLOCKS - 1)
                 .limit(1)
             )
-            oldest_number = connection.execute(oldest_kept).scalar()
+            oldest_number = connection.execute(oldest_kept_query).scalar()
             if oldest_number is not None:
                 connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number < oldest_number))
 
@@ -61,7 +61,7 @@ class SqlCursor:
         query = select(CURSOR).where(CURSOR.c.name == self._name).order_by(CURSOR.c.number.desc())
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
-        return tuple(map(_block, rows))
+        return tuple(map(_to_block, rows))
 
 
 class VolatileCursor:
@@ -84,5 +84,5 @@ class VolatileCursor:
         return self._history
 
 
-def _block(row: Row[Any]) -> Block:
+def _to_block(row: Row[Any]) -> Block:
     return Block(number=row.number, hash=row.hash, timestamp=row.timestamp)

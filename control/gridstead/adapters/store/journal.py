@@ -22,7 +22,7 @@ class SqlJournal:
 
     def append(self, entries: Iterable[JournalEntry]) -> None:
         """Store the entries."""
-        rows = [_row(entry) for entry in entries]
+        rows = [_to_row(entry) for entry in entries]
         if not rows:
             return
         with self._database.begin() as connection:
@@ -46,10 +46,10 @@ class SqlJournal:
         with self._database.begin() as connection:
             query = select(JOURNAL).where(condition).order_by(JOURNAL.c.id)
             rows = connection.execute(query).all()
-        return tuple(map(_entry, rows))
+        return tuple(map(_to_entry, rows))
 
 
-def _row(entry: JournalEntry) -> dict[str, object]:
+def _to_row(entry: JournalEntry) -> dict[str, object]:
     return {
         "job_key": to_key(str(entry.job_key)),
         "kind": entry.kind.value,
@@ -59,7 +59,7 @@ def _row(entry: JournalEntry) -> dict[str, object]:
     }
 
 
-def _entry(row: Row[Any]) -> JournalEntry:
+def _to_entry(row: Row[Any]) -> JournalEntry:
     return JournalEntry(
         job_key=to_job_key(row.job_key),
         kind=EntryKind(row.kind),

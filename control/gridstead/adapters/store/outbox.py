@@ -86,7 +86,7 @@ class SqlOutbox:
         query = select(OUTBOX).where(_OPEN).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
-        return tuple(map(_entry, rows))
+        return tuple(map(_to_entry, rows))
 
     def next_entries(self, max_queued: int) -> tuple[OutboxEntry, ...]:
         """Return the sent and mined entries, and up to ``max_queued`` of the oldest queued ones."""
@@ -100,7 +100,7 @@ class SqlOutbox:
         other_query = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
         with self._database.begin() as connection:
             rows = [*connection.execute(queued_query).all(), *connection.execute(other_query).all()]
-        return tuple(sorted(map(_entry, rows), key=lambda entry: entry.id))
+        return tuple(sorted(map(_to_entry, rows), key=lambda entry: entry.id))
 
     def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
         """Return all entries with an id above ``after``, oldest first.
@@ -110,7 +110,7 @@ class SqlOutbox:
         query = select(OUTBOX).where(OUTBOX.c.id > after).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
-        return tuple(map(_entry, rows))
+        return tuple(map(_to_entry, rows))
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
         """Return the transactions of an account that are not closed."""
@@ -122,7 +122,7 @@ class SqlOutbox:
         )
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
-        return tuple(map(_transaction, rows))
+        return tuple(map(_to_transaction, rows))
 
     def add(self, account: str, *transactions: Transaction) -> None:
         """Store transactions before they are sent.
@@ -130,7 +130,7 @@ class SqlOutbox:
         A transaction replaces a closed row with the same hash. Such a row exists if a reorg was
         deeper than the confirmations, and a call was signed again with the same nonce.
         """
-        rows = [_row(account, transaction) for transaction in transactions]
+        rows = [_to_row(account, transaction) for transaction in transactions]
         hashes = [transaction.hash for transaction in transactions]
         entry_ids: list[int] = []
         for transaction in transactions:
@@ -153,12 +153,12 @@ class SqlOutbox:
         account: str,
         *,
         changes: Iterable[EntryChange],
-        withdrawn: Iterable[int],
-        closed: Iterable[int],
+        withdrawn_nonces: Iterable[int],
+        closed_nonces: Iterable[int],
     ) -> None:
         """Store new states of entries and nonces."""
         with self._database.begin() as connection:
-            rows = [_change(change) for change in changes]
+            rows = [_to_update(change) for change in changes]
             if rows:
                 entry_update = update(OUTBOX).where(OUTBOX.c.id == bindparam("entry_id"))
                 connection.execute(
@@ -171,14 +171,14 @@ class SqlOutbox:
                 TRANSACTIONS.c.account == account, _NOT_CLOSED
             )
             connection.execute(
-                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(
+                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn_nonces))).values(
                     withdrawn=1
                 )
             )
             # If the time of sending is unknown because of a crash, the current time is stored.
             sent_at = func.coalesce(TRANSACTIONS.c.sent_at, self._clock.now())
             connection.execute(
-                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(
+                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(closed_nonces))).values(
                     closed=1, sent_at=sent_at
                 )
             )
@@ -190,7 +190,7 @@ class SqlOutbox:
         A closed transaction without a time of sending was written by an earlier release, and counts
         as old.
         """
-        oldest_kept = self._clock.now() - RETENTION_S
+        oldest_kept_at = self._clock.now() - RETENTION_S
         sent_at = func.coalesce(TRANSACTIONS.c.sent_at, 0)
         for table, is_closed, row_time in (
             (OUTBOX, ~_OPEN, OUTBOX.c.created_at),
@@ -200,11 +200,11 @@ class SqlOutbox:
                 select(table.c.id).where(is_closed).order_by(table.c.id).limit(_ROWS_PER_SWEEP)
             )
             connection.execute(
-                delete(table).where(table.c.id.in_(first_ids), row_time < oldest_kept)
+                delete(table).where(table.c.id.in_(first_ids), row_time < oldest_kept_at)
             )
 
 
-def _row(account: str, transaction: Transaction) -> dict[str, Any]:
+def _to_row(account: str, transaction: Transaction) -> dict[str, Any]:
     return {
         "hash": transaction.hash,
         "account": account,
@@ -219,7 +219,7 @@ def _row(account: str, transaction: Transaction) -> dict[str, Any]:
     }
 
 
-def _change(change: EntryChange) -> dict[str, Any]:
+def _to_update(change: EntryChange) -> dict[str, Any]:
     return {
         "entry_id": change.entry_id,
         "new_state": change.state.value,
@@ -227,7 +227,7 @@ def _change(change: EntryChange) -> dict[str, Any]:
     }
 
 
-def _entry(row: Row[Any]) -> OutboxEntry:
+def _to_entry(row: Row[Any]) -> OutboxEntry:
     return OutboxEntry(
         id=row.id,
         key=from_key(row.key),
@@ -238,7 +238,7 @@ def _entry(row: Row[Any]) -> OutboxEntry:
     )
 
 
-def _transaction(row: Row[Any]) -> Transaction:
+def _to_transaction(row: Row[Any]) -> Transaction:
     return Transaction(
         hash=row.hash,
         nonce=row.nonce,

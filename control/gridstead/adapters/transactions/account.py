@@ -15,6 +15,7 @@ from gridstead.adapters.transactions.encode import encode, gas_of
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.transactions.calls import Call
+from gridstead.domain.transactions.fees import new_fees
 from gridstead.domain.transactions.outbox import Fees, Receipt, Reply, SendResult, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
@@ -23,7 +24,6 @@ TRANSFER_GAS = 21_000
 # megabyte.
 MAX_REQUEST_LENGTH = 500_000
 MAX_MESSAGE_LENGTH = 500  # characters; longer error messages of a node are truncated
-MIN_TIP = 1_000_000  # wei per gas; some nodes refuse a lower tip
 
 # The texts below are parts of error messages of geth, Nethermind, Besu and other nodes. They are in
 # lower case.
@@ -59,6 +59,7 @@ _RETRY_LATER_MESSAGES = (
     "internal error",
 )
 LIMIT_EXCEEDED_CODE = -32005  # EIP-1474: limit exceeded
+METHOD_NOT_FOUND_CODE = -32601
 
 
 class ChainAccount:
@@ -87,20 +88,8 @@ class ChainAccount:
         return int(self._node.ask("eth_getTransactionCount", self.address, pin), 16)
 
     def fees(self) -> Fees:
-        """Return the fees that a transaction should offer.
-
-        The max fee is twice the base fee plus the tip. A full block raises the base fee by an
-        eighth, so the max fee still suffices after five full blocks.
-        """
-        block, tip = self._node.batch(
-            [("eth_getBlockByNumber", ["latest", False]), ("eth_maxPriorityFeePerGas", [])]
-        )
-        for answer in (block, tip):
-            if isinstance(answer, RpcError):
-                raise unavailable(answer, "a request for the fees")
-        tip_wei = max(MIN_TIP, int(tip, 16))
-        base_fee = int(block.get("baseFeePerGas", "0x0"), 16)
-        return Fees(max_fee=2 * base_fee + tip_wei, tip=tip_wei)
+        """Return the fees that a new transaction should offer."""
+        return read_fees(self._node)
 
     def receipts(self, hashes: Iterable[str]) -> dict[str, Receipt]:
         """Return the receipt of each transaction that is in a block, by the transaction's hash."""
@@ -212,6 +201,24 @@ class ChainAccount:
             succeeded=int(answer["status"], 16) == 1,
             skipped=skipped_jobs,
         )
+
+
+def read_fees(node: Node) -> Fees:
+    """Return the fees that a new transaction should offer.
+
+    Raises:
+        ChainUnavailable: If the node does not answer, or answers with an error. A node need not be
+            able to suggest a tip.
+    """
+    block, tip = node.batch(
+        [("eth_getBlockByNumber", ["latest", False]), ("eth_maxPriorityFeePerGas", [])]
+    )
+    if isinstance(tip, RpcError) and tip.code == METHOD_NOT_FOUND_CODE:
+        tip = "0x0"
+    for answer in (block, tip):
+        if isinstance(answer, RpcError):
+            raise unavailable(answer, "a request for the fees")
+    return new_fees(int(block.get("baseFeePerGas", "0x0"), 16), int(tip, 16))
 
 
 def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:

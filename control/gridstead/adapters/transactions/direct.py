@@ -14,12 +14,12 @@ from typing import Any
 from gridstead.adapters.chain.contract import Payload
 from gridstead.adapters.chain.node import Node, Request, RpcError
 from gridstead.adapters.chain.wallet import Wallet
-from gridstead.adapters.transactions.account import estimate, send_raw, to_fields
+from gridstead.adapters.transactions.account import estimate, read_fees, send_raw, to_fields
+from gridstead.domain.transactions.fees import replacement_fees, suffices
 from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
 POLL_S = 0.1
-MIN_TIP = 1_000_000_000  # wei per gas
 SEND_ATTEMPTS = 3  # each with another nonce
 RECEIPT_ATTEMPTS = 5  # requests for a missing receipt after the nonce is used
 
@@ -116,11 +116,13 @@ class DirectSender:
             if earlier is None:
                 raise
             gas, _ = earlier
-        if earlier is None:
-            return self._sign(payload, gas, self.fees(), nonce)
-        earlier_gas, earlier_fees = earlier
-        fees = _replacement_fees(earlier_fees, self.fees())
-        return self._sign(payload, max(gas, earlier_gas), fees, nonce)
+        fees = self.fees()
+        if earlier is not None:
+            earlier_gas, earlier_fees = earlier
+            gas = max(gas, earlier_gas)
+            is_sufficient = suffices(earlier_fees, fees)
+            fees = earlier_fees if is_sufficient else replacement_fees([earlier_fees], fees)
+        return self._sign(payload, gas, fees, nonce)
 
     def submit(self, draft: Draft) -> SendResult:
         """Send a signed transaction to the node. The node may already have the transaction.
@@ -187,10 +189,8 @@ class DirectSender:
         return int(self._node.ask("eth_getTransactionCount", self.address, "latest"), 16)
 
     def fees(self) -> Fees:
-        """Return the fees that a transaction should offer now."""
-        block = self._node.ask("eth_getBlockByNumber", "latest", False)
-        base_fee = int(block.get("baseFeePerGas", "0x0"), 16)
-        return Fees(max_fee=2 * base_fee + MIN_TIP, tip=MIN_TIP)
+        """Return the fees that a new transaction should offer."""
+        return read_fees(self._node)
 
     def _send_one(self, payload: Payload, gas: int, fees: Fees, nonce: int, name: str) -> Draft:
         """Send a transaction. If another transaction has its nonce, retry with the next nonce."""
@@ -244,19 +244,3 @@ def _mined_receipt(
             raise TransactionReverted(name, "unknown", (f"transaction {tx_hash}",))
         return answer
     return None
-
-
-def _replacement_fees(old: Fees, current: Fees) -> Fees:
-    """Return the old fees if they still suffice, else fees with which nodes replace a transaction.
-
-    Nodes replace a transaction if max fee and tip are an eighth higher. The next block requires the
-    base fee plus the tip. The current max fee is twice the base fee plus the tip, so this sum is
-    the mean of the current max fee and the current tip.
-    """
-    required_fee = (current.max_fee + current.tip) // 2
-    if old.max_fee >= required_fee:
-        return old
-    return Fees(
-        max_fee=max(current.max_fee, old.max_fee * 9 // 8 + 1),
-        tip=max(current.tip, old.tip * 9 // 8 + 1),
-    )

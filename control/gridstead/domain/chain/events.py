@@ -16,8 +16,7 @@ class ChainEventKind(Enum):
     JOB_CLAIMED = "job_claimed"  # customer, provider
     JOB_REFUSED = "job_refused"  # customer, provider
     JOB_TRANSITION = "job_transition"  # no optional field
-    # provider. The provider waits for approval, or was approved, removed, banned or unbanned.
-    PROVIDER_CHANGED = "provider_changed"
+    PROVIDER_APPROVED = "provider_approved"  # provider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

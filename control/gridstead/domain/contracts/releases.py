@@ -8,7 +8,8 @@ contracts of DeepSquare 1.2 report no version and are generation 1.
 from __future__ import annotations
 
 DEEPSQUARE = 1
-GENERATIONS = (DEEPSQUARE, 2, 3)
+GENERATION_2 = 2
+GENERATIONS = (DEEPSQUARE, GENERATION_2, 3)
 THIS_RELEASE = "3.0.0"
 # The releases whose artifacts this release contains, so that their code can be recognised.
 EARLIER_RELEASES = ("2.0.0",)

@@ -4,7 +4,7 @@
 The service does not store the nonces that it creates, so many requests do not fill its memory. A
 nonce is 16 bytes: the time of its creation, random bytes, and an HMAC over both and the address
 that may use the nonce. All instances of the service with the same key accept the nonce, even after
-a restart. Used nonces are stored until they expire (``TakenNonces``).
+a restart. Used nonces are stored until they expire (``UsedNonces``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ NONCE_LIFE_S = 600
 # Real challenges are shorter. Longer text is not parsed: deep nesting could crash the process.
 MAX_CHALLENGE_BYTES = 256
 RANDOM_BYTES = 6
+ANY_ADDRESS = ""  # any wallet may use a nonce with this address
 
 _TIME_BYTES = 4  # sufficient until 2106
 _TAG_BYTES = 6
@@ -52,7 +53,7 @@ def nonce_of(challenge: bytes) -> str:
     return nonce if isinstance(nonce, str) else ""
 
 
-def nonce_end(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
+def nonce_expiry(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
     """Return the last second in which a nonce is valid, in Unix seconds.
 
     Returns None if none of the keys created the nonce for this address or for any address.
@@ -64,9 +65,9 @@ def nonce_end(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
     if len(decoded_nonce) != _NONCE_BYTES or base64.b64encode(decoded_nonce).decode() != nonce:
         return None
     content, tag = decoded_nonce[:-_TAG_BYTES], decoded_nonce[-_TAG_BYTES:]
-    # The nonce may have been created for this address or for any address.
-    for key, wallet in product(keys, (address, "")):
-        if hmac.compare_digest(tag, _tag(key, content, wallet)):
+    allowed_addresses = (address, ANY_ADDRESS)
+    for key, allowed_address in product(keys, allowed_addresses):
+        if hmac.compare_digest(tag, _tag(key, content, allowed_address)):
             return int.from_bytes(content[:_TIME_BYTES]) + NONCE_LIFE_S
     return None
 

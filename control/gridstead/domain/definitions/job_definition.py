@@ -25,7 +25,7 @@ Recover: TypeAlias = Callable[[bytes, bytes], str]
 The message is signed as EIP-191 text. The signature is r, s and v; wallets use 0, 1, 27 or 28 for
 v. Raises InvalidInput if the signature is malformed."""
 
-_OPEN_STATES = frozenset({JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING})
+_MATCHED_STATES = frozenset({JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class ScriptUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holdings:
+class ScriptTotals:
     """The number and the size of the stored scripts.
 
     Attributes:
@@ -113,7 +113,7 @@ class Holdings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resealed:
+class ResealResult:
     """The result of one reseal, which encrypts some records with the newest key.
 
     Before the reseal, these records were encrypted with an older key.
@@ -135,7 +135,7 @@ def script_id(record: str) -> str:
     return base64.urlsafe_b64encode(digest).decode()[:ID_LENGTH]
 
 
-def use_of(job: Job) -> ScriptUse | None:
+def script_use_of(job: Job) -> ScriptUse | None:
     """Return which script a job names.
 
     Returns None if the text in the job is not an id. A customer can set any text.
@@ -147,17 +147,17 @@ def use_of(job: Job) -> ScriptUse | None:
     )
 
 
-def is_missing(use: ScriptUse, job: Job | None) -> bool:
+def is_use_missing(use: ScriptUse, job: Job | None) -> bool:
     """Return whether a block lacks the job that names a script.
 
     Args:
         use: The job and the script that the job names.
         job: The job that has the same id in the block. None if the block has no such job.
     """
-    return job is None or use_of(job) != use
+    return job is None or script_use_of(job) != use
 
 
-def refusal(job: Job, request: ScriptRequest) -> str | None:
+def denial_reason(job: Job, request: ScriptRequest) -> str | None:
     """Return why a caller may not get the script of a job. Returns None if the caller may."""
     if job.customer != request.customer:
         return "the job belongs to another customer"
@@ -166,6 +166,6 @@ def refusal(job: Job, request: ScriptRequest) -> str | None:
     return None
 
 
-def is_open(job: Job, request: ScriptRequest) -> bool:
+def needs_script(job: Job, request: ScriptRequest) -> bool:
     """Return whether a job is matched, is not settled, and names the requested script."""
-    return job.state in _OPEN_STATES and job.batch_location_hash == request.batch_location_hash
+    return job.state in _MATCHED_STATES and job.batch_location_hash == request.batch_location_hash

@@ -106,7 +106,8 @@ def paid_seconds_ceil(escrow: int, price_per_min: int) -> int:
     max_s = MAX_PAID_MINUTES * SECONDS_PER_MINUTE
     if not price_per_min:
         return max_s
-    paid_s = -(-escrow * SECONDS_PER_MINUTE // price_per_min)  # Two negations round up.
+    # The addition rounds the quotient up.
+    paid_s = (escrow * SECONDS_PER_MINUTE + price_per_min - 1) // price_per_min
     return min(paid_s, max_s)
 
 
@@ -123,7 +124,7 @@ class Bill:
     refund: int
 
 
-def settle(*, escrow: int, seconds: int, price_per_min: int, fee_percent: int) -> Bill:
+def divide_escrow(*, escrow: int, seconds: int, price_per_min: int, fee_percent: int) -> Bill:
     """Return how an escrow is divided for the billed seconds. Cost and fee are rounded down."""
     cost = min(escrow, cost_floor(seconds, price_per_min))
     fee = cost * fee_percent // PERCENT

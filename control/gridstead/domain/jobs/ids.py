@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from gridstead.errors import InvalidInput
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{40}")
-_SLURM_NAME = re.compile(r"0x[0-9a-f]{64}")
+_SLURM_JOB_NAME = re.compile(r"0x[0-9a-f]{64}")
 _BATCH_LOCATION_HASH = re.compile(r"[A-Za-z0-9_-]{1,31}")
 _JOB_KEY = re.compile(r"(\d{1,20})/(0x[0-9a-f]{40})/(0x[0-9a-f]{64})/([A-Za-z0-9_-]{1,31})")
 
@@ -67,7 +67,7 @@ class JobId:
     number: int
 
     @property
-    def slurm_name(self) -> str:
+    def slurm_job_name(self) -> str:
         """The Slurm job name: 0x and 64 hexadecimal digits."""
         return f"0x{self.number:064x}"
 
@@ -85,7 +85,8 @@ class JobKey:
 
     def __str__(self) -> str:
         job_id = self.job_id
-        return f"{job_id.chain_id}/{job_id.contract}/{job_id.slurm_name}/{self.batch_location_hash}"
+        job_id_text = f"{job_id.chain_id}/{job_id.contract}/{job_id.slurm_job_name}"
+        return f"{job_id_text}/{self.batch_location_hash}"
 
 
 def parse_job_key(text: str) -> JobKey | None:
@@ -98,6 +99,6 @@ def parse_job_key(text: str) -> JobKey | None:
     return JobKey(job_id=job_id, batch_location_hash=batch_location_hash)
 
 
-def parse_slurm_name(text: str) -> int | None:
+def parse_slurm_job_name(text: str) -> int | None:
     """Return the job number in a Slurm job name. Returns None if the text is not a job number."""
-    return int(text, 16) if _SLURM_NAME.fullmatch(text) else None
+    return int(text, 16) if _SLURM_JOB_NAME.fullmatch(text) else None

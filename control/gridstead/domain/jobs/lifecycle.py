@@ -5,7 +5,7 @@ A PENDING job waits for a provider. A META_SCHEDULED job is matched to a provide
 is claimed by the provider. A RUNNING job runs in Slurm. These states are *hot*. The other five
 states are *cold*: the job is settled.
 
-Rule 1: only the transitions in the table LEGAL are legal.
+Rule 1: only the transitions in the table LEGAL_TRANSITIONS are legal.
 Rule 2: a job never leaves a cold state.
 The contracts have the same table in contracts/src/libraries/Lifecycle.sol. A test compares the two
 tables for all pairs of states.
@@ -35,7 +35,7 @@ _S = JobState
 HOT = frozenset({_S.PENDING, _S.META_SCHEDULED, _S.SCHEDULED, _S.RUNNING})
 COLD = frozenset(_S) - HOT
 
-LEGAL: dict[JobState, frozenset[JobState]] = {
+LEGAL_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     _S.PENDING: frozenset({_S.META_SCHEDULED, _S.CANCELLED, _S.PANICKED}),
     _S.META_SCHEDULED: frozenset({_S.PENDING, _S.SCHEDULED, _S.CANCELLED, _S.PANICKED}),
     _S.SCHEDULED: frozenset({_S.PENDING, _S.RUNNING, _S.CANCELLED, _S.FAILED, _S.PANICKED}),
@@ -46,4 +46,4 @@ LEGAL: dict[JobState, frozenset[JobState]] = {
 
 def is_legal(from_state: JobState, to_state: JobState) -> bool:
     """Return whether a job may change from ``from_state`` to ``to_state``."""
-    return to_state in LEGAL[from_state]
+    return to_state in LEGAL_TRANSITIONS[from_state]

@@ -20,12 +20,12 @@ from gridstead.domain.jobs.ids import is_address
 from gridstead.domain.logs.log import LogId, is_log_identity, is_log_name
 from gridstead.errors import ConfigError
 
-MAX_AGE_S = 300
+MAX_SIGNATURE_AGE_S = 300
 MIN_KEY_BYTES = 32
 # A token is valid for the paid time plus this time, because the job may wait in queues and the
 # customer may pay for more time.
 TOKEN_GRACE_S = 30 * 24 * 3600
-LONGEST_TOKEN_S = 366 * 24 * 3600
+MAX_TOKEN_LIFE_S = 366 * 24 * 3600
 
 # A timestamp from this value on is in milliseconds. In seconds, this value is a time in the year
 # 5138.
@@ -41,7 +41,7 @@ class WritePermit:
     expires_at: int
 
 
-def check_key(key: bytes) -> None:
+def check_key_length(key: bytes) -> None:
     """Check that a key is long enough to create tokens or to encrypt logs.
 
     Raises:
@@ -53,15 +53,15 @@ def check_key(key: bytes) -> None:
         )
 
 
-def token_end(now: int, *, paid_s: int) -> int:
+def token_expiry(now: int, *, paid_s: int) -> int:
     """Return when the token of a job expires.
 
     Units: ``now`` and the result are Unix seconds, ``paid_s`` is seconds.
     """
-    return now + min(paid_s + TOKEN_GRACE_S, LONGEST_TOKEN_S)
+    return now + min(paid_s + TOKEN_GRACE_S, MAX_TOKEN_LIFE_S)
 
 
-def write_token(key: bytes, permit: WritePermit) -> str:
+def make_write_token(key: bytes, permit: WritePermit) -> str:
     """Return the token of a permit: log identity, last valid second and HMAC-SHA-256.
 
     Args:
@@ -87,15 +87,15 @@ def parse_token(key: bytes, token: str, *, owner: str, log_name: str) -> WritePe
         return None
     log = LogId(owner=owner, name=log_name, log_identity=match[1])
     permit = WritePermit(log=log, expires_at=int(match[2]))
-    return permit if hmac.compare_digest(write_token(key, permit), token) else None
+    return permit if hmac.compare_digest(make_write_token(key, permit), token) else None
 
 
-def read_text(address: str, log_name: str, timestamp: int) -> str:
+def read_request_text(address: str, log_name: str, timestamp: int) -> str:
     """Return the text that an owner signs to read a log."""
     return f"read:{address}/{log_name}/{timestamp}"
 
 
-def watch_text(address: str, timestamp: int) -> str:
+def watch_request_text(address: str, timestamp: int) -> str:
     """Return the text that an owner signs to list its logs."""
     return f"watchList:{address}/{timestamp}"
 
@@ -106,4 +106,4 @@ def is_fresh(timestamp: int, *, now: int) -> bool:
     Units: ``timestamp`` Unix seconds or milliseconds; ``now`` Unix seconds.
     """
     seconds = timestamp // 1000 if timestamp >= _MIN_MILLISECONDS else timestamp
-    return abs(seconds - now) <= MAX_AGE_S
+    return abs(seconds - now) <= MAX_SIGNATURE_AGE_S

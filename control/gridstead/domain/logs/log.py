@@ -73,7 +73,7 @@ class Chunk:
     sequence: int = 0
 
     @property
-    def lines(self) -> int:
+    def line_count(self) -> int:
         """The number of lines. An empty chunk has one empty line."""
         return self.data.count(LINE_END) + 1
 
@@ -116,7 +116,7 @@ def log_identity_of(job_key: JobKey) -> str:
 def log_of(job: Job) -> LogId:
     """Return the log of a job."""
     return LogId(
-        owner=job.customer, name=job.id.slurm_name, log_identity=log_identity_of(job.job_key)
+        owner=job.customer, name=job.id.slurm_job_name, log_identity=log_identity_of(job.job_key)
     )
 
 

@@ -32,6 +32,7 @@ from gridstead.domain.jobs.lifecycle import JobState
 # that lags by a block or whose clock is slow.
 MARGIN_BLOCKS = 2
 MARGIN_S = 60
+NOT_CLAIMED = "did not claim it in time and will be matched again later"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ def _limit_by_request(job: Job, timeouts: Timeouts, limit: int) -> int:
     return min(limit, job.cancel_requested_at + timeouts.settle_grace_s)
 
 
-def is_due(
+def has_expired(
     job: Job,
     *,
     head: Block,
@@ -163,16 +164,18 @@ class ReturnHistory:
         """Return the number of claim timeouts of the job, by the address of the provider."""
         return {address: timeouts.count for address, timeouts in self.claim_timeouts.items()}
 
-    def excluded_providers(self, *, head: Block, timeouts: Timeouts) -> frozenset[str]:
-        """Return the addresses of the providers that are excluded now because of claim timeouts.
+    def excluded_providers(self, *, head: Block, timeouts: Timeouts) -> dict[str, str]:
+        """Return the providers that are excluded now because of claim timeouts.
+
+        The values are the reasons, by address.
 
         A provider is not excluded after its first claim timeout. After the second timeout it is
         excluded for ``claim_blocks`` blocks, after the third for twice as many, and so on. So
         a provider that is down for a long time causes few transactions.
         """
-        excluded_addresses = set()
+        reasons: dict[str, str] = {}
         for address, claim_timeouts in self.claim_timeouts.items():
             excluded_blocks = (claim_timeouts.count - 1) * timeouts.claim_blocks
             if head.number < claim_timeouts.last_block + excluded_blocks:
-                excluded_addresses.add(address)
-        return frozenset(excluded_addresses)
+                reasons[address] = NOT_CLAIMED
+        return reasons

@@ -3,12 +3,13 @@
 
 A provider is eligible if all of this is true:
 
-- It is approved.
+- It is approved, not banned, and accepts jobs.
 - It never refused this job.
 - Its labels satisfy the job's conditions.
 - Its nodes have room for all tasks at once.
 - The job's escrow pays for at least one minute at the provider's prices.
 - It is not excluded after several claim timeouts of this job (``expiry.py``).
+- It is not excluded after a skipped match (``skips.py``).
 
 The eligible provider with the fewest claim timeouts of this job is chosen, and among providers with
 the same number the cheapest.
@@ -30,6 +31,7 @@ from gridstead.domain.jobs.billing import Resources, price_per_minute
 from gridstead.domain.jobs.job import Affinity, Hardware, Job, Label, Provider
 
 _NO_TIMEOUTS: Mapping[str, int] = MappingProxyType({})
+_NOT_EXCLUDED: Mapping[str, str] = MappingProxyType({})
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -61,8 +63,8 @@ def choose(
     providers: Iterable[Provider],
     *,
     refused_by: Collection[str],
-    claim_timeouts: Mapping[str, int] = _NO_TIMEOUTS,
-    excluded: Collection[str] = (),
+    timeout_counts: Mapping[str, int] = _NO_TIMEOUTS,
+    excluded_providers: Mapping[str, str] = _NOT_EXCLUDED,
 ) -> Choice:
     """Choose the eligible provider with the fewest claim timeouts of this job.
 
@@ -71,34 +73,40 @@ def choose(
 
     Args:
         job: A pending job.
-        providers: All providers that ever registered, in any order.
+        providers: Providers with an approved record, in any order.
         refused_by: The addresses of the providers that refused this job.
-        claim_timeouts: How often a match of this job was not claimed in time, by the address of the
+        timeout_counts: How often a match of this job was not claimed in time, by the address of the
             provider.
-        excluded: The addresses of the providers that are excluded now because of claim timeouts.
+        excluded_providers: The providers that are excluded now, with the reasons, by address.
     """
     candidates: list[tuple[int, int, str]] = []  # (claim timeouts, price, address)
     reason_counts: dict[str, int] = {}
     for provider in providers:
-        reason = ineligibility_reason(job, provider, refused_by=refused_by, excluded=excluded)
+        reason = ineligibility_reason(
+            job, provider, refused_by=refused_by, excluded_providers=excluded_providers
+        )
         if reason is None:
             price = price_per_minute(job.resources, provider.prices)
-            candidates.append((claim_timeouts.get(provider.address, 0), price, provider.address))
+            candidates.append((timeout_counts.get(provider.address, 0), price, provider.address))
         else:
             reason_counts[reason] = reason_counts.get(reason, 0) + 1
     if candidates:
         _, price, address = min(candidates)
         return Choice(provider=address, price_per_min=price)
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(reason_counts.items()))
-    return Choice(provider=None, reason=f"no provider can run it: {reasons or 'none registered'}")
+    return Choice(provider=None, reason=f"no provider can run it: {reasons or 'none approved'}")
 
 
 def ineligibility_reason(
-    job: Job, provider: Provider, *, refused_by: Collection[str], excluded: Collection[str] = ()
+    job: Job,
+    provider: Provider,
+    *,
+    refused_by: Collection[str],
+    excluded_providers: Mapping[str, str] = _NOT_EXCLUDED,
 ) -> str | None:
     """Return why a provider cannot get a job. Returns None if the provider is eligible."""
     if not provider.is_joined:
-        return "not approved"
+        return "banned or not accepting jobs"
     if provider.address in refused_by:
         return "refused it"
     if not _has_labels(provider.labels, job.uses, job.affinity):
@@ -107,9 +115,7 @@ def ineligibility_reason(
         return "too small"
     if price_per_minute(job.resources, provider.prices) > job.escrow:
         return "too expensive"
-    if provider.address in excluded:
-        return "did not claim it in time and will be matched again later"
-    return None
+    return excluded_providers.get(provider.address)
 
 
 def fits(resources: Resources, hardware: Hardware) -> bool:

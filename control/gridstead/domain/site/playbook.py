@@ -67,7 +67,7 @@ VERBS: Mapping[str, Verb | None] = {
 VERBS_THAT_END_JOBS = frozenset({Verb.REMOUNT, Verb.STOP})
 
 # The effect of each state that a task may request of a unit.
-VERB_OF_STATE: Mapping[str, Verb] = {
+VERB_OF_UNIT_STATE: Mapping[str, Verb] = {
     "reloaded": Verb.RELOAD,
     "restarted": Verb.RESTART,
     "started": Verb.START,
@@ -233,14 +233,14 @@ class SitePlan:
         changes: The tasks, other than handlers, that would change something, in the order of the
             run.
         effects: The effects of these changes, without duplicates.
-        drains: The nodes that would drain, or that must be drained first because an effect would
-            end their jobs. Sorted.
+        nodes_to_drain: The nodes that would drain, or that must be drained first because an effect
+            would end their jobs. Sorted.
         jobs: The running jobs on each host with an effect, by host. None if Slurm did not answer.
     """
 
     changes: tuple[HostFinished, ...]
     effects: tuple[Effect, ...]
-    drains: tuple[str, ...]
+    nodes_to_drain: tuple[str, ...]
     jobs: Mapping[str, tuple[RunningJob, ...]] | None
 
 
@@ -299,11 +299,13 @@ def plan_site(events: Iterable[PlaybookEvent], jobs: Iterable[RunningJob] | None
     all_effects = effects(all_events)
     hosts = sorted({effect.host for effect in all_effects})
     jobs_by_host = None if jobs is None else _jobs_by_host(hosts, tuple(jobs))
-    drains = {effect.host for effect in all_effects if _requires_drain(effect, jobs_by_host)}
+    nodes_to_drain = {
+        effect.host for effect in all_effects if _requires_drain(effect, jobs_by_host)
+    }
     return SitePlan(
         changes=changes(all_events),
         effects=all_effects,
-        drains=tuple(sorted(drains)),
+        nodes_to_drain=tuple(sorted(nodes_to_drain)),
         jobs=jobs_by_host,
     )
 
@@ -323,7 +325,7 @@ def _effects_of(event: HostFinished) -> list[Effect]:
     state that the task requests of units.
     """
     objects: tuple[str, ...] = event.targets
-    verb = VERB_OF_STATE.get(event.unit_state)
+    verb = VERB_OF_UNIT_STATE.get(event.unit_state)
     if event.task.is_handler:
         first_word, _, rest = event.task.name.partition(" ")
         verb = VERBS.get(first_word)

@@ -71,7 +71,7 @@ class RunRecord:
     waiting: Mapping[str, tuple[str, ...]]
 
 
-def to_record(
+def to_run_record(
     record_id: str,
     command: str,
     request: PlaybookRequest,

@@ -22,7 +22,7 @@ from gridstead.domain.jobs.ids import parse_job_key
 from gridstead.errors import NotAllowed, UnexpectedOutput
 
 ROOT_UID = 0
-MAX_CREDENTIAL_LIFE_S = 60
+MAX_CREDENTIAL_TTL_S = 60
 _BATCH_STEP_NAMES = frozenset({"batch", "4294967291"})  # the number is SLURM_BATCH_SCRIPT
 _RECORD_VERSION = 1
 # For example: gridstead1 end 17 200001 batch node1 0 1700000000
@@ -56,15 +56,15 @@ class MungeCredential:
     Attributes:
         payload: The content.
         uid: The user that created the credential.
-        life_s: How long the credential is valid after its creation, seconds.
+        ttl_s: How long the credential is valid after its creation, seconds.
     """
 
     payload: bytes
     uid: int
-    life_s: int
+    ttl_s: int
 
 
-def admit(credential: MungeCredential) -> str:
+def report_of_root(credential: MungeCredential) -> str:
     """Return the report in a credential that root created with a short validity.
 
     Raises:
@@ -72,10 +72,10 @@ def admit(credential: MungeCredential) -> str:
     """
     if credential.uid != ROOT_UID:
         raise NotAllowed(f"uid {credential.uid} may not send reports")
-    if not 0 < credential.life_s <= MAX_CREDENTIAL_LIFE_S:
+    if not 0 < credential.ttl_s <= MAX_CREDENTIAL_TTL_S:
         raise NotAllowed(
             "the credential of a report is valid for too long",
-            detail=f"{credential.life_s} s, at most {MAX_CREDENTIAL_LIFE_S} s",
+            detail=f"{credential.ttl_s} s, at most {MAX_CREDENTIAL_TTL_S} s",
         )
     return credential.payload.decode("ascii", errors="replace")
 
@@ -118,20 +118,20 @@ def parse_completion(line: str) -> Hint | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class RateLimit:
+class TokenBucket:
     """A token bucket.
 
     Attributes:
-        per_second: The number of tokens that are added per second.
+        rate_per_s: The number of tokens that are added per second.
         burst: The maximum number of tokens.
     """
 
-    per_second: float
+    rate_per_s: float
     burst: float
     _tokens: float = -1.0  # negative before the first call
     _refilled_at: float = 0.0
 
-    def allows(self, now: float) -> bool:
+    def take(self, now: float) -> bool:
         """Take a token if the bucket contains a token. Return whether a token was taken.
 
         Unit: ``now`` seconds since any fixed time.
@@ -139,7 +139,7 @@ class RateLimit:
         if self._tokens < 0:
             self._tokens = self.burst
         else:
-            added_tokens = max(0.0, now - self._refilled_at) * self.per_second
+            added_tokens = max(0.0, now - self._refilled_at) * self.rate_per_s
             self._tokens = min(self.burst, self._tokens + added_tokens)
         self._refilled_at = now
         if self._tokens < 1:

@@ -14,7 +14,7 @@ _PART = re.compile(r"\[([0-9,-]+)\]|([^\[\],]+)|(,)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-def expand(text: str) -> tuple[str, ...]:
+def expand_hostlist(text: str) -> tuple[str, ...]:
     """Return the host names of a host list in order. Returns no names for an empty text.
 
     Raises:

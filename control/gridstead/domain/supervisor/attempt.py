@@ -76,6 +76,8 @@ class Attempt:
         uid: The Linux user id. None if the id is unknown.
         is_step_out_of_memory: Whether Slurm killed a step because it exceeded its memory. The job
             itself then usually fails with an exit code.
+        failed_step: The number of the step with which the job failed. Steps are counted from 1, in
+            the order in which Slurm created them. None if no step has the exit code of the job.
     """
 
     slurm_job_id: int
@@ -91,6 +93,7 @@ class Attempt:
     time_limit_min: int | None = None
     uid: int | None = None
     is_step_out_of_memory: bool = False
+    failed_step: int | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -115,7 +118,7 @@ class Attempt:
         return max(0, self.ended_at - self.started_at - self.suspended_s)
 
 
-def check_state(state: str, *, source: str) -> str:
+def parse_base_state(state: str, *, source: str) -> str:
     """Return the base state of a state that Slurm printed.
 
     Args:
@@ -132,7 +135,7 @@ def check_state(state: str, *, source: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveSample:
+class ControllerSample:
     """All jobs that slurmctld lists: live jobs, and jobs that ended within MinJobAge.
 
     Unit: ``taken_at`` Unix seconds.

@@ -22,11 +22,11 @@ from gridstead.domain.supervisor.end_text import NO_SCRIPT, REFUSED_BY_SLURM, en
 from gridstead.domain.supervisor.evidence import (
     Absent,
     Alive,
+    Assessment,
     Ended,
-    Evidence,
     Unknown,
-    assess,
-    belongs,
+    assess_job,
+    belongs_to_job,
     is_cancelled_by_us,
 )
 from gridstead.domain.supervisor.hooks import pre_hook_failed
@@ -34,24 +34,24 @@ from gridstead.domain.supervisor.journal import EntryKind, JournalRecord
 from gridstead.domain.supervisor.settlement import (
     billed_seconds,
     evidence_hash,
-    slack_seconds,
+    max_billable_seconds,
     time_limit_min,
 )
-from gridstead.domain.supervisor.snapshot import Rules, Snapshot
-from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle, key_of
+from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
+from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle, outbox_key
 
 NO_EVIDENCE = "0x" + "00" * 32
 
 
 def plan_claimed_job(
-    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+    record: JournalRecord, job: Job, snapshot: Snapshot, policy: SupervisorPolicy
 ) -> Iterator[Action]:
     """Plan for a hot job that is claimed by us."""
     if not is_batch_location_hash(job.batch_location_hash):
         reason = "the id of its script is malformed"
-        yield from _give_up(job, snapshot, rules, JobState.FAILED, reason)
+        yield from _give_up(job, snapshot, policy, JobState.FAILED, reason)
         return
-    yield from _cancel_impostors(record, job, snapshot, rules)
+    yield from _cancel_impostors(record, job, snapshot, policy)
     live_attempts = snapshot.live_attempts(record.job_key)
     cancelled_attempts = [
         attempt for attempt in live_attempts if is_cancelled_by_us(attempt, record)
@@ -60,45 +60,51 @@ def plan_claimed_job(
         for attempt in cancelled_attempts:
             yield cancel(attempt, record.job_key, "it was cancelled before")
         return
-    evidence = assess(
+    assessment = assess_job(
         record,
         customer=job.customer,
-        live_sample=snapshot.live_sample,
+        controller_sample=snapshot.controller_sample,
         accounting_sample=snapshot.accounting_sample,
-        wait_times=rules.wait_times,
+        wait_times=policy.wait_times,
     )
-    if record.absent_since is not None and isinstance(evidence, Alive | Ended):
+    if record.absent_since is not None and isinstance(assessment, Alive | Ended):
         yield note(record, EntryKind.PRESENT, occurred_at=snapshot.now)
-    yield from _plan_for_evidence(evidence, record, job, snapshot, rules)
+    yield from _plan_for_assessment(assessment, record, job, snapshot, policy)
 
 
-def _plan_for_evidence(
-    evidence: Evidence, record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+def _plan_for_assessment(
+    assessment: Assessment,
+    record: JournalRecord,
+    job: Job,
+    snapshot: Snapshot,
+    policy: SupervisorPolicy,
 ) -> Iterator[Action]:
-    match evidence:
+    match assessment:
         case Unknown():
             return
         case Alive(attempt=attempt, duplicates=duplicates):
             for duplicate in duplicates:
                 yield cancel(duplicate, record.job_key, "it is a second attempt of the job")
-            yield from _plan_live_job(record, job, attempt, snapshot, rules)
+            yield from _plan_live_job(record, job, attempt, snapshot, policy)
         case Ended(attempt=attempt):
-            yield from _plan_ended_job(job, attempt, snapshot, rules)
+            yield from _plan_ended_job(job, attempt, snapshot, policy)
         case Absent(is_confirmed=True):
-            yield from _submit_or_give_up(record, job, snapshot, rules)
+            yield from _submit_or_give_up(record, job, snapshot, policy)
         case Absent():
             yield from _note_absence(record, snapshot)
         case _:
-            assert_never(evidence)
+            assert_never(assessment)
 
 
 def _cancel_impostors(
-    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+    record: JournalRecord, job: Job, snapshot: Snapshot, policy: SupervisorPolicy
 ) -> Iterator[Action]:
     """Cancel live Slurm jobs that have the job key but belong to another user or an older claim."""
-    not_before = (record.claimed_at or 0) - rules.wait_times.clock_skew_s
+    not_before = (record.claimed_at or 0) - policy.wait_times.clock_skew_s
     for attempt in snapshot.live_attempts(record.job_key):
-        if belongs(attempt, job_key=record.job_key, customer=job.customer, not_before=not_before):
+        if belongs_to_job(
+            attempt, job_key=record.job_key, customer=job.customer, not_before=not_before
+        ):
             continue
         reason = (
             f"slurm job {attempt.slurm_job_id} of {attempt.user} has this job's job key but does "
@@ -109,27 +115,27 @@ def _cancel_impostors(
 
 
 def _plan_live_job(
-    record: JournalRecord, job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules
+    record: JournalRecord, job: Job, attempt: Attempt, snapshot: Snapshot, policy: SupervisorPolicy
 ) -> Iterator[Action]:
     """Plan for a job that is pending or running in Slurm."""
-    yield from _note_attempt(record, attempt, snapshot, rules)
+    yield from _note_attempt(record, attempt, snapshot, policy)
     if job.cancel_requested:
         yield cancel(attempt, record.job_key, "its customer cancelled it")
     else:
-        yield from _extend_time_limit(job, attempt, rules)
+        yield from _extend_time_limit(job, attempt, policy)
     if job.state is JobState.SCHEDULED and attempt.has_started:
-        yield _put_set_running(job, attempt)
+        yield _report_start(job, attempt)
 
 
 def _note_attempt(
-    record: JournalRecord, attempt: Attempt, snapshot: Snapshot, rules: Rules
+    record: JournalRecord, attempt: Attempt, snapshot: Snapshot, policy: SupervisorPolicy
 ) -> Iterator[Action]:
     """Write to the journal that an attempt is new, or that it is durable.
 
     An attempt is durable some seconds after its submission, when slurmctld has saved its state. A
     crash of slurmctld does not lose a durable attempt.
     """
-    durable_at = (record.submit_intended_at or 0) + rules.wait_times.absent_after_s
+    durable_at = (record.submit_intended_at or 0) + policy.wait_times.absent_after_s
     is_durable = snapshot.now >= durable_at
     is_new = record.slurm_job_id != attempt.slurm_job_id
     if is_new or (is_durable and not record.is_durable):
@@ -137,14 +143,18 @@ def _note_attempt(
         yield note(record, kind, occurred_at=snapshot.now, slurm_job_id=attempt.slurm_job_id)
 
 
-def _extend_time_limit(job: Job, attempt: Attempt, rules: Rules) -> Iterator[Action]:
+def _extend_time_limit(job: Job, attempt: Attempt, policy: SupervisorPolicy) -> Iterator[Action]:
     """Raise the time limit of an attempt after a top-up."""
-    limit = time_limit_min(job, max_min=rules.max_time_limit_min)
-    if attempt.time_limit_min is not None and attempt.time_limit_min < limit:
-        yield Extend(slurm_job_id=attempt.slurm_job_id, job_key=job.job_key, time_limit_min=limit)
+    paid_limit_min = time_limit_min(job, max_min=policy.max_time_limit_min)
+    if attempt.time_limit_min is not None and attempt.time_limit_min < paid_limit_min:
+        yield Extend(
+            slurm_job_id=attempt.slurm_job_id, job_key=job.job_key, time_limit_min=paid_limit_min
+        )
 
 
-def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _report_end(
+    job: Job, attempt: Attempt, snapshot: Snapshot, policy: SupervisorPolicy
+) -> Iterator[Action]:
     """Report the start and then the end of an ended job to the chain.
 
     The end waits until the start is mined and the claim is confirmed. Without a start, the contract
@@ -154,12 +164,12 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     If its customer requested to cancel such a job, it is refused instead.
     """
     if job.state is JobState.SCHEDULED and attempt.has_started:
-        yield _put_set_running(job, attempt)
+        yield _report_start(job, attempt)
         return
     if _is_unstarted_request(job):
-        yield from _refuse(job, snapshot, rules)
+        yield from _refuse(job, snapshot, policy)
         return
-    if not _is_claim_confirmed(job, snapshot, rules):
+    if not _is_claim_confirmed(job, snapshot, policy):
         return
     state = END_STATES[attempt.state]
     if job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
@@ -167,34 +177,38 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     call = Settle(
         job_key=job.job_key,
         state=state,
-        seconds=_seconds_to_bill(job, attempt, snapshot, rules),
+        seconds=_seconds_to_bill(job, attempt, snapshot, policy),
         exit_code=attempt.exit_code,
         error=end_text(attempt, job.resources),
         evidence=evidence_hash(attempt),
     )
-    yield Put(key=key_of(call), call=call)
+    yield Put(key=outbox_key(call), call=call)
 
 
-def _seconds_to_bill(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> int:
-    seconds = billed_seconds(job, attempt, snapshot.reports, hook_timeout_s=rules.hook_timeout_s)
-    if rules.plain_slack_min is None:
+def _seconds_to_bill(
+    job: Job, attempt: Attempt, snapshot: Snapshot, policy: SupervisorPolicy
+) -> int:
+    seconds = billed_seconds(job, attempt, snapshot.reports, hook_timeout_s=policy.hook_timeout_s)
+    if policy.deepsquare_slack_min is None:
         return seconds
-    max_seconds = slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min)
+    max_seconds = max_billable_seconds(
+        job, now=snapshot.head.timestamp, slack_min=policy.deepsquare_slack_min
+    )
     return min(seconds, max_seconds)
 
 
 def _plan_ended_job(
-    job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules
+    job: Job, attempt: Attempt, snapshot: Snapshot, policy: SupervisorPolicy
 ) -> Iterator[Action]:
     """Report the end of a job, or give the job up if a failed pre-hook of the site ended it."""
-    clock_skew_s = rules.wait_times.clock_skew_s
-    if rules.hook_timeout_s and pre_hook_failed(
+    clock_skew_s = policy.wait_times.clock_skew_s
+    if policy.hook_timeout_s and pre_hook_failed(
         attempt, snapshot.reports, clock_skew_s=clock_skew_s
     ):
         reason = "a pre-hook of the provider failed"
-        yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
+        yield from _give_up(job, snapshot, policy, JobState.PANICKED, reason)
     else:
-        yield from _report_end(job, attempt, snapshot, rules)
+        yield from _report_end(job, attempt, snapshot, policy)
 
 
 def _note_absence(record: JournalRecord, snapshot: Snapshot) -> Iterator[Action]:
@@ -205,50 +219,52 @@ def _note_absence(record: JournalRecord, snapshot: Snapshot) -> Iterator[Action]
     """
     since = record.absent_since
     clock_was_set_back = since is not None and since > snapshot.now
-    if snapshot.live_sample is not None and (since is None or clock_was_set_back):
+    if snapshot.controller_sample is not None and (since is None or clock_was_set_back):
         yield note(record, EntryKind.ABSENT, occurred_at=snapshot.now)
 
 
 def _submit_or_give_up(
-    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+    record: JournalRecord, job: Job, snapshot: Snapshot, policy: SupervisorPolicy
 ) -> Iterator[Action]:
     """Submit a job that is absent from Slurm, or end it on the chain."""
-    limit = time_limit_min(job, max_min=rules.max_time_limit_min)
+    paid_limit_min = time_limit_min(job, max_min=policy.max_time_limit_min)
     if _is_unstarted_request(job):
-        yield from _refuse(job, snapshot, rules)
-    elif record.unrunnable_reason or limit < 1:
+        yield from _refuse(job, snapshot, policy)
+    elif record.unrunnable_reason or paid_limit_min < 1:
         reason = NO_SCRIPT if record.unrunnable_reason else "its credits do not pay for one minute"
         state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
-        yield from _give_up(job, snapshot, rules, state, reason)
+        yield from _give_up(job, snapshot, policy, state, reason)
     elif job.cancel_requested:
-        yield from _give_up(job, snapshot, rules, JobState.CANCELLED, "cancelled before it started")
+        yield from _give_up(
+            job, snapshot, policy, JobState.CANCELLED, "cancelled before it started"
+        )
     elif record.rejection_reason:
-        yield from _retry_rejected(record, job, snapshot, rules)
-    elif record.attempt_count >= rules.max_attempts:
+        yield from _retry_rejected(record, job, snapshot, policy)
+    elif record.attempt_count >= policy.max_attempts:
         reason = f"lost by Slurm {record.attempt_count} times"
-        yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
+        yield from _give_up(job, snapshot, policy, JobState.PANICKED, reason)
     else:
-        yield Submit(job=job, time_limit_min=limit)
+        yield Submit(job=job, time_limit_min=paid_limit_min)
 
 
 def _retry_rejected(
-    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+    record: JournalRecord, job: Job, snapshot: Snapshot, policy: SupervisorPolicy
 ) -> Iterator[Action]:
     """Repeat a submission that Slurm refused, or refuse the job on the chain.
 
     There is no complete list of the messages with which Slurm refuses a job temporarily. So every
     refusal is retried.
     """
-    if record.rejection_count < rules.max_attempts:
+    if record.rejection_count < policy.max_attempts:
         waited_s = snapshot.now - (record.rejected_at or 0)
         clock_was_set_back = waited_s < 0
-        if clock_was_set_back or waited_s >= rules.wait_times.rejection_s:
-            limit = time_limit_min(job, max_min=rules.max_time_limit_min)
-            yield Submit(job=job, time_limit_min=limit)
+        if clock_was_set_back or waited_s >= policy.wait_times.rejection_retry_s:
+            paid_limit_min = time_limit_min(job, max_min=policy.max_time_limit_min)
+            yield Submit(job=job, time_limit_min=paid_limit_min)
     elif job.state is not JobState.SCHEDULED:
-        yield from _give_up(job, snapshot, rules, JobState.PANICKED, REFUSED_BY_SLURM)
+        yield from _give_up(job, snapshot, policy, JobState.PANICKED, REFUSED_BY_SLURM)
     else:
-        yield from _refuse(job, snapshot, rules)
+        yield from _refuse(job, snapshot, policy)
 
 
 def _is_unstarted_request(job: Job) -> bool:
@@ -256,17 +272,17 @@ def _is_unstarted_request(job: Job) -> bool:
     return job.state is JobState.SCHEDULED and job.cancel_requested
 
 
-def _refuse(job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    if _is_claim_confirmed(job, snapshot, rules):
+def _refuse(job: Job, snapshot: Snapshot, policy: SupervisorPolicy) -> Iterator[Action]:
+    if _is_claim_confirmed(job, snapshot, policy):
         call = Refuse(job_key=job.job_key)
-        yield Put(key=key_of(call), call=call)
+        yield Put(key=outbox_key(call), call=call)
 
 
 def _give_up(
-    job: Job, snapshot: Snapshot, rules: Rules, state: JobState, reason: str
+    job: Job, snapshot: Snapshot, policy: SupervisorPolicy, state: JobState, reason: str
 ) -> Iterator[Action]:
     """End a job whose script never ran, or whose run has no record. Nothing is billed."""
-    if _is_claim_confirmed(job, snapshot, rules):
+    if _is_claim_confirmed(job, snapshot, policy):
         call = Settle(
             job_key=job.job_key,
             state=state,
@@ -275,10 +291,10 @@ def _give_up(
             error=reason,
             evidence=NO_EVIDENCE,
         )
-        yield Put(key=key_of(call), call=call)
+        yield Put(key=outbox_key(call), call=call)
 
 
-def _is_claim_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
+def _is_claim_confirmed(job: Job, snapshot: Snapshot, policy: SupervisorPolicy) -> bool:
     """Return whether the claim of a job has enough confirmations.
 
     The contract stores only the block of the last transition. So for a running job whose claim was
@@ -287,13 +303,13 @@ def _is_claim_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
     claim_block = job.state_block
     if job.state is JobState.RUNNING:
         claim_block = snapshot.claim_blocks.get(job.id, job.state_block)
-    return snapshot.head.number - claim_block >= rules.confirmations
+    return snapshot.head.number - claim_block >= policy.confirmations
 
 
-def _put_set_running(job: Job, attempt: Attempt) -> Put:
+def _report_start(job: Job, attempt: Attempt) -> Put:
     """Return the report of a start, which does not wait for confirmations.
 
     If a reorg removes the claim, the contract refuses the start, and the start is planned again.
     """
     call = SetRunning(job_key=job.job_key, started_at=attempt.started_at or 0)
-    return Put(key=key_of(call), call=call)
+    return Put(key=outbox_key(call), call=call)

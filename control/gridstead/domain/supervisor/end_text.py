@@ -67,6 +67,7 @@ SIGNAL_NAMES: dict[int, str] = {
     30: "SIGPWR",
     31: "SIGSYS",
 }
+_SIGNAL_MASK = 0x7F  # the bits of a wait status that contain the signal
 _SHELL_SIGNAL_BASE = 128  # A shell exits with this number plus the signal that ended its command.
 _MIB_PER_GIB = 1024
 
@@ -81,21 +82,28 @@ def end_text(attempt: Attempt, resources: Resources) -> str:
     if attempt.state in _STATES_OF_A_SCRIPT and not attempt.has_started:
         return NEVER_STARTED
     template = END_TEXTS[attempt.state]
-    is_out_of_memory = (
-        attempt.is_step_out_of_memory or attempt.exit_code & 0x7F == OUT_OF_MEMORY_SIGNAL
-    )
+    has_memory_signal = _signal_of(attempt) == OUT_OF_MEMORY_SIGNAL
+    is_out_of_memory = attempt.is_step_out_of_memory or has_memory_signal
     if attempt.state == "FAILED" and is_out_of_memory:
         template = END_TEXTS["OUT_OF_MEMORY"]
     return template.format(exit=_exit_text(attempt), memory=_memory_text(resources))
 
 
 def _exit_text(attempt: Attempt) -> str:
-    code, signal = attempt.exit_code >> 8, attempt.exit_code & 0x7F
+    code = attempt.exit_code >> 8
+    signal = _signal_of(attempt)
     if signal:
-        return f"killed: signal {signal}{_signal_name(signal)}"
-    if code:
-        return f"exit {code}{_signal_name(code - _SHELL_SIGNAL_BASE)}"
-    return "failed"
+        text = f"killed: signal {signal}{_signal_name(signal)}"
+    elif code:
+        text = f"exit {code}{_signal_name(code - _SHELL_SIGNAL_BASE)}"
+    else:
+        text = "failed"
+    return text if attempt.failed_step is None else f"{text} in step {attempt.failed_step}"
+
+
+def _signal_of(attempt: Attempt) -> int:
+    """Return the signal that ended an attempt. Returns 0 if no signal ended it."""
+    return attempt.exit_code & _SIGNAL_MASK
 
 
 def _signal_name(signal: int) -> str:

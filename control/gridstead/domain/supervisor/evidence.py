@@ -13,7 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gridstead.domain.jobs.ids import JobKey
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import (
+    AccountingSample,
+    Attempt,
+    ControllerSample,
+    NodeReport,
+)
 from gridstead.domain.supervisor.journal import JournalRecord
 
 
@@ -53,7 +58,7 @@ class Unknown:
     """The state of the job is not known now."""
 
 
-Evidence = Alive | Ended | Absent | Unknown
+Assessment = Alive | Ended | Absent | Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,20 +67,20 @@ class WaitTimes:
 
     Attributes:
         clock_skew_s: The maximum difference between two clocks.
-        submission_s: How long a submission with an unknown result may take to reach Slurm.
+        submission_timeout_s: How long a submission with an unknown result may take to reach Slurm.
         absent_after_s: The minimum time between two samples that confirm an absence.
-        accounting_s: How long the record of an ended job may take to reach slurmdbd.
-        rejection_s: How long to wait before a submission that Slurm refused is repeated.
+        accounting_delay_s: How long the record of an ended job may take to reach slurmdbd.
+        rejection_retry_s: How long to wait before a submission that Slurm refused is repeated.
     """
 
     clock_skew_s: int = 60
-    submission_s: int = 60
+    submission_timeout_s: int = 60
     absent_after_s: int = 6
-    accounting_s: int = 30
-    rejection_s: int = 60
+    accounting_delay_s: int = 30
+    rejection_retry_s: int = 60
 
 
-def belongs(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int) -> bool:
+def belongs_to_job(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int) -> bool:
     """Return whether an attempt belongs to a job.
 
     The attempt must have the job key and the user of the job, and must have been submitted at
@@ -93,28 +98,28 @@ def is_cancelled_by_us(attempt: Attempt, record: JournalRecord) -> bool:
     return (attempt.slurm_job_id, attempt.submitted_at) in record.cancelled_by_us
 
 
-def assess(
+def assess_job(
     record: JournalRecord,
     *,
     customer: str,
-    live_sample: LiveSample | None,
+    controller_sample: ControllerSample | None,
     accounting_sample: AccountingSample | None,
     wait_times: WaitTimes,
-) -> Evidence:
+) -> Assessment:
     """Return the state of a job in Slurm.
 
     Args:
         record: The job's record in the journal.
         customer: The customer's address, which is the name of the Linux user.
-        live_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
+        controller_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
         accounting_sample: The records of slurmdbd. None if slurmdbd did not answer.
         wait_times: How long to wait before a conclusion.
     """
-    if live_sample is None:
+    if controller_sample is None:
         return Unknown()
     not_before = (record.claimed_at or 0) - wait_times.clock_skew_s
     listed_attempts = _attempts_of(
-        record, live_sample.attempts, customer=customer, not_before=not_before
+        record, controller_sample.attempts, customer=customer, not_before=not_before
     )
     live_attempts = [attempt for attempt in listed_attempts if attempt.is_alive]
     if live_attempts:
@@ -128,13 +133,20 @@ def assess(
         recorded_attempts = _attempts_of(
             record, accounting_sample.attempts, customer=customer, not_before=not_before
         )
-    evidence = _assess_ended(
-        record, listed_attempts, recorded_attempts, live_sample=live_sample, wait_times=wait_times
+    assessment = _assess_ended(
+        record,
+        listed_attempts,
+        recorded_attempts,
+        controller_sample=controller_sample,
+        wait_times=wait_times,
     )
-    if evidence is not None:
-        return evidence
+    if assessment is not None:
+        return assessment
     return _assess_absence(
-        record, live_sample=live_sample, accounting_sample=accounting_sample, wait_times=wait_times
+        record,
+        controller_sample=controller_sample,
+        accounting_sample=accounting_sample,
+        wait_times=wait_times,
     )
 
 
@@ -144,7 +156,9 @@ def _attempts_of(
     """Return the attempts of a job, except attempts that were cancelled or that Slurm refused."""
     result = []
     for attempt in attempts:
-        if not belongs(attempt, job_key=record.job_key, customer=customer, not_before=not_before):
+        if not belongs_to_job(
+            attempt, job_key=record.job_key, customer=customer, not_before=not_before
+        ):
             continue
         if not is_cancelled_by_us(attempt, record) and not _was_rejected(attempt, record):
             result.append(attempt)
@@ -209,13 +223,13 @@ def _assess_ended(
     listed_attempts: Iterable[Attempt],
     recorded_attempts: Iterable[Attempt],
     *,
-    live_sample: LiveSample,
+    controller_sample: ControllerSample,
     wait_times: WaitTimes,
 ) -> Ended | Unknown | None:
     """Return the state of a job that ended. Returns None if no attempt of the job has ended.
 
     The billed time comes from slurmdbd's record. slurmctld's record is used only if slurmdbd still
-    has no record after ``wait_times.accounting_s``.
+    has no record after ``wait_times.accounting_delay_s``.
     """
     ended_attempt = _latest_end(record, recorded_attempts)
     if ended_attempt is not None:
@@ -223,7 +237,9 @@ def _assess_ended(
     ended_attempt = _latest_end(record, listed_attempts)
     if ended_attempt is None:
         return None
-    is_overdue = live_sample.taken_at - (ended_attempt.ended_at or 0) > wait_times.accounting_s
+    is_overdue = (
+        controller_sample.taken_at - (ended_attempt.ended_at or 0) > wait_times.accounting_delay_s
+    )
     return Ended(attempt=ended_attempt) if is_overdue else Unknown()
 
 
@@ -245,7 +261,7 @@ def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt |
 def _assess_absence(
     record: JournalRecord,
     *,
-    live_sample: LiveSample,
+    controller_sample: ControllerSample,
     accounting_sample: AccountingSample | None,
     wait_times: WaitTimes,
 ) -> Absent | Unknown:
@@ -255,12 +271,12 @@ def _assess_absence(
     if accounting_sample is None or not accounting_sample.is_complete:
         return Unknown()
     has_no_result = record.slurm_job_id is None and not record.rejection_reason
-    waited_s = live_sample.taken_at - record.submit_intended_at
-    if has_no_result and waited_s < wait_times.submission_s:
+    waited_s = controller_sample.taken_at - record.submit_intended_at
+    if has_no_result and waited_s < wait_times.submission_timeout_s:
         return Unknown()
     if record.absent_since is None:
         return Absent(is_confirmed=False)
-    absent_s = live_sample.taken_at - record.absent_since
+    absent_s = controller_sample.taken_at - record.absent_since
     return Absent(is_confirmed=absent_s >= wait_times.absent_after_s)
 
 

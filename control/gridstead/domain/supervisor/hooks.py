@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from gridstead.domain.supervisor.attempt import Attempt, NodeReport
 
 PRE_HOOK_FAILED = "pre_hook_failed"
-CANCELLATION_S = 30  # the prolog tries to cancel a job for at most 10 s
+MAX_CANCELLATION_S = 30  # the prolog tries to cancel a job for at most 10 s
 _START = "start"
-_BATCH_STEP = frozenset({_START, "end"})
+_BATCH_STEP_EVENTS = frozenset({_START, "end"})
 
 
 def pre_hook_failed(attempt: Attempt, reports: Iterable[NodeReport], *, clock_skew_s: int) -> bool:
@@ -37,14 +37,17 @@ def pre_hook_failed(attempt: Attempt, reports: Iterable[NodeReport], *, clock_sk
         return False
     earliest_at = attempt.started_at - clock_skew_s
     latest_at = attempt.ended_at + clock_skew_s
+    earliest_cause_at = attempt.ended_at - clock_skew_s - MAX_CANCELLATION_S
     has_failed = False
     for report in reports:
-        if not (_is_about(report, attempt) and earliest_at <= report.occurred_at <= latest_at):
+        is_near_run = earliest_at <= report.occurred_at <= latest_at
+        if not is_near_run or not _is_about(report, attempt):
             continue
-        if report.event in _BATCH_STEP:
+        if report.event in _BATCH_STEP_EVENTS:
             return False
-        is_cause = report.occurred_at >= attempt.ended_at - clock_skew_s - CANCELLATION_S
-        has_failed = has_failed or (report.event == PRE_HOOK_FAILED and is_cause)
+        is_cause = report.occurred_at >= earliest_cause_at
+        if report.event == PRE_HOOK_FAILED and is_cause:
+            has_failed = True
     return has_failed
 
 

@@ -14,7 +14,7 @@ from gridstead.domain.transactions.calls import Register
 _LABEL_PARTS = re.compile(r"[A-Za-z0-9._](?:[A-Za-z0-9._-]*[A-Za-z0-9._])?")
 
 
-def sanitise(text: str) -> str:
+def sanitise_label(text: str) -> str:
     """Return the text of a label in the form that the grid uses.
 
     The text is split at all characters except a to z, A to Z, 0 to 9, ``.``, ``_`` and ``-``.
@@ -37,7 +37,7 @@ def offer(hardware: Hardware, terms: Terms) -> Register:
 
     The labels in the registration are sanitised and sorted by key.
     """
-    values = {sanitise(key): sanitise(value) for key, value in terms.labels.items()}
+    values = {sanitise_label(key): sanitise_label(value) for key, value in terms.labels.items()}
     labels = tuple(Label(key=key, value=value) for key, value in sorted(values.items()))
     return Register(hardware=hardware, prices=terms.prices, labels=labels)
 

@@ -25,34 +25,34 @@ from gridstead.domain.supervisor.attempt import Attempt
 from gridstead.domain.supervisor.claimed_job import plan_claimed_job
 from gridstead.domain.supervisor.evidence import is_cancelled_by_us
 from gridstead.domain.supervisor.journal import EntryKind, JournalRecord
-from gridstead.domain.supervisor.snapshot import Rules, Snapshot
+from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
 from gridstead.domain.transactions.calls import (
     Call,
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
-    claim_key,
-    is_claim_key,
+    claim_outbox_key,
+    is_claim_outbox_key,
 )
 
 NOT_CLAIMED = "the job is not claimed by this provider on the chain"
 
 
-def plan_jobs(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
+def plan_jobs(snapshot: Snapshot, policy: SupervisorPolicy) -> tuple[Action, ...]:
     """Return the actions to perform now, in order."""
-    actions: list[Action] = list(_plan_claims(snapshot, rules))
+    actions: list[Action] = list(_plan_claims(snapshot, policy))
     for job_key, record in snapshot.records.items():
         job = snapshot.jobs.get(job_key.job_id)
-        if job is not None and is_claimed(job, job_key, rules.provider):
-            actions.extend(plan_claimed_job(record, job, snapshot, rules))
+        if job is not None and is_claimed(job, job_key, policy.provider):
+            actions.extend(plan_claimed_job(record, job, snapshot, policy))
         else:
-            actions.extend(_plan_unclaimed_job(record, job, snapshot, rules))
-    actions.extend(_cancel_orphans(snapshot, rules))
+            actions.extend(_plan_unclaimed_job(record, job, snapshot, policy))
+    actions.extend(_cancel_orphans(snapshot, policy))
     return tuple(action for action in actions if not _is_in_outbox(action, snapshot))
 
 
 def _is_in_outbox(action: Action, snapshot: Snapshot) -> bool:
-    return isinstance(action, Put) and action.key in snapshot.open_keys
+    return isinstance(action, Put) and action.key in snapshot.open_outbox_keys
 
 
 def is_claimed(job: Job, job_key: JobKey, provider: str) -> bool:
@@ -61,7 +61,7 @@ def is_claimed(job: Job, job_key: JobKey, provider: str) -> bool:
     return job.job_key == job_key and job.provider == provider and is_hot
 
 
-def knows_claim(record: JournalRecord, head: Block) -> bool:
+def is_head_after_claim(record: JournalRecord, head: Block) -> bool:
     """Return whether the newest block is younger than the claim of a record.
 
     Only such a block shows whether the claim is still on the chain.
@@ -72,24 +72,24 @@ def knows_claim(record: JournalRecord, head: Block) -> bool:
 # Claims
 
 
-def _plan_claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _plan_claims(snapshot: Snapshot, policy: SupervisorPolicy) -> Iterator[Action]:
     """Claim the entries of our queues.
 
     The next claim does not wait for the confirmations of a mined claim.
     """
     claims: tuple[tuple[int, Call], ...] = (
-        (snapshot.queues.claimable, ClaimJobs(limit=rules.claim_limit)),
+        (snapshot.queues.claimable, ClaimJobs(limit=policy.claim_limit)),
         (snapshot.queues.cancelling, ClaimCancelling()),
         (snapshot.queues.top_up, ClaimTopUp()),
     )
     # One call to Gridstead's contracts claims many entries, and one call to DeepSquare's contracts
     # claims one entry.
-    max_calls = 1 if rules.plain_slack_min is None else rules.claim_limit
+    max_calls = 1 if policy.deepsquare_slack_min is None else policy.claim_limit
     for queue_size, call in claims:
-        if any(is_claim_key(key, call) for key in snapshot.open_keys):
+        if any(is_claim_outbox_key(key, call) for key in snapshot.open_outbox_keys):
             continue  # Such a claim is already in the outbox.
         for index in range(min(queue_size, max_calls)):
-            key = claim_key(call, block=snapshot.head.number, index=index)
+            key = claim_outbox_key(call, block=snapshot.head.number, index=index)
             yield Put(key=key, call=call)
 
 
@@ -97,36 +97,38 @@ def _plan_claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
 
 
 def _plan_unclaimed_job(
-    record: JournalRecord, job: Job | None, snapshot: Snapshot, rules: Rules
+    record: JournalRecord, job: Job | None, snapshot: Snapshot, policy: SupervisorPolicy
 ) -> Iterator[Action]:
     """Plan for a job that is cold, refused, not claimed, replaced by another job, or unknown.
 
     After a reorg a claim may disappear for a few blocks. So an attempt is cancelled only after its
-    claim has been missing for ``rules.confirmations`` blocks. Blocks that are older than the claim
+    claim has been missing for ``policy.confirmations`` blocks. Blocks that are older than the claim
     do not count, because a node that lags behind does not have the claim yet. If our job is cold,
     nobody pays for its attempt, and the attempt is cancelled at once.
     """
-    is_missing = _is_missing_for_confirmations(record, snapshot, rules)
-    if is_missing or _is_settled(record, job, rules):
+    is_missing = _is_missing_for_confirmations(record, snapshot, policy)
+    if is_missing or _is_settled(record, job, policy):
         reason = NOT_CLAIMED if job is None else f"the job is {job.state.name} on the chain"
         for attempt in snapshot.live_attempts(record.job_key):
             yield from _cancel_and_note(record, attempt, reason)
     if is_missing:
-        yield from _close_if_absent(record, snapshot, rules)
+        yield from _close_if_absent(record, snapshot, policy)
 
 
-def _is_settled(record: JournalRecord, job: Job | None, rules: Rules) -> bool:
+def _is_settled(record: JournalRecord, job: Job | None, policy: SupervisorPolicy) -> bool:
     """Return whether the job of a record is our job on the chain and is cold."""
     if job is None or job.job_key != record.job_key:
         return False
-    return job.provider == rules.provider and job.state in COLD
+    return job.provider == policy.provider and job.state in COLD
 
 
-def _is_missing_for_confirmations(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> bool:
-    since = snapshot.unclaimed_since.get(record.job_key)
-    if since is None or not knows_claim(record, snapshot.head):
+def _is_missing_for_confirmations(
+    record: JournalRecord, snapshot: Snapshot, policy: SupervisorPolicy
+) -> bool:
+    since_block = snapshot.unclaimed_since_block.get(record.job_key)
+    if since_block is None or not is_head_after_claim(record, snapshot.head):
         return False
-    return snapshot.head.number - since >= rules.confirmations
+    return snapshot.head.number - since_block >= policy.confirmations
 
 
 def _cancel_and_note(record: JournalRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
@@ -145,34 +147,36 @@ def _cancel_and_note(record: JournalRecord, attempt: Attempt, reason: str) -> It
     yield cancel(attempt, record.job_key, reason)
 
 
-def _close_if_absent(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _close_if_absent(
+    record: JournalRecord, snapshot: Snapshot, policy: SupervisorPolicy
+) -> Iterator[Action]:
     """Close a job in the journal if it has no live attempt and none can appear any more.
 
-    If the result of a submission is unknown, an attempt may still appear for ``submission_s`` after
-    the start of the submission.
+    If the result of a submission is unknown, an attempt may still appear for
+    ``submission_timeout_s`` after the start of the submission.
     """
-    if snapshot.live_sample is None or snapshot.live_attempts(record.job_key):
+    if snapshot.controller_sample is None or snapshot.live_attempts(record.job_key):
         return
     has_submission = record.submit_intended_at is not None
     is_result_unknown = has_submission and record.slurm_job_id is None
     waited_s = snapshot.now - (record.submit_intended_at or 0)
-    if not is_result_unknown or waited_s > rules.wait_times.submission_s:
+    if not is_result_unknown or waited_s > policy.wait_times.submission_timeout_s:
         yield note(record, EntryKind.CLOSED, occurred_at=snapshot.now)
 
 
 # Slurm jobs without a record
 
 
-def _cancel_orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _cancel_orphans(snapshot: Snapshot, policy: SupervisorPolicy) -> Iterator[Action]:
     """Cancel the live attempts with a job key of our contracts that belong to none of our jobs."""
-    attempts = () if snapshot.live_sample is None else snapshot.live_sample.attempts
+    attempts = () if snapshot.controller_sample is None else snapshot.controller_sample.attempts
     for attempt in attempts:
-        if attempt.is_alive and _is_orphan(attempt, snapshot, rules):
+        if attempt.is_alive and _is_orphan(attempt, snapshot, policy):
             assert attempt.job_key is not None
             yield cancel(attempt, attempt.job_key, NOT_CLAIMED)
 
 
-def _is_orphan(attempt: Attempt, snapshot: Snapshot, rules: Rules) -> bool:
+def _is_orphan(attempt: Attempt, snapshot: Snapshot, policy: SupervisorPolicy) -> bool:
     """Return whether an attempt has a job key of our contracts but belongs to none of our jobs.
 
     A recent attempt is not an orphan, because its claim may be in a block that is not read yet.
@@ -180,11 +184,11 @@ def _is_orphan(attempt: Attempt, snapshot: Snapshot, rules: Rules) -> bool:
     job_key = attempt.job_key
     if job_key is None or job_key in snapshot.records:
         return False
-    if attempt.submitted_at > snapshot.head.timestamp - rules.wait_times.clock_skew_s:
+    if attempt.submitted_at > snapshot.head.timestamp - policy.wait_times.clock_skew_s:
         return False
-    if job_key.job_id.chain_id != rules.chain_id or job_key.job_id.contract != rules.contract:
+    if job_key.job_id.chain_id != policy.chain_id or job_key.job_id.contract != policy.contract:
         return False
     job = snapshot.jobs.get(job_key.job_id)
     if job is None or job.job_key != job_key:
         return True
-    return job.provider != rules.provider or job.state in COLD
+    return job.provider != policy.provider or job.state in COLD

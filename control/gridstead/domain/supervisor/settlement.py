@@ -60,7 +60,7 @@ def billed_minutes(state: JobState, seconds: int) -> int:
     return 0 if state is JobState.PANICKED else seconds // SECONDS_PER_MINUTE
 
 
-def slack_seconds(job: Job, *, now: int, slack_min: int) -> int:
+def max_billable_seconds(job: Job, *, now: int, slack_min: int) -> int:
     """Return the highest bill in seconds that DeepSquare's contracts, version 1.2, pay in full.
 
     These contracts count the whole minutes since they received the start of the job. The contracts

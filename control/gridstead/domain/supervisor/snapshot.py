@@ -11,13 +11,18 @@ from dataclasses import dataclass, field
 
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job, QueueSizes
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import (
+    AccountingSample,
+    Attempt,
+    ControllerSample,
+    NodeReport,
+)
 from gridstead.domain.supervisor.evidence import WaitTimes
 from gridstead.domain.supervisor.journal import JournalRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class SupervisorPolicy:
     """The settings of the supervisor's decisions.
 
     Attributes:
@@ -29,10 +34,10 @@ class Rules:
         max_attempts: How many submissions of one job Slurm may lose or refuse. After that many, the
             supervisor gives the job up.
         max_time_limit_min: The longest time limit of a job, minutes.
-        plain_slack_min: How many minutes a bill may exceed the time since the contracts received
-            the start. None for Gridstead's contracts. Set only for the contracts of DeepSquare 1.2
-            ("plain" contracts), from which Gridstead's contracts are derived. If it is set, a claim
-            takes only one entry of a queue.
+        deepsquare_slack_min: How many minutes a bill may exceed the time since the contracts
+            received the start. Set only for the contracts of DeepSquare 1.2, from which Gridstead's
+            contracts are derived. None for Gridstead's contracts. If it is set, a claim takes only
+            one entry of a queue.
         hook_timeout_s: The maximum run time of the site's pre-hooks, seconds. 0 if there are none.
         wait_times: How long the supervisor waits before it draws a conclusion.
     """
@@ -44,7 +49,7 @@ class Rules:
     claim_limit: int = 50
     max_attempts: int = 3
     max_time_limit_min: int = 7 * 24 * 60
-    plain_slack_min: int | None = None
+    deepsquare_slack_min: int | None = None
     hook_timeout_s: int = 0
     wait_times: WaitTimes = field(default_factory=WaitTimes)
 
@@ -59,15 +64,16 @@ class Snapshot:
         jobs: The jobs on the chain that a record or a live attempt refers to, by job id.
         queues: The sizes of this provider's queues on the chain.
         records: The journal's records of all open jobs, by job key.
-        live_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
+        controller_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
         accounting_sample: slurmdbd's records of open jobs, at least of those that slurmctld does
             not list as alive. None if slurmdbd did not answer.
         reports: The reports of nodes, newest last.
-        open_keys: The keys of the open outbox entries, except mined claims.
-        unclaimed_since: The first block at which the supervisor saw that the provider's claim of an
-            open job is missing, by job key. Blocks before the claim do not count.
-        claim_blocks: The blocks of this provider's claims of open jobs, by job id, as far as the
-            supervisor has read them since its start.
+        open_outbox_keys: The keys of the open outbox entries, except mined claims.
+        unclaimed_since_block: The number of the first block at which the supervisor saw that the
+            provider's claim of an open job is missing, by job key. Blocks before the claim do not
+            count.
+        claim_blocks: The block numbers of this provider's claims of open jobs, by job id, as far as
+            the supervisor has read them since its start.
     """
 
     now: int
@@ -75,16 +81,16 @@ class Snapshot:
     jobs: Mapping[JobId, Job]
     queues: QueueSizes
     records: Mapping[JobKey, JournalRecord]
-    live_sample: LiveSample | None
+    controller_sample: ControllerSample | None
     accounting_sample: AccountingSample | None
     reports: tuple[NodeReport, ...]
-    open_keys: frozenset[str]
-    unclaimed_since: Mapping[JobKey, int] = field(default_factory=dict)
+    open_outbox_keys: frozenset[str]
+    unclaimed_since_block: Mapping[JobKey, int] = field(default_factory=dict)
     claim_blocks: Mapping[JobId, int] = field(default_factory=dict)
 
     def live_attempts(self, job_key: JobKey) -> list[Attempt]:
         """Return the live Slurm jobs with a job key. Empty if slurmctld did not answer."""
-        if self.live_sample is None:
+        if self.controller_sample is None:
             return []
-        attempts = self.live_sample.attempts
+        attempts = self.controller_sample.attempts
         return [attempt for attempt in attempts if attempt.is_alive and attempt.job_key == job_key]

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.transactions.calls import Call, Expire, job_key_of
-from gridstead.domain.transactions.outbox import OutboxEntry, Refusal
+from gridstead.domain.transactions.outbox import NodeRefusal, OutboxEntry
 
 
-def pack(
+def pack_batches(
     entries: Iterable[OutboxEntry],
     *,
     max_calls: int,
     gas_limit: int,
-    gas: Mapping[int, int],
-    refusals: Mapping[int, Refusal],
+    max_gas: Mapping[int, int],
+    refusals: Mapping[int, NodeRefusal],
 ) -> Iterator[tuple[int, ...]]:
     """Yield the batches as tuples of entry ids, in the order in which they must be sent.
 
@@ -31,18 +31,18 @@ def pack(
         max_calls: The highest number of calls in a batch. A batch with a call of a refused
             transaction has at most half as many calls as this transaction.
         gas_limit: The gas that the calls of one batch may use.
-        gas: The maximum gas of a call, by entry id.
+        max_gas: The maximum gas of a call, by entry id.
         refusals: By entry id, the last refusal of a transaction that contained the entry's call.
     """
     packer = _Packer(gas_limit=gas_limit)
     for entry in entries:
         max_size = _max_batch_size(entry, max_calls, refusals.get(entry.id))
-        packer.add(entry, max_size, gas.get(entry.id, 0))
+        packer.add(entry, max_size, max_gas.get(entry.id, 0))
     for batch in packer.batches:
         yield tuple(batch.entry_ids)
 
 
-def _max_batch_size(entry: OutboxEntry, max_calls: int, refusal: Refusal | None) -> int:
+def _max_batch_size(entry: OutboxEntry, max_calls: int, refusal: NodeRefusal | None) -> int:
     """Return how many calls a batch with this entry may have."""
     if isinstance(entry.call, Expire):
         return 1  # The contracts have no function for a batch of such calls.

@@ -178,7 +178,7 @@ def job_key_of(call: Call) -> JobKey | None:
     return call.job_key
 
 
-def key_of(call: Call) -> str:
+def outbox_key(call: Call) -> str:
     """Return the outbox key of a call about a job, or of a registration.
 
     Two calls for the same purpose have the same key.
@@ -188,7 +188,7 @@ def key_of(call: Call) -> str:
     return prefix if job_key is None else f"{prefix}:{job_key}"
 
 
-def claim_key(call: Call, *, block: int, index: int) -> str:
+def claim_outbox_key(call: Call, *, block: int, index: int) -> str:
     """Return the outbox key of a claim.
 
     Args:
@@ -199,11 +199,11 @@ def claim_key(call: Call, *, block: int, index: int) -> str:
     return f"{_KEY_PREFIXES[type(call)]}:{block}:{index}"
 
 
-def is_claim_key(key: str, call: Call) -> bool:
+def is_claim_outbox_key(key: str, call: Call) -> bool:
     """Return whether an outbox key is the key of a claim of this type."""
     return key.startswith(f"{_KEY_PREFIXES[type(call)]}:")
 
 
-def name_of(call: Call) -> str:
+def call_name(call: Call) -> str:
     """Return the stored name of the call's type."""
     return CALL_NAMES[type(call)]

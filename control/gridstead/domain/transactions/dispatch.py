@@ -34,8 +34,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from gridstead.domain.transactions.batches import pack
+from gridstead.domain.transactions.batches import pack_batches
 from gridstead.domain.transactions.calls import job_key_of
+from gridstead.domain.transactions.fees import replacement_fees
 from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
@@ -45,14 +46,9 @@ from gridstead.domain.transactions.outbox import (
     SendState,
     Transaction,
 )
-from gridstead.domain.transactions.plan import DispatchPolicy, Slot, TransactionPlan
+from gridstead.domain.transactions.plan import DispatchPolicy, TransactionPlan, UnsignedTransaction
 
 BASE_GAS = 80_000  # approximate gas of a transaction without its calls
-
-
-def raised_fees(fees: Fees) -> Fees:
-    """Return the fees that a node requires for a replacement: an eighth more, rounded up."""
-    return Fees(max_fee=fees.max_fee + fees.max_fee // 8 + 1, tip=fees.tip + fees.tip // 8 + 1)
 
 
 def plan_transactions(view: ChainView, policy: DispatchPolicy) -> TransactionPlan:
@@ -75,33 +71,31 @@ class _TransactionPlanner:
 
     def decide(self) -> TransactionPlan:
         changes = {entry.id: self._change_of(entry) for entry in self.view.entries}
-        withdrawn = self._nonces_to_withdraw(changes.values())
-        live_transactions = self._live_transactions(withdrawn)
+        withdrawn_nonces = self._nonces_to_withdraw(changes.values())
+        live_transactions = self._live_transactions(withdrawn_nonces)
         self._requeue(changes, live_transactions.values())
 
         next_nonce = self._next_nonce()
-        first_free = self.view.first_free_nonce
+        first_free_nonce = self.view.first_free_nonce
         pending_transactions = [
             transaction
             for transaction in live_transactions.values()
-            if transaction.nonce >= first_free
+            if transaction.nonce >= first_free_nonce
         ]
-        stuck_transactions = set(
-            filter(self._is_stuck, pending_transactions[: self.policy.max_replacements])
-        )
+        replaceable_transactions = pending_transactions[: self.policy.max_replacements]
+        stuck_transactions = set(filter(self._is_stuck, replaceable_transactions))
         gap_fillers = self._gap_fillers(live_transactions, next_nonce)
+        replacements = self._replacements(pending_transactions, stuck_transactions)
+        to_send = self._transactions_to_send(pending_transactions, stuck_transactions)
+        open_nonce_count = next_nonce - self.view.certain_nonce
+        batches = self._batches(changes, live_transactions.values(), open_nonce_count)
         return TransactionPlan(
             changes=tuple(self._new_states(changes)),
-            withdrawn=withdrawn,
-            closed=tuple(filter(self._is_closed, sorted(self.by_nonce))),
-            replacements=(
-                *gap_fillers,
-                *self._replacements(pending_transactions, stuck_transactions),
-            ),
-            resend=tuple(self._resend(pending_transactions, stuck_transactions)),
-            batches=tuple(
-                self._batches(changes, live_transactions.values(), next_nonce - self.view.nonce)
-            ),
+            withdrawn_nonces=withdrawn_nonces,
+            closed_nonces=tuple(filter(self._is_closed, sorted(self.by_nonce))),
+            replacements=(*gap_fillers, *replacements),
+            to_send=tuple(to_send),
+            batches=tuple(batches),
             next_nonce=next_nonce,
         )
 
@@ -121,8 +115,13 @@ class _TransactionPlanner:
             return self._unsent_change(entry)
         if not self._is_final(receipts[0]):
             return EntryChange(entry_id=entry.id, state=SendState.MINED)
-        reason = _skip_reason(entry, receipts[0]) or "the transaction failed"
-        return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
+        error = _skip_reason(entry, receipts[0])
+        return EntryChange(
+            entry_id=entry.id,
+            state=SendState.REJECTED,
+            reason=error or "the transaction failed",
+            is_skipped=error is not None,
+        )
 
     def _unsent_change(self, entry: OutboxEntry) -> EntryChange:
         """Return the state of an entry that is in no block and in no pending transaction."""
@@ -169,7 +168,7 @@ class _TransactionPlanner:
                 nonces.add(transaction.nonce)
         return tuple(sorted(nonces))
 
-    def _live_transactions(self, withdrawn: Collection[int]) -> dict[int, Transaction]:
+    def _live_transactions(self, withdrawn_nonces: Collection[int]) -> dict[int, Transaction]:
         """Return the newest pending transaction of each nonce, in the order of the nonces.
 
         The newest transaction of a nonce offers the highest fees. Nonces to withdraw are left out.
@@ -177,7 +176,7 @@ class _TransactionPlanner:
         live_transactions = {}
         for nonce in sorted(self.by_nonce):
             pending_transactions = self._pending_transactions(nonce)
-            if pending_transactions and nonce not in withdrawn:
+            if pending_transactions and nonce not in withdrawn_nonces:
                 live_transactions[nonce] = pending_transactions[-1]
         return live_transactions
 
@@ -193,7 +192,7 @@ class _TransactionPlanner:
 
     def _is_pending(self, transaction: Transaction) -> bool:
         """Return whether a transaction is not withdrawn and may still be mined."""
-        return transaction.nonce >= self.view.nonce and not transaction.withdrawn
+        return transaction.nonce >= self.view.certain_nonce and not transaction.withdrawn
 
     def _is_closed(self, nonce: int) -> bool:
         """Return whether the receipts of a nonce are final.
@@ -203,7 +202,7 @@ class _TransactionPlanner:
         receipts = self._receipts_of(self.by_nonce[nonce])
         if receipts:
             return all(map(self._is_final, receipts))
-        return nonce < self.view.nonce
+        return nonce < self.view.certain_nonce
 
     def _is_final(self, receipt: Receipt) -> bool:
         return self.view.head - receipt.block >= self.policy.confirmations
@@ -220,22 +219,22 @@ class _TransactionPlanner:
 
     def _gap_fillers(
         self, live_transactions: Mapping[int, Transaction], next_nonce: int
-    ) -> Iterator[Slot]:
-        """Yield a slot without entries for each nonce gap.
+    ) -> Iterator[UnsignedTransaction]:
+        """Yield an empty transaction for each nonce gap.
 
         Mined transactions have used the nonces below the first free one. So these nonces are no
         gaps, even if their receipts are missing.
         """
         for nonce in range(self.view.first_free_nonce, next_nonce):
             if nonce not in live_transactions:
-                yield Slot(nonce=nonce, entry_ids=(), fees=self._fees_for(nonce))
+                yield UnsignedTransaction(nonce=nonce, entry_ids=(), fees=self._fees_for(nonce))
 
     def _replacements(
         self, pending: Iterable[Transaction], stuck_transactions: Collection[Transaction]
-    ) -> Iterator[Slot]:
-        """Yield a slot for each stuck transaction whose calls may be sent.
+    ) -> Iterator[UnsignedTransaction]:
+        """Yield a replacement for each stuck transaction whose calls may be sent.
 
-        If the node refuses every transaction of the nonce, the slot has no entries: an empty
+        If the node refuses every transaction of the nonce, the replacement has no entries: an empty
         transaction uses the nonce, and the calls return to the queue.
         """
         for transaction in pending:
@@ -244,16 +243,16 @@ class _TransactionPlanner:
             entry_ids = transaction.entry_ids
             if all(map(self._is_refused, self._pending_transactions(transaction.nonce))):
                 entry_ids = ()
-            if self.view.are_cleared(entry_ids):
+            if self.view.may_send(entry_ids):
                 fees = self._fees_for(transaction.nonce)
-                yield Slot(nonce=transaction.nonce, entry_ids=entry_ids, fees=fees)
+                yield UnsignedTransaction(nonce=transaction.nonce, entry_ids=entry_ids, fees=fees)
 
-    def _resend(
+    def _transactions_to_send(
         self, pending: Iterable[Transaction], stuck_transactions: Collection[Transaction]
     ) -> Iterator[Transaction]:
         """Yield the transactions that must be sent now, for the first time or again."""
         for newest in pending:
-            if newest in stuck_transactions or not self.view.are_cleared(newest.entry_ids):
+            if newest in stuck_transactions or not self.view.may_send(newest.entry_ids):
                 continue
             transaction = self._sendable_version(newest)
             if self._is_due(transaction):
@@ -271,19 +270,22 @@ class _TransactionPlanner:
         return newest
 
     def _is_refused(self, transaction: Transaction) -> bool:
-        waiting = self.view.waiting.get(transaction.hash)
-        return waiting is not None and waiting.refused
+        status = self.view.statuses.get(transaction.hash)
+        return status is not None and status.refused
 
     def _is_stuck(self, transaction: Transaction) -> bool:
         """Return whether a transaction needs higher fees that do not exceed the limit."""
-        waiting = self.view.waiting.get(transaction.hash)
-        if waiting is None or self._is_too_expensive(self._fees_for(transaction.nonce)):
+        status = self.view.statuses.get(transaction.hash)
+        if status is None or self._is_too_expensive(self._fees_for(transaction.nonce)):
             return False
-        return waiting.underpriced or self.view.now - waiting.since >= self.policy.replace_after_s
+        return (
+            status.underpriced
+            or self.view.now - status.waiting_since >= self.policy.replace_after_s
+        )
 
     def _is_due(self, transaction: Transaction) -> bool:
-        waiting = self.view.waiting.get(transaction.hash)
-        return waiting is None or self.view.now - waiting.last_sent_at >= self.policy.resend_after_s
+        status = self.view.statuses.get(transaction.hash)
+        return status is None or self.view.now - status.last_sent_at >= self.policy.resend_after_s
 
     def _is_too_expensive(self, fees: Fees) -> bool:
         factor, current_fees = self.policy.max_fee_factor, self.view.fees
@@ -291,12 +293,8 @@ class _TransactionPlanner:
 
     def _fees_for(self, nonce: int) -> Fees:
         """Return the fees that the next transaction of a nonce must offer."""
-        max_fee, tip = self.view.fees.max_fee, self.view.fees.tip
-        for transaction in self.by_nonce.get(nonce, []):
-            required_fees = raised_fees(transaction.fees)
-            max_fee = max(max_fee, required_fees.max_fee)
-            tip = max(tip, required_fees.tip)
-        return Fees(max_fee=max_fee, tip=tip)
+        earlier = (transaction.fees for transaction in self.by_nonce.get(nonce, []))
+        return replacement_fees(earlier, self.view.fees)
 
     # New transactions
 
@@ -304,7 +302,7 @@ class _TransactionPlanner:
         self,
         changes: Mapping[int, EntryChange],
         live_transactions: Iterable[Transaction],
-        open_nonces: int,
+        open_nonce_count: int,
     ) -> Iterator[tuple[int, ...]]:
         """Yield the new batches that fit into the limits of the pending transactions.
 
@@ -313,36 +311,37 @@ class _TransactionPlanner:
         Args:
             changes: The states of all entries, by entry id.
             live_transactions: The pending transactions.
-            open_nonces: How many nonces from ``view.nonce`` on are in use, including gaps.
+            open_nonce_count: How many nonces from ``view.certain_nonce`` on are in use, including
+                gaps.
         """
         view, policy = self.view, self.policy
         pending_gas = sum(self._max_gas(transaction.entry_ids) for transaction in live_transactions)
-        gas_for_pending = policy.blocks_ahead * view.gas_limit - pending_gas
-        remaining_gas = min(gas_for_pending, policy.blocks_at_once * view.gas_limit)
-        batches = pack(
+        gas_for_pending = policy.max_pending_gas_in_blocks * view.gas_limit - pending_gas
+        remaining_gas = min(gas_for_pending, policy.max_new_gas_in_blocks * view.gas_limit)
+        batches = pack_batches(
             self._sendable_entries(changes),
-            max_calls=policy.batch,
-            gas_limit=view.gas_limit // policy.gas_share,
-            gas=view.gas,
+            max_calls=policy.max_batch_calls,
+            gas_limit=view.gas_limit // policy.batch_gas_divisor,
+            max_gas=view.max_gas,
             refusals=view.refusals,
         )
-        for entry_ids in islice(batches, max(0, policy.in_flight - open_nonces)):
+        for entry_ids in islice(batches, max(0, policy.max_pending_nonces - open_nonce_count)):
             remaining_gas -= self._max_gas(entry_ids)
-            if remaining_gas < 0 and open_nonces > 0:
+            if remaining_gas < 0 and open_nonce_count > 0:
                 return
-            open_nonces += 1
+            open_nonce_count += 1
             yield entry_ids
 
     def _sendable_entries(self, changes: Mapping[int, EntryChange]) -> Iterator[OutboxEntry]:
         """Yield the queued entries whose calls may be sent now, oldest first."""
         for entry in self.view.entries:
             is_queued = changes[entry.id].state is SendState.QUEUED
-            if is_queued and self.view.are_cleared([entry.id]):
+            if is_queued and self.view.may_send([entry.id]):
                 yield entry
 
     def _max_gas(self, entry_ids: Iterable[int]) -> int:
         """Return the maximum gas of a transaction with the calls of these entries."""
-        return BASE_GAS + sum(self.view.gas.get(entry_id, 0) for entry_id in entry_ids)
+        return BASE_GAS + sum(self.view.max_gas.get(entry_id, 0) for entry_id in entry_ids)
 
 
 def _skip_reason(entry: OutboxEntry, receipt: Receipt) -> str | None:

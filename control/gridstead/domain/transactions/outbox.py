@@ -128,7 +128,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class NodeRefusal:
     """The refusal of a transaction by a node.
 
     Attributes:
@@ -142,26 +142,52 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryChange:
-    """The new state of an outbox entry."""
+    """The new state of an outbox entry.
+
+    Attributes:
+        entry_id: The id of the entry.
+        state: The new state.
+        reason: Why the call is rejected. Empty if it is not rejected.
+        is_skipped: Whether the contract skipped the call in a final transaction of our wallet. The
+            reason is then the contract's error.
+    """
 
     entry_id: int
     state: SendState
     reason: str = ""
+    is_skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class SkippedCall:
+    """A call that the contract skipped in a final transaction of our wallet.
+
+    Attributes:
+        call: The call.
+        error: The contract's error with its arguments, such as ``PriceAboveLimit(20, 10)``.
+        requested_at: When the call was stored in the outbox, Unix seconds.
+        seen_at: When the sender found the final receipt of the transaction, Unix seconds.
+    """
+
+    call: Call
+    error: str
+    requested_at: int
+    seen_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingStatus:
     """A pending transaction that this process sent to the node. Times: Unix seconds.
 
     Attributes:
-        since: The start of the waiting time, usually when the transaction was first sent. It is
-            moved forward by the time in which the chain mined no block.
+        waiting_since: The start of the waiting time, usually when the transaction was first sent.
+            It is moved forward by the time in which the chain mined no block.
         last_sent_at: When the transaction was sent for the last time. 0 to send it at once.
         underpriced: Whether the node answered that the fees are too low.
         refused: Whether the node refused the transaction.
     """
 
-    since: int
+    waiting_since: int
     last_sent_at: int
     underpriced: bool = False
     refused: bool = False
@@ -174,48 +200,49 @@ class ChainView:
     Attributes:
         now: Unix seconds.
         head: Height of the newest block. The values of the chain are as of this block.
-        nonce: The wallet's next nonce that is certain from final blocks and receipts. If a
+        certain_nonce: The wallet's next nonce that is certain from final blocks and receipts. If a
             transaction has a lower nonce and is in no block, it will never be mined.
-        nonce_at_head: The wallet's next nonce at the newest block. It is higher than ``nonce`` if
-            another program with the same wallet has used nonces in the newest blocks.
+        nonce_at_head: The wallet's next nonce at the newest block. It is higher than
+            ``certain_nonce`` if another program with the same wallet has used nonces in the newest
+            blocks.
         entries: Open outbox entries, oldest first.
         transactions: The transactions of open nonces, sorted by nonce and then by age.
         receipts: The receipts of mined transactions, by hash.
         objections: Why a call that is not mined must not be made any more, by entry id.
-        waiting: The pending transactions that this process sent, by hash.
+        statuses: The status of each pending transaction that this process sent, by hash.
         fees: The fees that a new transaction should offer.
         gas_limit: The gas limit of the newest block.
-        gas: The maximum gas that a call adds to a batch, by entry id. 0 if the call is never in a
-            batch with others.
+        max_gas: The maximum gas that a call adds to a batch, by entry id. 0 if the call is never
+            in a batch with others.
         refusals: By entry id, the last refusal of a transaction that contained the entry's call.
             Only refusals since the start of this process.
-        cleared: Ids of the entries that may be sent to the node now. None if the objections have
-            not been checked yet.
+        sendable_ids: Ids of the entries whose calls may be sent to the node now. None if the
+            objections have not been checked yet.
     """
 
     now: int
     head: int
-    nonce: int
+    certain_nonce: int
     nonce_at_head: int
     entries: tuple[OutboxEntry, ...]
     transactions: tuple[Transaction, ...]
     receipts: Mapping[str, Receipt]
     objections: Mapping[int, str]
-    waiting: Mapping[str, Waiting]
+    statuses: Mapping[str, PendingStatus]
     fees: Fees
     gas_limit: int
-    gas: Mapping[int, int]
-    refusals: Mapping[int, Refusal]
-    cleared: frozenset[int] | None = None
+    max_gas: Mapping[int, int]
+    refusals: Mapping[int, NodeRefusal]
+    sendable_ids: frozenset[int] | None = None
 
     @property
     def first_free_nonce(self) -> int:
         """The lowest nonce that no mined transaction uses."""
-        return max(self.nonce, self.nonce_at_head)
+        return max(self.certain_nonce, self.nonce_at_head)
 
-    def are_cleared(self, entry_ids: Iterable[int]) -> bool:
+    def may_send(self, entry_ids: Iterable[int]) -> bool:
         """Return whether these calls may be sent to the node.
 
         If the objections have not been checked yet, every call may be sent.
         """
-        return self.cleared is None or self.cleared.issuperset(entry_ids)
+        return self.sendable_ids is None or self.sendable_ids.issuperset(entry_ids)

@@ -18,11 +18,12 @@ class DispatchPolicy:
 
     Attributes:
         confirmations: A transaction is final when this many blocks follow its block.
-        batch: Maximum number of calls in one transaction.
-        in_flight: Maximum number of nonces with a pending transaction.
-        blocks_ahead: Maximum gas of all pending transactions. Unit: the gas limit of one block.
-        blocks_at_once: Maximum gas of the transactions that one tick adds. Unit: the gas limit of
-            one block. With a low value, a tick signs few transactions and sends them soon.
+        max_batch_calls: Maximum number of calls in one transaction.
+        max_pending_nonces: Maximum number of nonces with a pending transaction.
+        max_pending_gas_in_blocks: Maximum gas of all pending transactions. Unit: the gas limit of
+            one block.
+        max_new_gas_in_blocks: Maximum gas of the transactions that one tick adds. Unit: the gas
+            limit of one block. With a low value, a tick signs few transactions and sends them soon.
         max_queued: Maximum number of queued calls that one tick reads, oldest first.
         resend_after_s: Interval at which a pending transaction is sent to the node again.
         replace_after_s: A transaction that is pending for this long, while blocks are mined, is
@@ -31,25 +32,26 @@ class DispatchPolicy:
             lowest nonces. Transactions with higher nonces cannot be mined before these.
         max_fee_factor: A replacement offers at most this multiple of the fees that a new
             transaction should offer.
-        gas_share: The calls of a batch may use the gas limit of a block divided by this number.
+        batch_gas_divisor: The calls of a batch may use the gas limit of a block divided by this
+            number.
     """
 
     confirmations: int
-    batch: int = 50
-    in_flight: int = 512
-    blocks_ahead: int = 8
-    blocks_at_once: int = 2
+    max_batch_calls: int = 50
+    max_pending_nonces: int = 512
+    max_pending_gas_in_blocks: int = 8
+    max_new_gas_in_blocks: int = 2
     max_queued: int = 2000
     resend_after_s: int = 10
     replace_after_s: int = 45
     max_replacements: int = 16
     max_fee_factor: int = 10
-    gas_share: int = 2
+    batch_gas_divisor: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """A nonce for which a transaction must be signed.
+class UnsignedTransaction:
+    """A transaction that must be signed.
 
     Attributes:
         nonce: The nonce.
@@ -69,21 +71,21 @@ class TransactionPlan:
 
     Attributes:
         changes: New states of entries.
-        withdrawn: Nonces whose transactions must never be sent again.
-        closed: Open nonces whose transactions are final.
+        withdrawn_nonces: Nonces whose transactions must never be sent again.
+        closed_nonces: Open nonces whose transactions are final.
         replacements: The nonces of gaps and of stuck transactions, for which a transaction must be
             signed.
-        resend: Transactions to send to the node, for the first time or again. Sorted by nonce.
+        to_send: Transactions to send to the node, for the first time or again. Sorted by nonce.
         batches: Ids of the entries of each new transaction. The transactions use the nonces from
             ``next_nonce`` on, in this order.
         next_nonce: The nonce of the first batch.
     """
 
     changes: tuple[EntryChange, ...] = ()
-    withdrawn: tuple[int, ...] = ()
-    closed: tuple[int, ...] = ()
-    replacements: tuple[Slot, ...] = ()
-    resend: tuple[Transaction, ...] = ()
+    withdrawn_nonces: tuple[int, ...] = ()
+    closed_nonces: tuple[int, ...] = ()
+    replacements: tuple[UnsignedTransaction, ...] = ()
+    to_send: tuple[Transaction, ...] = ()
     batches: tuple[tuple[int, ...], ...] = ()
     next_nonce: int = 0
 
@@ -91,9 +93,9 @@ class TransactionPlan:
     def entry_ids_to_send(self) -> frozenset[int]:
         """The ids of the entries whose calls this plan sends to the node."""
         entry_ids: set[int] = set()
-        for slot in self.replacements:
-            entry_ids.update(slot.entry_ids)
-        for transaction in self.resend:
+        for replacement in self.replacements:
+            entry_ids.update(replacement.entry_ids)
+        for transaction in self.to_send:
             entry_ids.update(transaction.entry_ids)
         for batch in self.batches:
             entry_ids.update(batch)

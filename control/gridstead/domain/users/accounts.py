@@ -12,14 +12,14 @@ from gridstead.domain.supervisor.submission import GridUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WalletRange:
+class WalletIdRange:
     """The uids of wallet users, from ``first_uid`` to ``last_uid``, and the gid of their group."""
 
     first_uid: int = 200_001
     last_uid: int = 999_999
     gid: int = 100_000
 
-    def holds(self, user: GridUser) -> bool:
+    def contains(self, user: GridUser) -> bool:
         """Return whether an account belongs to a wallet.
 
         The name of the account must be an address, the uid must be in the range, and the group must
@@ -41,6 +41,8 @@ def customers(events: Iterable[ChainEvent]) -> frozenset[str]:
     return frozenset(wallets)
 
 
-def missing(addresses: Iterable[str], existing: Iterable[GridUser]) -> tuple[str, ...]:
+def addresses_without_account(
+    addresses: Iterable[str], existing: Iterable[GridUser]
+) -> tuple[str, ...]:
     """Return the addresses that have no account, sorted and without duplicates."""
     return tuple(sorted(set(addresses) - {user.address for user in existing}))

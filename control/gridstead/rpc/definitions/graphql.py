@@ -20,10 +20,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from gridstead.errors import TooMuch
-from gridstead.rpc.definitions.graphql_schema import Requests, Submit, Validate, make_schema
+from gridstead.errors import LimitExceeded
+from gridstead.rpc.definitions.graphql_schema import GraphqlExecutor, Submit, Validate, make_schema
 from gridstead.rpc.origins import ANY_ORIGIN, allow_origins
-from gridstead.rpc.peer_limit import Network, PeerLimit
+from gridstead.rpc.rate_limit import Network, RateLimiter
 from gridstead.rpc.status import caller_of, status_routes
 from gridstead.rpc.tls import TlsFiles
 from gridstead.rpc.web import WebServer
@@ -45,22 +45,22 @@ class GraphqlService:
     Attributes:
         submit: Stores a workflow and returns the id of its script.
         validate: Returns whether a module is valid, as text.
-        check: Raises a Transient error while the store or the chain does not answer.
+        check_ready: Raises a Transient error while the store or the chain does not answer.
         metrics: Returns OpenMetrics text.
-        metrics_for: Networks that may read the metrics.
-        requests: Limits the number of requests of each caller.
-        request_bytes: Limits the bytes that each caller sends and that are stored for it.
+        metrics_networks: Networks that may read the metrics.
+        request_limiter: Limits the number of requests of each caller.
+        byte_limiter: Limits the bytes that each caller sends and that are stored for it.
         origins: Origins of the web pages that may call, see ``gridstead.rpc.origins``.
         introspection: Whether clients may query the schema.
     """
 
     submit: Submit
     validate: Validate
-    check: Callable[[], None]
+    check_ready: Callable[[], None]
     metrics: Callable[[], str]
-    metrics_for: tuple[Network, ...]
-    requests: PeerLimit
-    request_bytes: PeerLimit
+    metrics_networks: tuple[Network, ...]
+    request_limiter: RateLimiter
+    byte_limiter: RateLimiter
     origins: tuple[str, ...] = (ANY_ORIGIN,)
     introspection: bool = False
 
@@ -89,7 +89,9 @@ def make_app(service: GraphqlService) -> Starlette:
         Route("/workflow.schema.json", _workflow_schema, methods=["GET"]),
     ]
     routes = [
-        *status_routes(service.check, service.metrics, service.metrics_for, service.requests),
+        *status_routes(
+            service.check_ready, service.metrics, service.metrics_networks, service.request_limiter
+        ),
         Mount("/", routes=public_routes, middleware=[cors]),
     ]
     return Starlette(routes=routes)
@@ -103,19 +105,19 @@ class _GraphqlEndpoint:
     def __init__(self, service: GraphqlService) -> None:
         self._service = service
         schema = make_schema(service.submit, service.validate)
-        self._requests = Requests(schema, introspection=service.introspection)
+        self._executor = GraphqlExecutor(schema, introspection=service.introspection)
         # A separate pool, so that GraphQL requests cannot delay the operator's routes.
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="graphql")
 
     async def answer(self, request: Request) -> Response:
         service, caller = self._service, caller_of(request)
         try:
-            service.requests.take(caller)
-            body = await _body(request)
+            service.request_limiter.take(caller)
+            body = await _read_body(request)
             # A body that is too large counts as a body of the maximum size.
             size = MAX_BODY_BYTES if body is None else len(body)
-            service.request_bytes.take(caller, size)
-        except TooMuch as err:
+            service.byte_limiter.take(caller, size)
+        except LimitExceeded as err:
             extensions = {"type": "internal", "code": err.code}
             return _error_response(429, f"{err}. {err.hint}", extensions)
         if body is None:
@@ -124,10 +126,10 @@ class _GraphqlEndpoint:
             data = _parse(body)
         except ValueError as err:
             return _error_response(400, f"the request {err}")
-        charge = partial(service.request_bytes.take, caller)
+        count_bytes = partial(service.byte_limiter.take, caller)
         loop = asyncio.get_running_loop()
         status, answer = await loop.run_in_executor(
-            self._workers, self._requests.answer, data, charge
+            self._workers, self._executor.answer, data, count_bytes
         )
         return Response(json.dumps(answer), status_code=status, media_type="application/json")
 
@@ -172,7 +174,7 @@ def _exceeded_limit(body: bytes) -> str | None:
     return None
 
 
-async def _body(request: Request) -> bytes | None:
+async def _read_body(request: Request) -> bytes | None:
     """Return the body of a request. If the body is too large, stop reading and return None."""
     body = b""
     async for chunk in request.stream():

@@ -31,22 +31,29 @@ from graphql import (
 from graphql import validate as validate_document
 from graphql.utilities.type_info import TypeInfo
 
-from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, TooMuch, WorkflowProblem
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    InvalidWorkflow,
+    LimitExceeded,
+    WorkflowProblem,
+)
 
 MAX_QUERY_CHARS = 16 * 1024
 MAX_QUERY_TOKENS = 1000
-MAX_CACHED = 64
-MAX_CACHED_CHARS = 1024
-_PROBLEMS_KEY = "problems"  # _format adds this key, _split_by_rule removes it
+MAX_CACHED_DOCUMENTS = 64
+MAX_CACHED_QUERY_CHARS = 1024
+# _format_error adds this key, _split_by_rule removes it.
+_PROBLEMS_KEY = "problems"
 
 # Errors may quote the caller's workflow and must not be logged. This logger drops all errors.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
-Charge = Callable[[int], None]
-"""Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
+CountBytes = Callable[[int], None]
+"""Counts a number of bytes against the caller's limit. Raises LimitExceeded if it is exceeded."""
 
-Submit = Callable[[Mapping[str, object], str, Charge], str]
-"""Takes (workflow, address of the owner or empty, the caller's charge). Returns the script's id."""
+Submit = Callable[[Mapping[str, object], str, CountBytes], str]
+"""Takes (workflow, address of the owner or empty, byte counter). Returns the script's id."""
 Validate = Callable[[Mapping[str, object]], str]
 """Takes a module. Returns "valid", or the rules that the module breaks."""
 
@@ -64,7 +71,7 @@ def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
     @mutation.field("submit")
     def resolve_submit(
         _root: object,
-        info: GraphQLResolveInfo[Charge],
+        info: GraphQLResolveInfo[CountBytes],
         job: Mapping[str, object],
         customer: str = "",
     ) -> str:
@@ -79,7 +86,7 @@ def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
     return make_executable_schema(text, query, mutation)
 
 
-class Requests:
+class GraphqlExecutor:
     """Answers GraphQL requests. Safe to call from many threads.
 
     Valid queries are cached, because clients send the same few queries with their workflows as
@@ -99,24 +106,26 @@ class Requests:
         self._valid_documents: OrderedDict[str, DocumentNode] = OrderedDict()
         self._lock = threading.Lock()
 
-    def answer(self, data: Mapping[str, Any], charge: Charge) -> tuple[int, dict[str, Any]]:
+    def answer(
+        self, data: Mapping[str, Any], count_bytes: CountBytes
+    ) -> tuple[int, dict[str, Any]]:
         """Return the HTTP status and the response for a request.
 
         Args:
             data: The request as parsed JSON.
-            charge: Counts stored bytes against the caller's limit.
+            count_bytes: Counts stored bytes against the caller's limit.
         """
         names = ("query", "variables", "operationName")
         request = {name: data[name] for name in names if data.get(name) is not None}
         _, answer = graphql_sync(
             self._schema,
             request,
-            context_value=charge,
+            context_value=count_bytes,
             introspection=True,  # a validation rule refuses introspection that is not allowed
             query_parser=self._parse,
             query_validator=self._validate,
             validation_rules=self._rules,
-            error_formatter=_format,
+            error_formatter=_format_error,
             logger=_SILENT,
         )
         errors: list[dict[str, Any]] = []
@@ -147,10 +156,10 @@ class Requests:
                 self._valid_documents.move_to_end(body)
                 return []
         errors = validate_document(schema, document, rules=rules, max_errors=max_errors)
-        if not errors and len(body) <= MAX_CACHED_CHARS and '"' not in body:
+        if not errors and len(body) <= MAX_CACHED_QUERY_CHARS and '"' not in body:
             with self._lock:
                 self._valid_documents[body] = document
-                if len(self._valid_documents) > MAX_CACHED:
+                if len(self._valid_documents) > MAX_CACHED_DOCUMENTS:
                     self._valid_documents.popitem(last=False)
         return errors
 
@@ -164,30 +173,28 @@ def _parse(text: str) -> DocumentNode:
         raise GraphQLError("the query is nested too deeply") from err
 
 
-def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
+def _format_error(error: GraphQLError, _debug: object) -> dict[str, Any]:
     """Return an error in the wire format. Only errors that the caller caused have details."""
-    original = error.original_error
-    if isinstance(original, InvalidWorkflow):
+    cause = error.original_error
+    if isinstance(cause, InvalidWorkflow):
         return _wire_error(
             error,
-            str(original),
-            {"type": "validation", "code": original.code, _PROBLEMS_KEY: original.problems},
+            str(cause),
+            {"type": "validation", "code": cause.code, _PROBLEMS_KEY: cause.problems},
         )
-    if isinstance(original, InvalidInput):
-        return _wire_error(error, str(original), {"type": "validation", "code": original.code})
-    if isinstance(original, TooMuch):
+    if isinstance(cause, InvalidInput):
+        return _wire_error(error, str(cause), {"type": "validation", "code": cause.code})
+    if isinstance(cause, LimitExceeded):
         return _wire_error(
-            error, f"{original}. {original.hint}", {"type": "internal", "code": original.code}
+            error, f"{cause}. {cause.hint}", {"type": "internal", "code": cause.code}
         )
-    if isinstance(original, GridsteadError):
-        return _wire_error(error, original.message, {"type": "internal", "code": original.code})
-    if original is not None and not isinstance(original, GraphQLError):
+    if isinstance(cause, GridsteadError):
+        return _wire_error(error, cause.message, {"type": "internal", "code": cause.code})
+    if cause is not None and not isinstance(cause, GraphQLError):
         # The message may quote the workflow, so only the traceback is logged.
-        frames = reversed(extract_tb(original.__traceback__))
+        frames = reversed(extract_tb(cause.__traceback__))
         trace = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in frames)
-        logging.getLogger(__name__).error(
-            "internal error: %s at %s", type(original).__name__, trace
-        )
+        logging.getLogger(__name__).error("internal error: %s at %s", type(cause).__name__, trace)
         return _wire_error(error, "internal error", {"type": "internal"})
     return _wire_error(error, error.message, {"type": "validation", **(error.extensions or {})})
 

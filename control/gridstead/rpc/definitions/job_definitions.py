@@ -17,8 +17,15 @@ from contextlib import contextmanager
 import grpc
 
 from gridstead.domain.definitions.job_definition import ScriptAnswer, ScriptRequest
-from gridstead.domain.jobs.ids import JobId, parse_slurm_name
-from gridstead.errors import GridsteadError, InvalidInput, NotAllowed, Rejected, TooMuch, Transient
+from gridstead.domain.jobs.ids import JobId, parse_slurm_job_name
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    LimitExceeded,
+    NotAllowed,
+    Rejected,
+    Transient,
+)
 from gridstead.proto.sbatchapi_pb2 import (
     ChallengeRequest,
     ChallengeResponse,
@@ -31,19 +38,19 @@ from gridstead.proto.sbatchapi_pb2_grpc import (
     add_AuthAPIServicer_to_server,
     add_SBatchAPIServicer_to_server,
 )
-from gridstead.rpc.peer_limit import PeerLimit, grpc_caller
+from gridstead.rpc.rate_limit import RateLimiter, grpc_caller
 from gridstead.rpc.tls import TlsFiles, add_health, bind, grpc_server
 
 THREADS = 16
 ADDRESS_BYTES = 20
-STOP_S = 1.0
+STOP_GRACE_S = 1.0
 
 Challenge = Callable[[str], bytes]
 GetSBatch = Callable[[ScriptRequest], ScriptAnswer]
 ToJobId = Callable[[int], JobId]
 
-_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
-    (TooMuch, grpc.StatusCode.RESOURCE_EXHAUSTED),
+_STATUS_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
+    (LimitExceeded, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (NotAllowed, grpc.StatusCode.UNAUTHENTICATED),
     (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
     (Rejected, grpc.StatusCode.NOT_FOUND),
@@ -60,7 +67,7 @@ class SBatchServer:
         challenge: Returns a challenge for the address of a wallet. If the address is empty, any
             wallet may use the challenge.
         get_sbatch: Returns the script for a request.
-        calls: Limits the number of calls of each caller.
+        call_limiter: Limits the number of calls of each caller.
         to_job_id: Returns the job id of a job number.
     """
 
@@ -71,14 +78,14 @@ class SBatchServer:
         *,
         challenge: Challenge,
         get_sbatch: GetSBatch,
-        calls: PeerLimit,
+        call_limiter: RateLimiter,
         to_job_id: ToJobId,
     ) -> None:
         self._server = grpc_server(threads=THREADS)
         # The generated functions have no types.
-        auth = _Auth(challenge, calls)
+        auth = _Auth(challenge, call_limiter)
         add_AuthAPIServicer_to_server(auth, self._server)  # type: ignore[no-untyped-call]
-        sbatch = _SBatch(get_sbatch, calls, to_job_id)
+        sbatch = _SBatch(get_sbatch, call_limiter, to_job_id)
         add_SBatchAPIServicer_to_server(sbatch, self._server)  # type: ignore[no-untyped-call]
         add_health(self._server)
         self._address = address
@@ -96,34 +103,36 @@ class SBatchServer:
 
     def stop(self) -> None:
         """Stop the server. Calls in progress have a second to finish."""
-        self._server.stop(STOP_S).wait()
+        self._server.stop(STOP_GRACE_S).wait()
 
 
 class _Auth(AuthAPIServicer):
-    def __init__(self, challenge: Challenge, calls: PeerLimit) -> None:
+    def __init__(self, challenge: Challenge, call_limiter: RateLimiter) -> None:
         self._challenge = challenge
-        self._calls = calls
+        self._call_limiter = call_limiter
 
     def Challenge(  # noqa: N802 # the wire's name
         self, request: ChallengeRequest, context: grpc.ServicerContext
     ) -> ChallengeResponse:
         with _abort_on_error(context):
-            self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
+            self._call_limiter.take(grpc_caller(context.peer(), context.invocation_metadata()))
             address = _address(request.provider_address) if request.provider_address else ""
             return ChallengeResponse(challenge=self._challenge(address))
 
 
 class _SBatch(SBatchAPIServicer):
-    def __init__(self, get_sbatch: GetSBatch, calls: PeerLimit, to_job_id: ToJobId) -> None:
+    def __init__(
+        self, get_sbatch: GetSBatch, call_limiter: RateLimiter, to_job_id: ToJobId
+    ) -> None:
         self._get_sbatch = get_sbatch
-        self._calls = calls
+        self._call_limiter = call_limiter
         self._to_job_id = to_job_id
 
     def GetSBatch(  # noqa: N802
         self, request: GetSBatchRequest, context: grpc.ServicerContext
     ) -> GetSBatchResponse:
         with _abort_on_error(context):
-            self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
+            self._call_limiter.take(grpc_caller(context.peer(), context.invocation_metadata()))
             answer = self._get_sbatch(_from_wire(request, self._to_job_id))
         return GetSBatchResponse(
             sbatch=answer.script,
@@ -143,14 +152,14 @@ def _abort_on_error(context: grpc.ServicerContext) -> Iterator[None]:
 
 
 def _status_of(err: GridsteadError) -> grpc.StatusCode:
-    for error_type, code in _CODES:
+    for error_type, code in _STATUS_CODES:
         if isinstance(err, error_type):
             return code
     return grpc.StatusCode.UNKNOWN
 
 
 def _from_wire(request: GetSBatchRequest, to_job_id: ToJobId) -> ScriptRequest:
-    number = parse_slurm_name(request.job_id.lower())
+    number = parse_slurm_job_name(request.job_id.lower())
     if number is None:
         raise InvalidInput("malformed job id", hint="A job id is 0x and 64 hexadecimal digits.")
     return ScriptRequest(

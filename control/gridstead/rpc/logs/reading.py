@@ -30,14 +30,14 @@ from gridstead.proto.logger_pb2 import (
     WatchListResponse,
 )
 
-WATCH_S = 10.0
+WATCH_INTERVAL_S = 10.0
 MAX_READERS = 3000  # fewer than MAX_STREAMS, so that some streams remain for writers
 MAX_READERS_PER_OWNER = 100
 
 LogKey: TypeAlias = tuple[str, str]
 """(owner, log name)."""
 
-_CODES: dict[type[GridsteadError], grpc.StatusCode] = {
+_STATUS_CODES: dict[type[GridsteadError], grpc.StatusCode] = {
     NotAllowed: grpc.StatusCode.UNAUTHENTICATED,
     InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
     LogDamaged: grpc.StatusCode.DATA_LOSS,
@@ -158,12 +158,12 @@ class LogReader:
         )
         while True:
             yield WatchListResponse(log_names=self._service.names(owner))
-            await asyncio.sleep(WATCH_S)
+            await asyncio.sleep(WATCH_INTERVAL_S)
 
 
 def status_of(err: GridsteadError) -> grpc.StatusCode:
     """Return the status code of an error."""
-    for error_type, code in _CODES.items():
+    for error_type, code in _STATUS_CODES.items():
         if isinstance(err, error_type):
             return code
     return grpc.StatusCode.UNAVAILABLE

@@ -30,12 +30,12 @@ from gridstead.proto.logger_pb2 import (
 )
 from gridstead.proto.logger_pb2_grpc import LoggerAPIServicer, add_LoggerAPIServicer_to_server
 from gridstead.rpc.logs.reading import LogReader, Readers, ReadService, status_of
-from gridstead.rpc.logs.web import LogWebServer, Web
+from gridstead.rpc.logs.web import LogWebServer, WebAddress
 from gridstead.rpc.tls import SERVER_OPTIONS, TlsFiles, server_credentials
 
 MAX_STREAMS = 4000
 CALL_TIMEOUT_S = 10.0  # for a call from another thread into the event loop
-STOP_S = 1.0
+STOP_GRACE_S = 1.0
 # Pings detect that the host of a reader has crashed, so that the reader's stream ends.
 KEEPALIVE_OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
@@ -71,7 +71,7 @@ class LoggerServer:
     """
 
     def __init__(
-        self, address: str, tls: TlsFiles, service: LogService, web: Web | None = None
+        self, address: str, tls: TlsFiles, service: LogService, web: WebAddress | None = None
     ) -> None:
         self._address = address
         self._credentials = server_credentials(tls)
@@ -127,7 +127,7 @@ class LoggerServer:
         if self._web is not None:
             await self._web.stop()
         if self._server is not None:
-            await self._server.stop(STOP_S)
+            await self._server.stop(STOP_GRACE_S)
 
 
 class _Servicer(LoggerAPIServicer):

@@ -34,7 +34,7 @@ from gridstead.rpc.tls import TlsFiles
 
 MAX_CONNECTIONS = 1000
 MAX_BODY_BYTES = 16 * 1024  # a request has a name and a signature
-BODY_S = 10.0  # time in which the body of a request must arrive
+BODY_TIMEOUT_S = 10.0  # time in which the body of a request must arrive
 MAX_STREAM_S = 3600.0  # then the web page sends a new request that continues at its last position
 
 _PATH = "/logger.v1alpha1.LoggerAPI/"
@@ -42,12 +42,12 @@ _BINARY, _TEXT = "application/grpc-web", "application/grpc-web-text"
 _HEADER_BYTES = 5  # a byte of flags, four of length
 _MESSAGE, _TRAILER = 0, 0x80  # flags of a frame
 # The units of the header grpc-timeout, whose value is for example 10S.
-_UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_SECONDS_PER_UNIT = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
 # One of several base64 texts in a row, with its padding: AAAA or AA==.
 _BASE64_TEXT = re.compile(rb"[^=]+={0,2}")
 # These options detect a browser whose host has crashed. Accepted connections inherit them.
-_KEEPALIVE = (
+_KEEPALIVE_OPTIONS = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
@@ -60,7 +60,7 @@ Status: TypeAlias = tuple[grpc.StatusCode, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Web:
+class WebAddress:
     """The address on which the server listens, and the web pages that may call the server.
 
     Attributes:
@@ -83,7 +83,7 @@ class LogWebServer:
         reader: Answers the calls.
     """
 
-    def __init__(self, web: Web, tls: TlsFiles, reader: LogReader) -> None:
+    def __init__(self, web: WebAddress, tls: TlsFiles, reader: LogReader) -> None:
         self._web = web
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -152,7 +152,7 @@ def _endpoint(
             return PlainTextResponse("gRPC-web only", status_code=415)
         is_text = media_type == _TEXT
         try:
-            message = _parse(message_type, await _body(request), is_text=is_text)
+            message = _parse(message_type, await _read_body(request), is_text=is_text)
             frames = _frames(answer(message), _timeout_s(request))
         except InvalidInput as err:
             frames = _single_frame(_trailer(status_of(err), str(err)))
@@ -220,16 +220,16 @@ def _from_text(text: bytes) -> bytes:
     )
 
 
-async def _body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     body = b""
     try:
-        async with asyncio.timeout(BODY_S):
+        async with asyncio.timeout(BODY_TIMEOUT_S):
             async for piece in request.stream():
                 body += piece
                 if len(body) > MAX_BODY_BYTES:
                     raise InvalidInput(f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
     except TimeoutError as err:
-        raise InvalidInput(f"the request did not arrive within {BODY_S:.0f} s") from err
+        raise InvalidInput(f"the request did not arrive within {BODY_TIMEOUT_S:.0f} s") from err
     return body
 
 
@@ -238,10 +238,10 @@ def _timeout_s(request: Request) -> float:
     match = _TIMEOUT.fullmatch(request.headers.get("grpc-timeout", ""))
     if match is None:
         return MAX_STREAM_S
-    return min(int(match[1]) * _UNITS_S[match[2]], MAX_STREAM_S)
+    return min(int(match[1]) * _SECONDS_PER_UNIT[match[2]], MAX_STREAM_S)
 
 
-def _listen(web: Web) -> socket.socket:
+def _listen(web: WebAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
     try:
         listener = socket.create_server(
@@ -251,6 +251,6 @@ def _listen(web: Web) -> socket.socket:
         raise ConfigError(
             f"could not listen on {web.host}:{web.port}", detail=err.strerror
         ) from err
-    for option in _KEEPALIVE:
+    for option in _KEEPALIVE_OPTIONS:
         listener.setsockopt(*option)
     return listener

@@ -37,7 +37,8 @@ class Follower:
         chain: The chain, with the events of the grid.
         cursor: Stores the last block that was read. It must be kept as long as the consumer's
             store.
-        start: First block to read if the cursor is empty or none of its blocks is on the chain.
+        first_block: First block to read if the cursor is empty or none of its blocks is on the
+            chain.
         confirmations: How many blocks must follow a job's end before the consumer may forget the
             job.
         blocks_per_read: How many blocks one request covers.
@@ -48,13 +49,13 @@ class Follower:
         chain: Chain,
         cursor: Cursor,
         *,
-        start: int = 0,
+        first_block: int = 0,
         confirmations: int = STATE_KEPT_BLOCKS,
         blocks_per_read: int = BLOCKS_PER_READ,
     ) -> None:
         self._chain = chain
         self._cursor = cursor
-        self._start = start
+        self._first_block = first_block
         self._confirmations = confirmations
         self._blocks_per_read = blocks_per_read
 
@@ -84,27 +85,27 @@ class Follower:
         first = self._common_ancestor(head) + 1
         # A range ends at the newest final block, so that the cursor saves this block. After a short
         # reorg, the follower goes back to this block.
-        final = head.number - self._confirmations
+        newest_final = head.number - self._confirmations
         while first <= head.number:
-            last_allowed = final if first <= final else head.number
-            last = min(first + self._blocks_per_read - 1, last_allowed)
-            end = head if last == head.number else self._block(last)
-            events = self._chain.events(first=first, end=end)
+            max_last = newest_final if first <= newest_final else head.number
+            last = min(first + self._blocks_per_read - 1, max_last)
+            last_block = head if last == head.number else self._block(last)
+            events = self._chain.events(first=first, end=last_block)
             # A reorg between the requests for the last block and for its events may mix two forks.
-            if self._block(last).hash != end.hash:
+            if self._block(last).hash != last_block.hash:
                 raise ChainUnavailable(
                     "could not read the chain's events", detail="it was reorganised during the read"
                 )
             if events:
                 oldest_readable = head.number - STATE_KEPT_BLOCKS
                 consume(events, self._block(max(last, oldest_readable)))
-            self._cursor.save(end)
+            self._cursor.save(last_block)
             first = last + 1
 
     def _common_ancestor(self, head: Block) -> int:
         """Return the height of the newest block that was delivered and is still on the chain.
 
-        Returns ``start - 1`` if there is no such block, or if a reorg may be deeper than the
+        Returns ``first_block - 1`` if there is no such block, or if a reorg may be deeper than the
         confirmations. Then all events are delivered again.
         """
         history = self._cursor.history()
@@ -126,11 +127,11 @@ class Follower:
             if history[0].number - saved_block.number <= self._confirmations:
                 return saved_block.number
             reason = f"the reorg may be deeper than {self._confirmations} blocks"
-            log.warning("chain_read_again", block=self._start, reason=reason)
-            return self._start - 1
+            log.warning("chain_read_again", block=self._first_block, reason=reason)
+            return self._first_block - 1
         if history:
             log.warning("chain_replaced", block=head.number, reason=f"was at {history[0].number}")
-        return self._start - 1
+        return self._first_block - 1
 
     def _block(self, number: int) -> Block:
         block = self._chain.block(number)

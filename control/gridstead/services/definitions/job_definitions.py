@@ -19,20 +19,30 @@ from typing import Any
 
 import structlog
 
-from gridstead.domain.definitions.challenge import RANDOM_BYTES, make_challenge, nonce_end, nonce_of
+from gridstead.domain.definitions.challenge import (
+    RANDOM_BYTES,
+    make_challenge,
+    nonce_expiry,
+    nonce_of,
+)
 from gridstead.domain.definitions.job_definition import (
     Recover,
     ScriptAnswer,
     ScriptRequest,
-    is_open,
-    refusal,
+    denial_reason,
+    needs_script,
     script_id,
 )
 from gridstead.domain.jobs.billing import paid_seconds_ceil
 from gridstead.domain.jobs.ids import parse_address
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.logs.access import WritePermit, check_key, token_end, write_token
+from gridstead.domain.logs.access import (
+    WritePermit,
+    check_key_length,
+    make_write_token,
+    token_expiry,
+)
 from gridstead.domain.logs.log import log_of
 from gridstead.errors import (
     ChainUnavailable,
@@ -45,22 +55,23 @@ from gridstead.errors import (
     ScriptDamaged,
     ScriptUnavailable,
 )
-from gridstead.ports import Clock, Ledger, Modules, TakenNonces
+from gridstead.ports import Clock, Ledger, Modules, UsedNonces
 from gridstead.services.definitions.script_keeper import ScriptKeeper
 from gridstead.workflow.modules import check_module
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import ScriptPaths, render, secrets_of
 from gridstead.workflow.schema import ModuleSource, Workflow
 
-Charge = Callable[[int], None]
-"""Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
+CountBytes = Callable[[int], None]
+"""Counts a number of bytes against the caller's limit. Raises LimitExceeded if it is exceeded."""
 
 MODULES_TIMEOUT_S = 60  # all modules of a workflow together; clients do not wait longer
 SALT_BYTES = 16
 # How often the service reads a job that is not matched yet, and the seconds between two reads. Old
 # supervisors wait for 10 s.
-MATCH_READS, MATCH_READ_S = 10, 0.5
-MAX_WAITING = 4  # each waiting request occupies a thread
+MAX_MATCH_READS = 10
+MATCH_READ_INTERVAL_S = 0.5
+MAX_WAITING_REQUESTS = 4  # each waiting request occupies a thread
 # Maximum clock difference between instances. A used nonce is remembered for this long after it
 # expires, because an instance whose clock is behind still accepts the nonce.
 CLOCK_SKEW_S = 600
@@ -81,20 +92,20 @@ class LoggerAccess:
     key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        check_key(self.key)
+        check_key_length(self.key)
 
-    def secrets(self, job: Job, *, now: int) -> dict[str, bytes]:
+    def log_variables(self, job: Job, *, now: int) -> dict[str, bytes]:
         """Return the environment variables with which a job can write its log.
 
         ``now`` is in Unix seconds. The validity of the write token starts at this time.
         """
         log_id = log_of(job)
-        expires_at = token_end(now, paid_s=paid_seconds_ceil(job.escrow, job.price_per_min))
+        expires_at = token_expiry(now, paid_s=paid_seconds_ceil(job.escrow, job.price_per_min))
         variables = {
             "GRIDSTEAD_LOGGER_URL": self.url,
             "GRIDSTEAD_LOG_OWNER": log_id.owner,
             "GRIDSTEAD_LOG_NAME": log_id.name,
-            "GRIDSTEAD_LOG_TOKEN": write_token(
+            "GRIDSTEAD_LOG_TOKEN": make_write_token(
                 self.key, WritePermit(log=log_id, expires_at=expires_at)
             ),
         }
@@ -123,7 +134,7 @@ class JobDefinitions:
         self,
         *,
         keeper: ScriptKeeper,
-        nonces: TakenNonces,
+        nonces: UsedNonces,
         challenge_keys: tuple[bytes, ...],
         ledger: Ledger,
         clock: Clock,
@@ -145,29 +156,31 @@ class JobDefinitions:
         self._script_paths = script_paths
         self._random_bytes = random_bytes
         self._sleep = sleep
-        self._waiting_slots = threading.BoundedSemaphore(MAX_WAITING)
+        self._waiting_slots = threading.BoundedSemaphore(MAX_WAITING_REQUESTS)
 
-    def submit(self, mapping: Mapping[str, object], customer: str, charge: Charge) -> str:
+    def submit(
+        self, graphql_workflow: Mapping[str, object], customer: str, count_bytes: CountBytes
+    ) -> str:
         """Store the script of a workflow and return its id.
 
         Args:
-            mapping: The workflow in its GraphQL form.
+            graphql_workflow: The workflow in its GraphQL form.
             customer: Address of the owner. If it is empty, the owner is the first customer whose
                 job names the script.
-            charge: Counts the size of the stored record against the caller's limit. The size of the
-                request is not enough, because the script of a small workflow can be large.
+            count_bytes: Counts the size of the stored record against the caller's limit. The size
+                of the request is not enough, because the script of a small workflow can be large.
 
         Raises:
             InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.
             InvalidInput: If the customer is not an address, or the script would be too large.
-            TooMuch: If the scripts that no hot (unsettled) job names take too much space, too many
-                modules are being fetched, or the caller has exceeded its limit.
+            LimitExceeded: If the scripts that no hot (unsettled) job names take too much space, too
+                many modules are being fetched, or the caller has exceeded its limit.
             ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
-        workflow = from_graphql(mapping, fetch_module=self._module_reader())
+        workflow = from_graphql(graphql_workflow, fetch_module=self._module_fetcher())
         record = json.dumps(self._new_record(workflow))
-        charge(len(record))
+        count_bytes(len(record))
         batch_location_hash = script_id(record)
         self._keeper.add(batch_location_hash, record, owner=owner)
         log.info(
@@ -192,19 +205,19 @@ class JobDefinitions:
             )
         return record
 
-    def validate(self, mapping: Mapping[str, object]) -> str:
+    def validate(self, graphql_module: Mapping[str, object]) -> str:
         """Check a module in its GraphQL form.
 
         Returns:
             ``valid``, or a line for each broken rule.
         """
         try:
-            check_module(mapping)
+            check_module(graphql_module)
         except InvalidWorkflow as err:
             return "\n".join(map(str, err.problems))
         return "valid"
 
-    def _module_reader(self) -> Callable[[ModuleSource], str]:
+    def _module_fetcher(self) -> Callable[[ModuleSource], str]:
         """Return a function that fetches the modules of one workflow, within one timeout."""
         deadline = self._clock.now() + MODULES_TIMEOUT_S
 
@@ -245,7 +258,7 @@ class JobDefinitions:
         """
         self._authenticate(request)
         job = self._matched_job(request)
-        reason = refusal(job, request)
+        reason = denial_reason(job, request)
         if reason:
             raise NotAllowed(
                 f"cannot hand out script {request.batch_location_hash[:64]!r}", detail=reason
@@ -273,7 +286,7 @@ class JobDefinitions:
 
     def _stored_record(self, job: Job, request: ScriptRequest) -> str:
         stored_script = None
-        if is_open(job, request):
+        if needs_script(job, request):
             stored_script = self._keeper.find(request.batch_location_hash)
         if stored_script is None:
             raise ScriptUnavailable(
@@ -295,8 +308,8 @@ class JobDefinitions:
 
     def _authenticate(self, request: ScriptRequest) -> None:
         nonce = nonce_of(request.challenge)
-        ends_at = nonce_end(self._challenge_keys, nonce, address=request.provider)
-        if ends_at is None or self._clock.now() > ends_at:
+        expires_at = nonce_expiry(self._challenge_keys, nonce, address=request.provider)
+        if expires_at is None or self._clock.now() > expires_at:
             raise NotAllowed("the challenge is unknown, too old, or made for another provider")
         try:
             signer = self._recover(request.challenge, request.signature)
@@ -304,7 +317,7 @@ class JobDefinitions:
             raise NotAllowed("invalid signature of the challenge", detail=str(err)) from err
         if signer != request.provider:
             raise NotAllowed("the challenge was not signed by this provider")
-        if not self._nonces.take(nonce, ends_at=ends_at + CLOCK_SKEW_S):
+        if not self._nonces.mark_used(nonce, expires_at=expires_at + CLOCK_SKEW_S):
             raise NotAllowed("the challenge was used before")
 
     def _matched_job(self, request: ScriptRequest) -> Job:
@@ -318,14 +331,14 @@ class JobDefinitions:
         is_old_supervisor = not request.secrets_beside
         can_wait = is_old_supervisor and self._waiting_slots.acquire(blocking=False)
         try:
-            reads = MATCH_READS if can_wait else 1
+            reads = MAX_MATCH_READS if can_wait else 1
             for _ in range(reads):
                 head = self._ledger.head()
                 job = self._ledger.jobs([request.job_id], at_block=head).get(request.job_id)
                 if job is not None and job.state is not JobState.PENDING:
                     return job
                 if can_wait:
-                    self._sleep(MATCH_READ_S)
+                    self._sleep(MATCH_READ_INTERVAL_S)
         finally:
             if can_wait:
                 self._waiting_slots.release()
@@ -340,7 +353,7 @@ class JobDefinitions:
             script = record.get("script_without_secrets", record["script"])
             return ScriptAnswer(script=script, logger_url=self._logger.url)
         variables: dict[str, bytes] = {}
-        log_variables = self._logger.secrets(job, now=self._clock.now())
+        log_variables = self._logger.log_variables(job, now=self._clock.now())
         if record["logged"]:
             variables |= log_variables
         for name, text in record["secrets"].items():

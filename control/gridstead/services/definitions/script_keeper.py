@@ -16,11 +16,16 @@ from dataclasses import dataclass
 import structlog
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
-from gridstead.domain.definitions.job_definition import ScriptUse, StoredScript, is_missing, use_of
+from gridstead.domain.definitions.job_definition import (
+    ScriptUse,
+    StoredScript,
+    is_use_missing,
+    script_use_of,
+)
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.jobs.lifecycle import COLD
-from gridstead.errors import TooMuch
+from gridstead.errors import LimitExceeded
 from gridstead.ports import Clock, Ledger, ScriptStore
 from gridstead.services.chain.follower import Follower
 
@@ -36,13 +41,14 @@ class Retention:
     Attributes:
         after_end_s: Seconds that a script is kept after its last job has ended.
         unused_s: Seconds that a script is kept if no job names it.
-        unused_bytes: Size limit for all scripts without a hot job. The jobs of these scripts have
-            ended or were not requested yet. When the limit is reached, no new script is accepted.
+        max_unused_bytes: Size limit for all scripts without a hot job. The jobs of these scripts
+            have ended or were not requested yet. When the limit is reached, no new script is
+            accepted.
     """
 
     after_end_s: int
     unused_s: int
-    unused_bytes: int
+    max_unused_bytes: int
 
 
 class ScriptKeeper:
@@ -70,7 +76,7 @@ class ScriptKeeper:
         self._follower = follower
         self._clock = clock
         self._retention = retention
-        self._unused_bytes = store.holdings().unused_bytes
+        self._unused_bytes = store.totals().unused_bytes
         self._missing_uses: set[ScriptUse] = set()
         self._unreadable_ids: set[str] = set()
 
@@ -78,17 +84,17 @@ class ScriptKeeper:
         """Store a script that no job names yet.
 
         Raises:
-            TooMuch: If the scripts without a hot job have reached the size limit.
+            LimitExceeded: If the scripts without a hot job have reached the size limit.
         """
         size = len(record)  # an estimate, which the next sweep replaces by the exact size
-        if self._unused_bytes + size > self._retention.unused_bytes:
-            raise TooMuch(
+        if self._unused_bytes + size > self._retention.max_unused_bytes:
+            raise LimitExceeded(
                 "could not store the workflow",
                 detail="too many scripts without a hot job are stored",
                 hint="Try again later: unused scripts expire.",
             )
-        ends_at = self._clock.now() + self._retention.unused_s
-        self._store.put(batch_location_hash, record, owner=owner, ends_at=ends_at)
+        expires_at = self._clock.now() + self._retention.unused_s
+        self._store.put(batch_location_hash, record, owner=owner, expires_at=expires_at)
         self._unused_bytes += size
 
     def find(self, batch_location_hash: str) -> StoredScript | None:
@@ -119,7 +125,7 @@ class ScriptKeeper:
         removed_count = self._store.sweep(now)
         if removed_count:
             log.info("scripts_removed", count=removed_count)
-        self._unused_bytes = self._store.holdings().unused_bytes
+        self._unused_bytes = self._store.totals().unused_bytes
         self._reseal()
 
     def _release_ended(self, now: int) -> None:
@@ -137,24 +143,24 @@ class ScriptKeeper:
             ended_uses: list[ScriptUse] = []
             for use in page:
                 job = jobs.get(use.job_id)
-                if job is None or is_missing(use, job):
+                if job is None or is_use_missing(use, job):
                     missing_uses.add(use)
                     if use in self._missing_uses:
                         ended_uses.append(use)
                 elif job.state in COLD:
                     ended_uses.append(use)
             if ended_uses:
-                self._store.release(ended_uses, ends_at=now + self._retention.after_end_s)
+                self._store.release(ended_uses, expires_at=now + self._retention.after_end_s)
         self._missing_uses = missing_uses
 
     def _reseal(self) -> None:
         count = 0
         unreadable_ids: set[str] = set()
-        resealed_batch = self._store.reseal(after="")
+        resealed_batch = self._store.reseal(after_id="")
         while resealed_batch.last is not None:
             count += resealed_batch.count
             unreadable_ids.update(resealed_batch.unreadable)
-            resealed_batch = self._store.reseal(after=resealed_batch.last)
+            resealed_batch = self._store.reseal(after_id=resealed_batch.last)
         for batch_location_hash in sorted(unreadable_ids - self._unreadable_ids):
             log.error("script_unreadable", batch_location_hash=batch_location_hash)
         self._unreadable_ids = unreadable_ids
@@ -169,8 +175,8 @@ class ScriptKeeper:
                 job_ids.add(event.job_id)
         uses: list[ScriptUse] = []
         for _, job in sorted(self._ledger.jobs(job_ids, at_block=head).items()):
-            use = use_of(job)
+            use = script_use_of(job)
             if use is not None:
                 uses.append(use)
         if uses:
-            self._store.use(uses)
+            self._store.add_uses(uses)

@@ -13,15 +13,15 @@ from gridstead.domain.definitions.job_definition import Recover
 from gridstead.domain.jobs.ids import is_address
 from gridstead.domain.logs.access import (
     WritePermit,
-    check_key,
+    check_key_length,
     is_fresh,
     parse_token,
-    read_text,
-    watch_text,
+    read_request_text,
+    watch_request_text,
 )
 from gridstead.domain.logs.log import Chunk, LogId, StoredChunk, is_log_identity, is_log_name
 from gridstead.errors import InvalidInput, NotAllowed
-from gridstead.ports import Clock, LogSink
+from gridstead.ports import Clock, LogStore
 
 log = structlog.get_logger()
 
@@ -30,15 +30,15 @@ class Logger:
     """The logger service. Its methods may be called from many threads.
 
     Args:
-        sink: The store of the logs.
+        store: The store of the logs.
         key: The key that signs write tokens. The Job Definition service has the same key.
         clock: Wall time.
         recover: Returns the address that signed a message.
     """
 
-    def __init__(self, *, sink: LogSink, key: bytes, clock: Clock, recover: Recover) -> None:
-        check_key(key)
-        self._sink = sink
+    def __init__(self, *, store: LogStore, key: bytes, clock: Clock, recover: Recover) -> None:
+        check_key_length(key)
+        self._store = store
         self._key = key
         self._clock = clock
         self._recover = recover
@@ -65,11 +65,11 @@ class Logger:
             LogFull: If the log has reached its size limit.
         """
         self._check_time(permit)
-        self._sink.append(permit.log, chunk)
+        self._store.append(permit.log, chunk)
 
     def finish(self, permit: WritePermit) -> None:
         """Make the written output durable."""
-        self._sink.sync(permit.log)
+        self._store.sync(permit.log)
 
     def authorize_read(
         self, address: str, log_name: str, timestamp: int, signature: bytes
@@ -82,7 +82,9 @@ class Logger:
         """
         owner = address.lower()
         _check_names(owner, log_name)
-        self._check_signature(owner, read_text(owner, log_name, timestamp), timestamp, signature)
+        self._check_signature(
+            owner, read_request_text(owner, log_name, timestamp), timestamp, signature
+        )
         return owner, log_name
 
     def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
@@ -94,7 +96,7 @@ class Logger:
         """
         owner = address.lower()
         _check_owner(owner)
-        self._check_signature(owner, watch_text(owner, timestamp), timestamp, signature)
+        self._check_signature(owner, watch_request_text(owner, timestamp), timestamp, signature)
         return owner
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
@@ -107,7 +109,7 @@ class Logger:
             InvalidInput: If the log identity is malformed.
         """
         if not log_identity:
-            return self._sink.newest(owner, log_name)
+            return self._store.newest(owner, log_name)
         if not is_log_identity(log_identity):
             raise InvalidInput(
                 f"invalid log identity {log_identity[:80]!r}",
@@ -117,15 +119,15 @@ class Logger:
 
     def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
         """Return the chunks after a position. Empty if the log has no later chunks yet."""
-        return self._sink.read(log_id, after=after)
+        return self._store.read(log_id, after=after)
 
     def names(self, owner: str) -> tuple[str, ...]:
         """Return the names of the owner's logs, sorted."""
-        return self._sink.names(owner)
+        return self._store.names(owner)
 
     def sweep(self) -> None:
         """Delete logs that are too old or exceed the space limit."""
-        removed_count = self._sink.sweep(self._clock.now())
+        removed_count = self._store.sweep(self._clock.now())
         if removed_count:
             log.info("logs_removed", count=removed_count)
 

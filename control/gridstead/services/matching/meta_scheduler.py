@@ -2,7 +2,8 @@
 """The meta-scheduler matches pending jobs to providers and expires jobs that time out.
 
 The meta-scheduler stores only its outbox. At each start it reads all events since the first block.
-The events show the jobs, and the providers that claimed or refused the jobs.
+The events show the jobs, and the providers that claimed or refused the jobs. ``SkippedMatches``
+remembers the skipped matches until the service stops.
 ``domain/matching/expiry.py`` defines the timeouts.
 """
 
@@ -18,12 +19,13 @@ from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.ids import JobId, JobKey, is_batch_location_hash
 from gridstead.domain.jobs.job import Block, Job, Provider
 from gridstead.domain.jobs.lifecycle import COLD, JobState
-from gridstead.domain.matching.expiry import ReturnHistory, Timeouts, is_due
+from gridstead.domain.matching.expiry import ReturnHistory, Timeouts, has_expired
 from gridstead.domain.matching.matching import Choice, choose
-from gridstead.domain.transactions.calls import Expire, Match, key_of
+from gridstead.domain.transactions.calls import Expire, Match, outbox_key
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.skipped_matches import SkippedMatches
 
 log = structlog.get_logger()
 
@@ -37,22 +39,32 @@ class MetaScheduler:
         outbox: The outbox of the meta-scheduler's wallet.
         confirmations: How many blocks must follow the end of a job before the job is forgotten. A
             reorg may revert an end that has fewer confirmations.
+        skipped_matches: The matches that the contracts skipped.
     """
 
     def __init__(
-        self, ledger: Ledger, follower: Follower, outbox: Outbox, *, confirmations: int
+        self,
+        ledger: Ledger,
+        follower: Follower,
+        outbox: Outbox,
+        *,
+        confirmations: int,
+        skipped_matches: SkippedMatches,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._outbox = outbox
         self._confirmations = confirmations
+        self._skipped_matches = skipped_matches
         self._hot_ids: set[JobId] = set()
         # The key includes the customer: after a reorg, a job of another customer may have the id.
         self._returns: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
         self._last_claim_blocks: dict[str, int] = {}  # by provider
         self._block_times: dict[int, int] = {}  # by block number
         self._requested_expiries: set[tuple[JobKey, int]] = set()
-        self._providers: set[str] = set()
+        # All providers that were ever approved. A removed provider remains in the set: if a reorg
+        # reverts the removal, the follower does not deliver the event of the approval again.
+        self._approved_providers: set[str] = set()
         self._view_lock = threading.Lock()
         self._states: dict[JobId, JobState] = {}
         self._reasons: dict[JobId, str] = {}
@@ -62,6 +74,7 @@ class MetaScheduler:
 
         A job without an eligible provider stays pending. The queue view shows the reason.
         """
+        self._skipped_matches.update()
         self._follower.tick(self._read_events)
         if not self._hot_ids:
             self._update_view({}, {})
@@ -99,8 +112,8 @@ class MetaScheduler:
 
     def _read_events(self, events: Iterable[ChainEvent]) -> None:
         for event in events:
-            if event.kind is ChainEventKind.PROVIDER_CHANGED:
-                self._providers.add(event.provider)
+            if event.kind is ChainEventKind.PROVIDER_APPROVED:
+                self._approved_providers.add(event.provider)
             elif event.job_id is not None:
                 self._hot_ids.add(event.job_id)
             if event.kind is ChainEventKind.JOB_CLAIMED:
@@ -129,7 +142,7 @@ class MetaScheduler:
             del self._block_times[block]
 
     def _is_due(self, job: Job, head: Block, timeouts: Timeouts) -> bool:
-        return is_due(
+        return has_expired(
             job,
             head=head,
             timeouts=timeouts,
@@ -145,7 +158,7 @@ class MetaScheduler:
         state = job.state.name
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
         try:
-            self._outbox.put(key_of(call), call)
+            self._outbox.put(outbox_key(call), call)
         except GridsteadError as error:
             log.warning("expiry_failed", job_id=job.id, state=state, reason=str(error))
             return False
@@ -174,7 +187,7 @@ class MetaScheduler:
         reasons: dict[JobId, str] = {}
         if not pending:
             return reasons
-        providers = self._ledger.providers(sorted(self._providers), at_block=head)
+        providers = self._ledger.approved_providers(self._approved_providers, at_block=head)
         matches: list[Match] = []
         for job in pending:
             try:
@@ -201,7 +214,7 @@ class MetaScheduler:
 
         Returns the reason for each call that could not be stored, by job id.
         """
-        calls = [(key_of(call), call) for call in matches]
+        calls = [(outbox_key(call), call) for call in matches]
         reasons: dict[JobId, str] = {}
         try:
             self._outbox.put_all(calls)
@@ -220,12 +233,14 @@ class MetaScheduler:
         if not is_batch_location_hash(job.batch_location_hash):  # No provider can run this job.
             return Choice(provider=None, reason="the script id of the job is malformed")
         returns = self._returns.get((job.id, job.customer), ReturnHistory())
+        excluded_providers = returns.excluded_providers(head=head, timeouts=timeouts)
+        excluded_providers |= self._skipped_matches.excluded_from(job.job_key)
         return choose(
             job,
             providers,
             refused_by=returns.refused_by,
-            claim_timeouts=returns.timeout_counts(),
-            excluded=returns.excluded_providers(head=head, timeouts=timeouts),
+            timeout_counts=returns.timeout_counts(),
+            excluded_providers=excluded_providers,
         )
 
     def _update_view(self, states: dict[JobId, JobState], reasons: dict[JobId, str]) -> None:

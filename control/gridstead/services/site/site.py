@@ -28,9 +28,9 @@ from gridstead.domain.site.playbook import (
     failures,
     plan_site,
 )
-from gridstead.domain.site.run_record import Circumstances, RunRecord, to_record
+from gridstead.domain.site.run_record import Circumstances, RunRecord, to_run_record
 from gridstead.domain.site.verification import Verification, to_verification
-from gridstead.domain.slurm.hostlist import expand
+from gridstead.domain.slurm.hostlist import expand_hostlist
 from gridstead.errors import ConfigError, SiteUnreachable, UnexpectedOutput
 from gridstead.ports.clock import Clock
 from gridstead.ports.site import DriftMetrics, Playbooks, RunRecords, Stop
@@ -183,7 +183,7 @@ class SiteService:
             ended_at=self._clock.now(),
         )
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started_at))
-        record = to_record(f"{stamp}-{command}", command, request, run, circumstances)
+        record = to_run_record(f"{stamp}-{command}", command, request, run, circumstances)
         self._records.add(record)
         return run, record
 
@@ -210,10 +210,9 @@ def raise_if_failed(run: PlaybookRun, record: RunRecord) -> None:
         )
     hint = "Fix the cause and run it again: completed tasks stay in effect."
     if record.waiting:
-        handlers = [f"{host}: {', '.join(names)}" for host, names in record.waiting.items()]
-        hint += (
-            f" These handlers did not run, although their settings changed: {'; '.join(handlers)}."
-        )
+        texts = [f"{host}: {', '.join(names)}" for host, names in record.waiting.items()]
+        handlers = "; ".join(texts)
+        hint += f" These handlers did not run, although their settings changed: {handlers}."
     raise ConfigError(
         f"could not apply the inventory to {_host_names(failed_tasks)}", detail=detail, hint=hint
     )
@@ -233,7 +232,7 @@ def to_jobs(report: Mapping[str, Any]) -> tuple[RunningJob, ...]:
         if len(fields) != FIELDS_PER_JOB:
             raise UnexpectedOutput("squeue", str(line))
         number, user, ends_at, nodes = fields
-        jobs.append(RunningJob(id=number, user=user, ends_at=ends_at, nodes=expand(nodes)))
+        jobs.append(RunningJob(id=number, user=user, ends_at=ends_at, nodes=expand_hostlist(nodes)))
     return tuple(jobs)
 
 

@@ -21,14 +21,19 @@ import structlog
 
 from gridstead.domain.jobs.ids import JobKey, is_address
 from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import (
+    AccountingSample,
+    Attempt,
+    ControllerSample,
+    NodeReport,
+)
 from gridstead.domain.supervisor.submission import (
     MAX_ENVIRONMENT_BYTES,
     MAX_SCRIPT_BYTES,
     Gate,
     Submission,
 )
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
 from gridstead.ports import Accounts, Clock, ReportStore, Slurm
 
@@ -49,7 +54,7 @@ class Agent:
         slurm: Slurm, with the rights of SlurmUser.
         accounts: Users, directories and associations on this host.
         reports: The store of the plugins' reports.
-        wallets: The uids and the gid with which jobs may run.
+        wallet_ids: The uids and the gid with which jobs may run.
         clock: Wall time, to limit how often slurmctld is made to read associations again.
     """
 
@@ -59,13 +64,13 @@ class Agent:
         slurm: Slurm,
         accounts: Accounts,
         reports: ReportStore,
-        wallets: WalletRange,
+        wallet_ids: WalletIdRange,
         clock: Clock,
     ) -> None:
         self._slurm = slurm
         self._accounts = accounts
         self._reports = reports
-        self._wallets = wallets
+        self._wallet_ids = wallet_ids
         self._clock = clock
         self._reassociated_at: int | None = None
         self._lock = threading.Lock()
@@ -116,7 +121,7 @@ class Agent:
             self._slurm.extend(slurm_job_id, time_limit_min=time_limit_min)
             log.info("job_extended", slurm_job_id=slurm_job_id)
 
-    def list_jobs(self) -> LiveSample:
+    def list_jobs(self) -> ControllerSample:
         """Return the jobs that slurmctld lists (port Scheduler)."""
         return self._slurm.list_jobs()
 
@@ -145,7 +150,7 @@ class Agent:
         user = self._accounts.user(address)
         if user is None:
             return Gate(user=None, missing=(f"user {address} does not resolve",))
-        if not self._wallets.holds(user):
+        if not self._wallet_ids.contains(user):
             reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
             return Gate(user=user, missing=(reason,))
         missing_directories = self._accounts.missing_directories(user)
@@ -189,7 +194,7 @@ class Agent:
 
     def _check(self, submission: Submission) -> None:
         """Raise InvalidInput if a submission is invalid."""
-        if not self._wallets.holds(submission.user):
+        if not self._wallet_ids.contains(submission.user):
             user = submission.user
             raise InvalidInput(
                 f"cannot submit for {user.address[:80]!r}", detail=f"ids {user.uid}:{user.gid}"
@@ -212,7 +217,9 @@ def _check_count(name: str, count: int, minimum: int, maximum: int) -> None:
 
 
 def _check_script(text: str) -> None:
-    if not text.startswith("#!") or "\0" in text or len(text.encode()) > MAX_SCRIPT_BYTES:
+    has_interpreter = text.startswith("#!")
+    is_too_large = len(text.encode()) > MAX_SCRIPT_BYTES
+    if not has_interpreter or is_too_large or "\0" in text:
         raise InvalidInput(
             "invalid script", detail="must have an interpreter line, no null bytes, at most 1 MiB"
         )

@@ -11,7 +11,13 @@ from collections.abc import Iterable
 
 import structlog
 
-from gridstead.domain.slurm.hint import Hint, RateLimit, admit, parse_completion, parse_report
+from gridstead.domain.slurm.hint import (
+    Hint,
+    TokenBucket,
+    parse_completion,
+    parse_report,
+    report_of_root,
+)
 from gridstead.errors import NotAllowed, SchedulerUnavailable, UnexpectedOutput
 from gridstead.ports import Clock, CompletionSpool, MungeOpener, ReportStore
 
@@ -50,8 +56,8 @@ class ReportIntake:
         self._munge = munge
         self._spool = spool
         self._clock = clock
-        self._rates = {
-            source: RateLimit(per_second=MAX_RATE_PER_S, burst=BURST) for source in sources
+        self._buckets = {
+            source: TokenBucket(rate_per_s=MAX_RATE_PER_S, burst=BURST) for source in sources
         }
         self._next_deletion_at = 0
         self._drop_count = 0
@@ -60,12 +66,13 @@ class ReportIntake:
 
     def receive(self, datagram: bytes, source: str) -> None:
         """Store a datagram's report, if the sender, the MUNGE credential and the rate are valid."""
-        rate = self._rates.get(source)
-        if rate is None or not rate.allows(self._clock.now()):
+        bucket = self._buckets.get(source)
+        if bucket is None or not bucket.take(self._clock.now()):
             self._drop(f"{source} is not a known node, or exceeds its rate limit")
             return
         try:
-            hint = parse_report(admit(self._munge.open(datagram)))
+            credential = self._munge.open(datagram)
+            hint = parse_report(report_of_root(credential))
         except (NotAllowed, UnexpectedOutput, SchedulerUnavailable) as error:
             self._drop(f"{source}: {error}")
             return

@@ -6,7 +6,7 @@ from __future__ import annotations
 import structlog
 
 from gridstead.domain.supervisor.offers import Terms, must_register, offer
-from gridstead.domain.transactions.calls import key_of
+from gridstead.domain.transactions.calls import outbox_key
 from gridstead.ports import Ledger, Outbox, Scheduler
 
 log = structlog.get_logger()
@@ -39,5 +39,5 @@ class Registration:
         )
         waiting_provider = self._ledger.waiting_provider(self._provider, at_block=head)
         if must_register(current_offer, active_provider, waiting_provider):
-            self._outbox.put(key_of(current_offer), current_offer)
+            self._outbox.put(outbox_key(current_offer), current_offer)
             log.info("registration_requested", nodes=current_offer.hardware.node_count)

@@ -78,10 +78,11 @@ class Submitter:
         stop = threading.Event()
         if self._pool is None:
             for action, user in admitted_actions:
-                self._submit(action, user, stop)
+                self._try_submit(action, user, stop)
             return
         futures = [
-            self._pool.submit(self._submit, action, user, stop) for action, user in admitted_actions
+            self._pool.submit(self._try_submit, action, user, stop)
+            for action, user in admitted_actions
         ]
         for future in futures:
             future.result()
@@ -145,7 +146,7 @@ class Submitter:
         self._open_gates[address] = (now, gate)
         return gate.user
 
-    def _submit(self, action: Submit, user: GridUser, stop: threading.Event) -> None:
+    def _try_submit(self, action: Submit, user: GridUser, stop: threading.Event) -> None:
         """Fetch the script of a job and submit the job.
 
         Set ``stop`` if Slurm or the source of the scripts does not answer.
@@ -153,14 +154,14 @@ class Submitter:
         if stop.is_set():
             return
         try:
-            self._fetch_and_queue(action, user)
+            self._fetch_and_submit(action, user)
         except GridsteadError as error:
             _log_failure(error)
             self._defer([action])
             if isinstance(error, Transient):
                 stop.set()
 
-    def _fetch_and_queue(self, action: Submit, user: GridUser) -> None:
+    def _fetch_and_submit(self, action: Submit, user: GridUser) -> None:
         job = action.job
         try:
             script = self._scripts.fetch(job)
@@ -177,9 +178,9 @@ class Submitter:
         )
         self._failpoint("before_submit")
         self._record(job.job_key, EntryKind.SUBMIT_INTENDED)
-        self._queue(submission)
+        self._submit_to_slurm(submission)
 
-    def _queue(self, submission: Submission) -> None:
+    def _submit_to_slurm(self, submission: Submission) -> None:
         job_key = submission.job_key
         job_id = job_key.job_id
         try:

@@ -20,11 +20,11 @@ from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Cancel, Extend, Note, Put, Submit
-from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import AccountingSample, ControllerSample, NodeReport
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
-from gridstead.domain.supervisor.reconcile import is_claimed, knows_claim, plan_jobs
-from gridstead.domain.supervisor.snapshot import Rules, Snapshot
-from gridstead.domain.transactions.calls import Settle, job_key_of, name_of
+from gridstead.domain.supervisor.reconcile import is_claimed, is_head_after_claim, plan_jobs
+from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
+from gridstead.domain.transactions.calls import Settle, call_name, job_key_of
 from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import (
@@ -74,7 +74,7 @@ class _Memory:
     reports: list[NodeReport] = field(default_factory=list)
     report_sequence: int = 0
     last_full_accounting_at: int = 0
-    unclaimed_since: dict[JobKey, int] = field(default_factory=dict)
+    unclaimed_since_block: dict[JobKey, int] = field(default_factory=dict)
     claim_blocks: dict[JobId, int] = field(default_factory=dict)
 
 
@@ -83,7 +83,7 @@ class Supervisor:
 
     Args:
         ports: The ports to use.
-        rules: The operator's settings.
+        policy: The operator's settings.
         submission_threads: How many submissions run in parallel.
         failpoint: Called with the name of each failpoint.
     """
@@ -91,13 +91,13 @@ class Supervisor:
     def __init__(
         self,
         ports: SupervisorPorts,
-        rules: Rules,
+        policy: SupervisorPolicy,
         *,
         submission_threads: int = 1,
         failpoint: Callable[[str], None] = ignore,
     ) -> None:
         self._ports = ports
-        self._rules = rules
+        self._policy = policy
         self._failpoint = failpoint
         self._journal_lock = threading.Lock()
         self._submitter = Submitter(
@@ -121,9 +121,9 @@ class Supervisor:
         Raises:
             GridsteadError: If the chain did not answer. In this case nothing was planned.
         """
-        self._ports.follower.follow(self._remember_claims)
+        self._ports.follower.follow(self._record_claims)
         snapshot = self._gather_snapshot()
-        actions = plan_jobs(snapshot, self._rules)
+        actions = plan_jobs(snapshot, self._policy)
         for action in actions:
             if not isinstance(action, Submit | Put):
                 self._try(type(action).__name__, partial(self._perform, action))
@@ -138,11 +138,11 @@ class Supervisor:
                 jobs=len(snapshot.records),
             )
 
-    def _remember_claims(self, events: tuple[ChainEvent, ...], head: Block) -> None:
+    def _record_claims(self, events: tuple[ChainEvent, ...], head: Block) -> None:
         """Write a CLAIMED entry for each new claim of the provider that is valid at ``head``."""
         claim_blocks: dict[JobId, int] = {}
         for event in events:
-            is_ours = event.provider == self._rules.provider
+            is_ours = event.provider == self._policy.provider
             is_claim = event.kind is ChainEventKind.JOB_CLAIMED and is_ours
             if is_claim and event.job_id is not None:
                 claim_blocks[event.job_id] = event.block
@@ -150,7 +150,7 @@ class Supervisor:
             return
         entries: list[JournalEntry] = []
         for job in self._ports.ledger.jobs(claim_blocks, at_block=head).values():
-            if not is_claimed(job, job.job_key, self._rules.provider):
+            if not is_claimed(job, job.job_key, self._policy.provider):
                 continue
             self._memory.claim_blocks[job.id] = claim_blocks[job.id]
             if job.job_key not in self._memory.records.by_job_key:
@@ -179,10 +179,10 @@ class Supervisor:
     def _gather_snapshot(self) -> Snapshot:
         ports = self._ports
         records = self._memory.records.by_job_key
-        live_sample = self._sample_slurmctld()
+        controller_sample = self._sample_slurmctld()
         head = ports.ledger.head()
         open_ids = {job_key.job_id for job_key in records}
-        job_ids = open_ids | _live_job_ids(live_sample)
+        job_ids = open_ids | _live_job_ids(controller_sample)
         jobs: dict[JobId, Job] = {}
         if job_ids:
             jobs.update(ports.ledger.jobs(job_ids, at_block=head))
@@ -193,13 +193,13 @@ class Supervisor:
             now=ports.clock.now(),
             head=head,
             jobs=jobs,
-            queues=ports.ledger.queue_sizes(self._rules.provider, at_block=head),
+            queues=ports.ledger.queue_sizes(self._policy.provider, at_block=head),
             records=dict(records),
-            live_sample=live_sample,
-            accounting_sample=self._sample_slurmdbd(live_sample, jobs, head),
+            controller_sample=controller_sample,
+            accounting_sample=self._sample_slurmdbd(controller_sample, jobs, head),
             reports=tuple(self._memory.reports),
-            open_keys=self._open_keys(),
-            unclaimed_since=self._update_unclaimed(jobs, head),
+            open_outbox_keys=self._open_keys(),
+            unclaimed_since_block=self._update_unclaimed(jobs, head),
             claim_blocks=dict(self._memory.claim_blocks),
         )
 
@@ -220,18 +220,18 @@ class Supervisor:
 
         A restart of this process forgets these blocks.
         """
-        previous_blocks = self._memory.unclaimed_since
-        unclaimed_since: dict[JobKey, int] = {}
+        previous_blocks = self._memory.unclaimed_since_block
+        unclaimed_since_block: dict[JobKey, int] = {}
         for job_key, record in self._memory.records.by_job_key.items():
             job = jobs.get(job_key.job_id)
-            is_ours = job is not None and is_claimed(job, job_key, self._rules.provider)
-            if knows_claim(record, head) and not is_ours:
-                since = previous_blocks.get(job_key, head.number)
-                unclaimed_since[job_key] = min(since, head.number)
-        self._memory.unclaimed_since = unclaimed_since
-        return unclaimed_since
+            is_ours = job is not None and is_claimed(job, job_key, self._policy.provider)
+            if is_head_after_claim(record, head) and not is_ours:
+                since_block = previous_blocks.get(job_key, head.number)
+                unclaimed_since_block[job_key] = min(since_block, head.number)
+        self._memory.unclaimed_since_block = unclaimed_since_block
+        return unclaimed_since_block
 
-    def _sample_slurmctld(self) -> LiveSample | None:
+    def _sample_slurmctld(self) -> ControllerSample | None:
         """Return the jobs that slurmctld lists. Returns None if slurmctld did not answer.
 
         The sample gets the time of the request by this host's clock, because slurmctld may answer
@@ -245,10 +245,10 @@ class Supervisor:
             return None
 
     def _sample_slurmdbd(
-        self, live_sample: LiveSample | None, jobs: Mapping[JobId, Job], head: Block
+        self, controller_sample: ControllerSample | None, jobs: Mapping[JobId, Job], head: Block
     ) -> AccountingSample | None:
         """Return slurmdbd's records of open jobs. Returns None if slurmdbd did not answer."""
-        job_keys = self._keys_for_slurmdbd(live_sample)
+        job_keys = self._keys_for_slurmdbd(controller_sample)
         if not job_keys:
             return AccountingSample(taken_at=self._ports.clock.now(), is_complete=True, attempts=())
         job_ids = {job_key.job_id for job_key in job_keys}
@@ -260,7 +260,7 @@ class Supervisor:
             log.warning("accounting_unanswered", code=error.code, reason=str(error))
             return None
 
-    def _keys_for_slurmdbd(self, live_sample: LiveSample | None) -> list[JobKey]:
+    def _keys_for_slurmdbd(self, controller_sample: ControllerSample | None) -> list[JobKey]:
         """Return the keys of the open jobs whose records are requested from slurmdbd.
 
         Once a minute these are all open jobs: after a crash, slurmctld may list a job as alive
@@ -274,9 +274,9 @@ class Supervisor:
             memory.last_full_accounting_at = now
             return list(memory.records.by_job_key)
         live_job_keys: set[JobKey | None] = set()
-        if live_sample is not None:
+        if controller_sample is not None:
             reported_ends = _ended_attempts(memory.reports)
-            for attempt in live_sample.attempts:
+            for attempt in controller_sample.attempts:
                 has_ended = (attempt.slurm_job_id, attempt.uid) in reported_ends
                 if attempt.is_alive and not has_ended:
                     live_job_keys.add(attempt.job_key)
@@ -298,8 +298,10 @@ class Supervisor:
                 memory.report_sequence = max(report.sequence for report in new_reports)
         except Transient as error:
             log.warning("reports_unanswered", code=error.code, reason=str(error))
-        oldest_kept = self._ports.clock.now() - REPORT_RETENTION_S
-        memory.reports = [report for report in memory.reports if report.occurred_at > oldest_kept]
+        oldest_kept_at = self._ports.clock.now() - REPORT_RETENTION_S
+        memory.reports = [
+            report for report in memory.reports if report.occurred_at > oldest_kept_at
+        ]
 
     def _try(self, name: str, perform: Callable[[], None]) -> None:
         """Perform an action and log a failure. The next tick plans a failed action again."""
@@ -315,17 +317,17 @@ class Supervisor:
         reads all of them in the same tick.
         """
         for action in actions:
-            self._failpoint(f"before_{name_of(action.call)}")
+            self._failpoint(f"before_{call_name(action.call)}")
         try:
             self._ports.outbox.put_all([(action.key, action.call) for action in actions])
         except GridsteadError:
             for action in actions:
-                self._try(Put.__name__, partial(self._put_one, action))
+                self._try(Put.__name__, partial(self._put_single, action))
             return
         for action in actions:
             _log_queued(action)
 
-    def _put_one(self, action: Put) -> None:
+    def _put_single(self, action: Put) -> None:
         self._ports.outbox.put(action.key, action.call)
         _log_queued(action)
 
@@ -364,12 +366,12 @@ def _ended_attempts(reports: Iterable[NodeReport]) -> set[tuple[int, int]]:
     return {(report.slurm_job_id, report.uid) for report in reports if report.event == "end"}
 
 
-def _live_job_ids(live_sample: LiveSample | None) -> set[JobId]:
+def _live_job_ids(controller_sample: ControllerSample | None) -> set[JobId]:
     """Return the job ids in the job keys of all live attempts, including those of other grids."""
     job_ids: set[JobId] = set()
-    if live_sample is None:
+    if controller_sample is None:
         return job_ids
-    for attempt in live_sample.attempts:
+    for attempt in controller_sample.attempts:
         if attempt.is_alive and attempt.job_key is not None:
             job_ids.add(attempt.job_key.job_id)
     return job_ids

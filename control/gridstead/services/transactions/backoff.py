@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from gridstead.domain.transactions.calls import job_key_of, name_of
+from gridstead.domain.transactions.calls import call_name, job_key_of
 from gridstead.domain.transactions.outbox import OutboxEntry, SendState
 
 FIRST_BACKOFF_S = 60
@@ -49,7 +49,7 @@ class Backoffs:
             length_s = min(2 * self._backoffs[key].length_s, MAX_BACKOFF_S)
         self._backoffs[key] = _Backoff(until=now + length_s, length_s=length_s)
 
-    def sendable(self, entries: Iterable[OutboxEntry], now: int) -> tuple[OutboxEntry, ...]:
+    def without_delayed(self, entries: Iterable[OutboxEntry], now: int) -> tuple[OutboxEntry, ...]:
         """Return the entries, except queued ones whose calls back off.
 
         Args:
@@ -81,4 +81,4 @@ def _key(entry: OutboxEntry) -> str:
     A call about a job backs off under the key of its entry. Any other call backs off under its
     name, because the key of a claim contains the block and differs each time.
     """
-    return entry.key if job_key_of(entry.call) else name_of(entry.call)
+    return entry.key if job_key_of(entry.call) else call_name(entry.call)

@@ -29,11 +29,11 @@ from gridstead.domain.transactions.calls import Call, job_key_of
 from gridstead.domain.transactions.objection import objection
 from gridstead.domain.transactions.outbox import (
     ChainView,
+    NodeRefusal,
     OutboxEntry,
+    PendingStatus,
     Receipt,
-    Refusal,
     Transaction,
-    Waiting,
 )
 from gridstead.domain.transactions.plan import TransactionPlan
 from gridstead.errors import ChainUnavailable
@@ -47,14 +47,14 @@ class OutboxSnapshot:
     Attributes:
         entries: Open entries, oldest first.
         transactions: Transactions of open nonces, sorted by nonce and then by age.
-        waiting: The pending transactions that this process sent, by hash.
+        statuses: The status of each pending transaction that this process sent, by hash.
         refusals: By entry id, the last refusal of a transaction that contained the entry's call.
     """
 
     entries: tuple[OutboxEntry, ...]
     transactions: tuple[Transaction, ...]
-    waiting: Mapping[str, Waiting]
-    refusals: Mapping[int, Refusal]
+    statuses: Mapping[str, PendingStatus]
+    refusals: Mapping[int, NodeRefusal]
 
 
 class ChainViewReader:
@@ -100,27 +100,27 @@ class ChainViewReader:
         if self._confirmations > 1:
             final_block = self._block(max(0, head.number - self._confirmations))
         final_nonce = account.nonce(at_block=final_block)
-        nonce = _certain_nonce(final_nonce, snapshot.transactions, receipts)
+        certain_nonce = _certain_nonce(final_nonce, snapshot.transactions, receipts)
         gas_limit, fees = account.gas_limit(at_block=head), account.fees()
         self._check_unchanged(head)
         self._last_read, self._receipts = (head, parent), receipts
         return ChainView(
             now=self._clock.now(),
             head=head.number,
-            nonce=nonce,
+            certain_nonce=certain_nonce,
             nonce_at_head=nonce_at_head,
             entries=snapshot.entries,
             transactions=snapshot.transactions,
             receipts=receipts,
             objections={},
-            waiting=snapshot.waiting,
+            statuses=snapshot.statuses,
             fees=fees,
             gas_limit=gas_limit,
-            gas={entry.id: account.gas_of(entry.call) for entry in snapshot.entries},
+            max_gas={entry.id: account.gas_of(entry.call) for entry in snapshot.entries},
             refusals=snapshot.refusals,
         )
 
-    def check(self, view: ChainView, plan: TransactionPlan) -> ChainView:
+    def with_objections(self, view: ChainView, plan: TransactionPlan) -> ChainView:
         """Return the view with the objections to the calls that the plan would send to the node.
 
         After a reorg, and in the first tick of a process, the calls of all pending transactions are
@@ -133,7 +133,7 @@ class ChainViewReader:
         if self._is_reorganised:
             entry_ids |= _pending_entry_ids(view)
         if not entry_ids or self._last_read is None:
-            return replace(view, cleared=frozenset())
+            return replace(view, sendable_ids=frozenset())
         head, parent = self._last_read
         calls = {entry.id: entry.call for entry in view.entries if entry.id in entry_ids}
         objections_at_head = self._objections(calls, head)
@@ -143,8 +143,8 @@ class ChainViewReader:
         # Rule 2: a call is rejected only if there is an objection at both blocks. If there is an
         # objection only at the newest block, the call is not sent in this tick.
         objections = {entry_id: objections_at_head[entry_id] for entry_id in objections_at_parent}
-        cleared = frozenset(entry_ids - objections_at_head.keys())
-        return replace(view, objections=objections, cleared=cleared)
+        sendable_ids = frozenset(entry_ids - objections_at_head.keys())
+        return replace(view, objections=objections, sendable_ids=sendable_ids)
 
     def _read_receipts(
         self, transactions: Collection[Transaction], head: Block, nonce_at_head: int

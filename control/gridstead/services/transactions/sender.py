@@ -26,14 +26,15 @@ from gridstead.domain.transactions.dispatch import plan_transactions
 from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
-    Refusal,
+    NodeRefusal,
+    PendingStatus,
     Reply,
     SendResult,
     SendState,
+    SkippedCall,
     Transaction,
-    Waiting,
 )
-from gridstead.domain.transactions.plan import DispatchPolicy, Slot, TransactionPlan
+from gridstead.domain.transactions.plan import DispatchPolicy, TransactionPlan, UnsignedTransaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 from gridstead.ports import Account, Clock, Ledger, Transactions
 from gridstead.services.failpoint import ignore
@@ -61,6 +62,8 @@ class Sender:
         policy: Limits and timeouts of sending.
         failpoint: Called with the name of each failpoint: ``transaction_stored``,
             ``transaction_sent``, ``receipt_seen`` and ``outcome_stored``.
+        on_skipped: Called with each call that the contract skipped, after the rejection of the call
+            is stored. After a crash between the two, the function is not called.
     """
 
     def __init__(
@@ -69,15 +72,17 @@ class Sender:
         policy: DispatchPolicy,
         *,
         failpoint: Callable[[str], None] = ignore,
+        on_skipped: Callable[[SkippedCall], object] = lambda _: None,
     ) -> None:
         self._ports = ports
         self._policy = policy
         self._failpoint = failpoint
+        self._on_skipped = on_skipped
         self._view_reader = ChainViewReader(
             ports.clock, ports.ledger, ports.account, confirmations=policy.confirmations
         )
-        self._waiting: dict[str, Waiting] = {}
-        self._refusals: dict[int, Refusal] = {}
+        self._statuses: dict[str, PendingStatus] = {}
+        self._refusals: dict[int, NodeRefusal] = {}
         self._backoffs = Backoffs()
         self._last_head: tuple[int, int] | None = None  # (Unix seconds, height) of the last view
 
@@ -91,7 +96,7 @@ class Sender:
         """
         ports = self._ports
         next_entries = ports.transactions.next_entries(self._policy.max_queued)
-        entries = self._backoffs.sendable(next_entries, ports.clock.now())
+        entries = self._backoffs.without_delayed(next_entries, ports.clock.now())
         genesis = ports.ledger.block(0)
         if genesis is None:
             raise ChainUnavailable("could not read the chain's first block")
@@ -102,21 +107,21 @@ class Sender:
         snapshot = OutboxSnapshot(
             entries=entries,
             transactions=transactions,
-            waiting=self._waiting,
+            statuses=self._statuses,
             refusals=self._refusals,
         )
         view = self._view_reader.read(snapshot)
         self._forget_mined_and_closed(view)
         first_plan = plan_transactions(view, self._policy)
-        view = self._view_reader.check(view, first_plan)
+        view = self._view_reader.with_objections(view, first_plan)
         plan = plan_transactions(view, self._policy)
-        self._store(account_name, plan)
+        self._store(account_name, plan, view)
         signed_transactions = self._sign(account_name, plan, view)
         if signed_transactions:
             ports.transactions.add(account_name, *signed_transactions)
             self._failpoint("transaction_stored")
         transactions_to_send = sorted(
-            [*signed_transactions, *plan.resend], key=lambda transaction: transaction.nonce
+            [*signed_transactions, *plan.to_send], key=lambda transaction: transaction.nonce
         )
         self._send(account_name, transactions_to_send, view)
 
@@ -125,14 +130,14 @@ class Sender:
         open_ids = {entry.id for entry in view.entries}
         for entry_id in self._refusals.keys() - open_ids:
             del self._refusals[entry_id]
-        if view.receipts.keys() & self._waiting.keys():
+        if view.receipts.keys() & self._statuses.keys():
             self._failpoint("receipt_seen")
         # The waiting time of a mined transaction is forgotten. So if a reorg removes the
         # transaction from the chain, it is sent again at once.
         open_hashes = {transaction.hash for transaction in view.transactions}
         unmined_hashes = open_hashes - view.receipts.keys()
-        for tx_hash in self._waiting.keys() - unmined_hashes:
-            del self._waiting[tx_hash]
+        for tx_hash in self._statuses.keys() - unmined_hashes:
+            del self._statuses[tx_hash]
         self._adjust_waiting_times(view.now, view.head)
 
     def _adjust_waiting_times(self, now: int, head: int) -> None:
@@ -147,23 +152,40 @@ class Sender:
             if last_height == head:
                 time_without_block_s = max(0, now - last_time)
         self._last_head = (now, head)
-        for tx_hash, waiting in self._waiting.items():
-            self._waiting[tx_hash] = replace(
-                waiting,
-                since=min(now, waiting.since + time_without_block_s),
-                last_sent_at=min(now, waiting.last_sent_at),
+        for tx_hash, status in self._statuses.items():
+            self._statuses[tx_hash] = replace(
+                status,
+                waiting_since=min(now, status.waiting_since + time_without_block_s),
+                last_sent_at=min(now, status.last_sent_at),
             )
 
-    def _store(self, account_name: str, plan: TransactionPlan) -> None:
-        if not (plan.changes or plan.withdrawn or plan.closed):
+    def _store(self, account_name: str, plan: TransactionPlan, view: ChainView) -> None:
+        if not (plan.changes or plan.withdrawn_nonces or plan.closed_nonces):
             return
         self._ports.transactions.record(
-            account_name, changes=plan.changes, withdrawn=plan.withdrawn, closed=plan.closed
+            account_name,
+            changes=plan.changes,
+            withdrawn_nonces=plan.withdrawn_nonces,
+            closed_nonces=plan.closed_nonces,
         )
         _log_changes(plan.changes)
-        for nonce in plan.withdrawn:
+        for nonce in plan.withdrawn_nonces:
             log.warning("transaction_withdrawn", nonce=nonce)
         self._failpoint("outcome_stored")
+        self._report_skipped(plan.changes, view)
+
+    def _report_skipped(self, changes: Iterable[EntryChange], view: ChainView) -> None:
+        entries = {entry.id: entry for entry in view.entries}
+        for change in changes:
+            if change.is_skipped:
+                entry = entries[change.entry_id]
+                skipped_call = SkippedCall(
+                    call=entry.call,
+                    error=change.reason,
+                    requested_at=entry.created_at,
+                    seen_at=view.now,
+                )
+                self._on_skipped(skipped_call)
 
     def _sign(self, account_name: str, plan: TransactionPlan, view: ChainView) -> list[Transaction]:
         """Sign the plan's replacements and batches. Reject batches that the contract refuses."""
@@ -176,7 +198,7 @@ class Sender:
         return signed_transactions + self._sign_batches(account_name, plan, view, calls)
 
     def _sign_replacement(
-        self, replacement: Slot, calls: Mapping[int, Call], *, available_gas: int
+        self, replacement: UnsignedTransaction, calls: Mapping[int, Call], *, available_gas: int
     ) -> Transaction:
         """Sign a transaction with the replacement's calls, or an empty one if they would revert."""
         account = self._ports.account
@@ -214,7 +236,7 @@ class Sender:
                     batch, entry_ids=entry_ids, nonce=nonce, gas=gas_or_revert, fees=view.fees
                 )
                 signed.append(transaction)
-            elif nonce == view.nonce:
+            elif nonce == view.certain_nonce:
                 # No other transaction is pending, so nothing can make the calls succeed. While
                 # another transaction is pending, the calls are tried again in the next tick.
                 self._reject(account_name, entry_ids, str(gas_or_revert))
@@ -225,7 +247,9 @@ class Sender:
         changes = [
             EntryChange(entry_id=entry_id, state=state, reason=reason) for entry_id in entry_ids
         ]
-        self._ports.transactions.record(account_name, changes=changes, withdrawn=(), closed=())
+        self._ports.transactions.record(
+            account_name, changes=changes, withdrawn_nonces=(), closed_nonces=()
+        )
         _log_changes(changes)
 
     def _send(
@@ -245,7 +269,7 @@ class Sender:
         accepted_transactions: list[Transaction] = []
         refused_transactions: list[tuple[Transaction, Reply]] = []
         for transaction, reply in zip(transactions, replies, strict=True):
-            self._note_waiting(transaction, reply, now)
+            self._update_status(transaction, reply, now)
             if reply.result is SendResult.ACCEPTED:
                 accepted_transactions.append(transaction)
             elif reply.result is SendResult.REFUSED:
@@ -255,15 +279,17 @@ class Sender:
         for transaction, reply in zip(transactions, replies, strict=True):
             self._check_reply(transaction, reply, first_nonce=view.first_free_nonce)
 
-    def _note_waiting(self, transaction: Transaction, reply: Reply, now: int) -> None:
+    def _update_status(self, transaction: Transaction, reply: Reply, now: int) -> None:
         if reply.result is SendResult.CANNOT_PAY:
             return
-        waiting = self._waiting.get(transaction.hash, Waiting(since=now, last_sent_at=now))
+        status = self._statuses.get(
+            transaction.hash, PendingStatus(waiting_since=now, last_sent_at=now)
+        )
         # A transaction that the node did not accept yet is sent again in the next tick. If the
         # node's pool stays full, the fees are raised after a while.
         last_sent_at = 0 if reply.result is SendResult.RETRY_LATER else now
-        self._waiting[transaction.hash] = replace(
-            waiting,
+        self._statuses[transaction.hash] = replace(
+            status,
             last_sent_at=last_sent_at,
             underpriced=reply.result is SendResult.UNDERPRICED,
             refused=reply.result is SendResult.REFUSED,
@@ -322,7 +348,7 @@ class Sender:
         for transaction in view.transactions:
             if transaction.sent_at is not None:
                 sent_nonces.add(transaction.nonce)
-        withdrawn: list[int] = []
+        withdrawn_nonces: list[int] = []
         for transaction, reply in refused:
             entry_ids = transaction.entry_ids
             call_count = len(entry_ids)
@@ -335,15 +361,15 @@ class Sender:
             )
             if not entry_ids:
                 continue
-            refusal = Refusal(call_count=call_count, message=reply.message)
+            refusal = NodeRefusal(call_count=call_count, message=reply.message)
             self._refusals |= dict.fromkeys(entry_ids, refusal)
             if transaction.nonce not in sent_nonces:
-                withdrawn.append(transaction.nonce)
+                withdrawn_nonces.append(transaction.nonce)
             if call_count == 1 and entry_ids[0] in entries:
                 self._backoffs.start(entries[entry_ids[0]], self._ports.clock.now())
-        if withdrawn:
+        if withdrawn_nonces:
             self._ports.transactions.record(
-                account_name, changes=(), withdrawn=withdrawn, closed=()
+                account_name, changes=(), withdrawn_nonces=withdrawn_nonces, closed_nonces=()
             )
 
 

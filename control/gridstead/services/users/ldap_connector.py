@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import structlog
 
 from gridstead.domain.chain.events import ChainEvent
-from gridstead.domain.users.accounts import customers, missing
+from gridstead.domain.users.accounts import addresses_without_account, customers
 from gridstead.errors import ChainUnavailable
 from gridstead.ports import Chain, Directory
 from gridstead.services.chain.follower import Follower
@@ -28,16 +28,16 @@ class LdapConnector:
         chain: The chain, with the events of the grid.
         follower: The reader of new events.
         directory: The LDAP directory.
-        start: The first block that the first tick reads.
+        first_block: The first block that the first tick reads.
     """
 
     def __init__(
-        self, chain: Chain, follower: Follower, directory: Directory, *, start: int = 0
+        self, chain: Chain, follower: Follower, directory: Directory, *, first_block: int = 0
     ) -> None:
         self._chain = chain
         self._follower = follower
         self._directory = directory
-        self._start = start
+        self._first_block = first_block
         self._is_reconciled = False
 
     def tick(self) -> None:
@@ -51,7 +51,7 @@ class LdapConnector:
         """Compare all events with the directory and create the missing users."""
         required_addresses: set[str] = set()
         head = self._chain.head()
-        for first in range(self._start, head.number + 1, BLOCKS_PER_READ):
+        for first in range(self._first_block, head.number + 1, BLOCKS_PER_READ):
             last = first + BLOCKS_PER_READ - 1
             last_block = head if last >= head.number else self._chain.block(last)
             if last_block is None:
@@ -59,7 +59,7 @@ class LdapConnector:
                     f"could not read block {last}", detail="the chain has become shorter"
                 )
             required_addresses |= customers(self._chain.events(first=first, end=last_block))
-        self._ensure(missing(required_addresses, self._directory.users()))
+        self._ensure(addresses_without_account(required_addresses, self._directory.users()))
         log.info("directory_reconciled", block=head.number, users=len(required_addresses))
 
     def _create_customers(self, events: Iterable[ChainEvent]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import structlog
 
 from gridstead.domain.supervisor.submission import GridUser
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.errors import GridsteadError
 from gridstead.ports import Clock, Directory, UserDirectories
 
@@ -24,11 +24,16 @@ class UserDirectoryMaker:
     """
 
     def __init__(
-        self, directory: Directory, storage: UserDirectories, wallets: WalletRange, *, clock: Clock
+        self,
+        directory: Directory,
+        storage: UserDirectories,
+        wallet_ids: WalletIdRange,
+        *,
+        clock: Clock,
     ) -> None:
         self._directory = directory
         self._storage = storage
-        self._wallets = wallets
+        self._wallet_ids = wallet_ids
         self._clock = clock
         self._completed: set[GridUser] = set()
         self._rejected: set[GridUser] = set()
@@ -39,7 +44,7 @@ class UserDirectoryMaker:
         for user in self._directory.users():
             if user in self._completed or user in self._rejected:
                 continue
-            if not self._wallets.holds(user):
+            if not self._wallet_ids.contains(user):
                 self._rejected.add(user)
                 log.error(
                     "user_rejected", user=user.address, reason=f"uid {user.uid}, gid {user.gid}"

@@ -18,7 +18,7 @@ from gridstead.ports import Ledger
 from gridstead.rpc.definitions.graphql import GraphqlService, graphql_server
 from gridstead.rpc.definitions.job_definitions import SBatchServer, ToJobId
 from gridstead.rpc.metrics import Gauge, Metrics
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.rate_limit import RateLimiter
 from gridstead.rpc.web import WebServer
 from gridstead.services.chain.follower import Follower
 from gridstead.services.definitions.job_definitions import JobDefinitions, LoggerAccess
@@ -29,7 +29,7 @@ from gridstead.wiring.credentials import read_key, read_keys, tls_files
 
 MIB = 1024 * 1024
 HOUR_S = 3600
-SWEEP_S = 60.0
+SWEEP_INTERVAL_S = 60.0
 BURST_S = 2  # seconds of the rate that a caller may use at once
 
 Check = Callable[[], None]
@@ -43,7 +43,7 @@ def run(settings: JobDefinitionsSettings) -> None:
     to_job_id = chain.contracts.job_id
     store = Scripts(database, ScriptSeal(keys), to_job_id)
     cursor = SqlCursor(database, "job-definitions")
-    follower = _follower(store, chain.ledger, cursor, start=chain.first_block)
+    follower = _follower(store, chain.ledger, cursor, first_block=chain.first_block)
     keeper = _keeper(settings, store, chain.ledger, follower)
     service = _service(settings, keeper, store, chain.ledger, challenge_keys=keys)
     metrics = _metrics(store, chain.ledger, cursor)
@@ -51,14 +51,14 @@ def run(settings: JobDefinitionsSettings) -> None:
         settings,
         service,
         metrics,
-        check=lambda: _check_ready(store, chain.ledger),
+        check_ready=lambda: _check_ready(store, chain.ledger),
         to_job_id=to_job_id,
     )
     graphql.start()
     sbatch.start()
     ticks = (
         loop.Tick(name="learn", function=keeper.read_chain, interval_s=settings.tick_s),
-        loop.Tick(name="sweep", function=keeper.sweep, interval_s=SWEEP_S),
+        loop.Tick(name="sweep", function=keeper.sweep, interval_s=SWEEP_INTERVAL_S),
     )
     loop.run(ticks, close=(database.close, sbatch.stop, graphql.stop))
 
@@ -69,7 +69,7 @@ def _keeper(
     retention = Retention(
         after_end_s=settings.keep_hours * HOUR_S,
         unused_s=settings.unused_hours * HOUR_S,
-        unused_bytes=settings.limits.unused_mib * MIB,
+        max_unused_bytes=settings.limits.unused_mib * MIB,
     )
     return ScriptKeeper(
         store=store, ledger=ledger, follower=follower, clock=SystemClock(), retention=retention
@@ -98,7 +98,7 @@ def _service(
     )
 
 
-def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) -> Follower:
+def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, first_block: int) -> Follower:
     """Return the follower of the chain. A new store follows the chain from the newest block on.
 
     No script is older than its store, so older blocks are not needed.
@@ -106,7 +106,7 @@ def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) 
     with store.exclusive():
         if cursor.load() is None:
             cursor.save(ledger.head())
-    return Follower(ledger, cursor, start=start)
+    return Follower(ledger, cursor, first_block=first_block)
 
 
 def _servers(
@@ -114,7 +114,7 @@ def _servers(
     service: JobDefinitions,
     metrics: Metrics,
     *,
-    check: Check,
+    check_ready: Check,
     to_job_id: ToJobId,
 ) -> tuple[WebServer, SBatchServer]:
     files = tls_files(settings.tls)
@@ -123,11 +123,11 @@ def _servers(
     graphql_service = GraphqlService(
         submit=metrics.counted("submit", service.submit),
         validate=metrics.counted("validate", service.validate),
-        check=check,
+        check_ready=check_ready,
         metrics=metrics.text,
-        metrics_for=tuple(map(ip_network, settings.metrics_for)),
-        requests=_rate_limit(limits.requests_per_s, "requests", limits),
-        request_bytes=_upload_limit(limits),
+        metrics_networks=tuple(map(ip_network, settings.metrics_for)),
+        request_limiter=_rate_limit(limits.requests_per_s, "requests", limits),
+        byte_limiter=_upload_limit(limits),
         origins=settings.web_origins,
         introspection=settings.introspection,
     )
@@ -137,14 +137,14 @@ def _servers(
         files,
         challenge=metrics.counted("challenge", service.challenge),
         get_sbatch=metrics.counted("get_sbatch", service.get_sbatch),
-        calls=_rate_limit(limits.calls_per_s, "calls", limits),
+        call_limiter=_rate_limit(limits.calls_per_s, "calls", limits),
         to_job_id=to_job_id,
     )
     return graphql, sbatch
 
 
-def _rate_limit(count: int, subject: str, limits: DefinitionLimits) -> PeerLimit:
-    return PeerLimit(
+def _rate_limit(count: int, subject: str, limits: DefinitionLimits) -> RateLimiter:
+    return RateLimiter(
         per_s=count,
         burst=BURST_S * count,
         subject=subject,
@@ -152,9 +152,9 @@ def _rate_limit(count: int, subject: str, limits: DefinitionLimits) -> PeerLimit
     )
 
 
-def _upload_limit(limits: DefinitionLimits) -> PeerLimit:
+def _upload_limit(limits: DefinitionLimits) -> RateLimiter:
     bytes_per_hour = limits.upload_mib_per_hour * MIB
-    return PeerLimit(
+    return RateLimiter(
         per_s=bytes_per_hour / HOUR_S,
         burst=bytes_per_hour,
         subject="uploads",
@@ -175,12 +175,12 @@ def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
 
     return Metrics(
         {
-            "gridstead_scripts": Gauge("Stored scripts.", lambda: store.holdings().scripts),
+            "gridstead_scripts": Gauge("Stored scripts.", lambda: store.totals().scripts),
             "gridstead_scripts_unused": Gauge(
-                "Scripts that no hot job names.", lambda: store.holdings().unused
+                "Scripts that no hot job names.", lambda: store.totals().unused
             ),
             "gridstead_scripts_unused_bytes": Gauge(
-                "Size of the scripts that no hot job names.", lambda: store.holdings().unused_bytes
+                "Size of the scripts that no hot job names.", lambda: store.totals().unused_bytes
             ),
             "gridstead_cursor_lag_blocks": Gauge("Blocks that have not been read yet.", lag),
         }

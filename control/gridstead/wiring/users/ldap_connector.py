@@ -17,10 +17,11 @@ def run(settings: config.LdapConnectorSettings) -> None:
     """Run the LDAP connector until it is stopped."""
     database = Database(settings.state_url)
     chain = open_chain(settings.chain)
-    start = chain.first_block
-    follower = Follower(chain.ledger, SqlCursor(database, "ldap-connector"), start=start)
+    first_block = chain.first_block
+    cursor = SqlCursor(database, "ldap-connector")
+    follower = Follower(chain.ledger, cursor, first_block=first_block)
     directory = open_directory(settings.directory, gid=settings.wallet_ids.gid)
-    service = LdapConnector(chain.ledger, follower, directory, start=start)
+    service = LdapConnector(chain.ledger, follower, directory, first_block=first_block)
     loop.run(
         (loop.Tick(name="ldap_connector", function=service.tick, interval_s=settings.tick_s),),
         close=(database.close,),

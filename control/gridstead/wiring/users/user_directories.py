@@ -7,10 +7,12 @@ from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.users.storage import UserStorage
 from gridstead.adapters.users.user_directories import Quota, SharedStorage
 from gridstead.config import UserDirectoriesSettings
-from gridstead.domain.users.accounts import WalletRange
+from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.services.users.user_directories import UserDirectoryMaker
 from gridstead.wiring import loop
 from gridstead.wiring.users.ldap_connector import open_directory
+
+BYTES_PER_GIB = 1 << 30
 
 
 def run(settings: UserDirectoriesSettings) -> None:
@@ -23,11 +25,11 @@ def run(settings: UserDirectoriesSettings) -> None:
     )
     quota = None
     if paths.quota_gib is not None:
-        quota = Quota(command=paths.quota_command, size_bytes=paths.quota_gib << 30)
+        quota = Quota(command=paths.quota_command, size_bytes=paths.quota_gib * BYTES_PER_GIB)
     service = UserDirectoryMaker(
         open_directory(settings.directory, gid=ids.gid),
         SharedStorage(storage, quota=quota),
-        WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
+        WalletIdRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
         clock=SystemClock(),
     )
     loop.run(

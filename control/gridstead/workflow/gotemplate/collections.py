@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gridstead.workflow.gotemplate.limits import weight
+from gridstead.workflow.gotemplate.limits import work_of
 from gridstead.workflow.gotemplate.nodes import Map, Value
 from gridstead.workflow.gotemplate.printing import is_true, to_text
 
@@ -33,8 +33,8 @@ def _length(value: Value) -> int:
     return len(value.encode()) if isinstance(value, str) else len(value)
 
 
-def _dict(*words: Value) -> Map:
-    keys, values = words[::2], list(words[1::2])
+def _dict(*keys_and_values: Value) -> Map:
+    keys, values = keys_and_values[::2], list(keys_and_values[1::2])
     if len(values) < len(keys):
         values.append("")
     return Map(zip(map(to_text, keys), values, strict=True))
@@ -57,22 +57,22 @@ def _own(mapping: Value) -> Map:
     return mapping
 
 
-def _merge(count: Callable[[int], None], target: Map, *sources: Value) -> Map:
+def _merge(count_work: Callable[[int], None], target: Map, *sources: Value) -> Map:
     """Add the entries of other mappings to a mapping. The first non-empty value of a key stays."""
-    return _merged(count, target, sources, overwrites=False)
+    return _merged(count_work, target, sources, overwrites=False)
 
 
-def _merge_overwrite(count: Callable[[int], None], target: Map, *sources: Value) -> Map:
+def _merge_overwrite(count_work: Callable[[int], None], target: Map, *sources: Value) -> Map:
     """Add the entries of other mappings to a mapping. The last non-empty value of a key stays."""
-    return _merged(count, target, sources, overwrites=True)
+    return _merged(count_work, target, sources, overwrites=True)
 
 
 def _merged(
-    count: Callable[[int], None], target: Map, sources: Iterable[Value], *, overwrites: bool
+    count_work: Callable[[int], None], target: Map, sources: Iterable[Value], *, overwrites: bool
 ) -> Map:
     for source in sources:
         # A source can contain the target, so it can have grown or contain itself by now.
-        count(weight(source))
+        count_work(work_of(source))
         _add_entries(target, _copied(source), overwrites=overwrites)
     return target
 
@@ -82,7 +82,9 @@ def _add_entries(target: Map, source: Value, *, overwrites: bool) -> None:
         current = target.get(key)
         if isinstance(current, Map) and isinstance(value, Mapping):
             _add_entries(current, value, overwrites=overwrites)
-        elif is_true(value) if overwrites else not is_true(current):
+            continue
+        is_replaced = is_true(value) if overwrites else not is_true(current)
+        if is_replaced:
             _own(target)[key] = value
 
 
@@ -127,9 +129,9 @@ def _unique(values: Value) -> list[Value]:
     return unique_values
 
 
-def _without(count: Callable[[int], None], values: Value, *removed: Value) -> list[Value]:
+def _without(count_work: Callable[[int], None], values: Value, *removed: Value) -> list[Value]:
     # Each removed value is compared with all values.
-    count(weight(values) * len(removed))
+    count_work(work_of(values) * len(removed))
     return [value for value in values if value not in removed]
 
 

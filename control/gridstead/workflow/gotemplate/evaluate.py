@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gridstead.workflow.gotemplate.functions import FUNCTIONS, METERED_FUNCTIONS, why_unavailable
-from gridstead.workflow.gotemplate.limits import MAX_WORK, weight
+from gridstead.workflow.gotemplate.limits import MAX_WORK, work_of
 from gridstead.workflow.gotemplate.nodes import (
     Assign,
     Dot,
+    FunctionName,
     Jump,
     Literal,
     Map,
     Member,
-    Name,
     Node,
     Operand,
     Output,
@@ -38,7 +38,7 @@ MAX_LEVELS = 100
 _FUNCTION_ERRORS = (
     ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError
 )  # fmt: skip
-MAX_MESSAGE = 200  # characters of a message that a function or ``fail`` reports
+MAX_MESSAGE_CHARS = 200  # characters of a message that a function or ``fail`` reports
 
 _Scope = dict[str, Value]
 
@@ -57,7 +57,7 @@ def expand(template: str, values: Mapping[str, Value]) -> str:
     try:
         parsed_template = parse(template)
         expansion = _Expansion(parsed_template)
-        expansion.nodes(parsed_template.nodes, values, [{"$": values}], 1)
+        expansion.expand_nodes(parsed_template.nodes, values, [{"$": values}], 1)
     except RecursionError as err:
         raise template_error(1, "is nested too deep") from err
     return "".join(expansion.parts)
@@ -73,7 +73,7 @@ class _Expansion:
     chars: int = 0
     levels: int = 0
 
-    def nodes(
+    def expand_nodes(
         self, nodes: Iterable[Node], dot: Value, scopes: list[_Scope], line: int
     ) -> str | None:
         """Expand nodes, up to a ``break`` or ``continue``. Return this word, or None at the end."""
@@ -83,31 +83,31 @@ class _Expansion:
         scopes = [*scopes, {}]
         jump = None
         for node in nodes:
-            jump = self._node(node, dot, scopes)
+            jump = self._expand_node(node, dot, scopes)
             if jump:
                 break
         self.levels -= 1
         return jump
 
-    def _node(self, node: Node, dot: Value, scopes: list[_Scope]) -> str | None:
+    def _expand_node(self, node: Node, dot: Value, scopes: list[_Scope]) -> str | None:
         match node:
             case Text():
                 self._write(node.text, 0)  # the line of a text is unknown
             case Output():
-                self._output(self._pipe(node.pipe, dot, scopes), node.pipe.line)
+                self._write_value(self._pipe_value(node.pipe, dot, scopes), node.pipe.line)
             case Assign():
                 self._assign(node, dot, scopes)
             case TemplateCall():
-                self._template(node, dot, scopes)
+                self._call_template(node, dot, scopes)
             case TemplateBlock():
-                return self._block(node, dot, scopes)
+                return self._expand_block(node, dot, scopes)
             case Jump():
                 self._count(node.line)
                 return node.kind
         return None
 
-    def _output(self, value: Value, line: int) -> None:
-        self._count(line, weight(value))
+    def _write_value(self, value: Value, line: int) -> None:
+        self._count(line, work_of(value))
         self._write(output_text(value), line)
 
     def _write(self, text: str, line: int) -> None:
@@ -116,17 +116,17 @@ class _Expansion:
             raise template_error(line or 1, f"produces more than {MAX_CHARS // 1024} KiB")
         self.parts.append(text)
 
-    def _template(self, call: TemplateCall, dot: Value, scopes: list[_Scope]) -> None:
+    def _call_template(self, call: TemplateCall, dot: Value, scopes: list[_Scope]) -> None:
         """Expand a definition. It sees its argument, but no variables of the caller."""
         self._count(call.line)
         nodes = self.template.definitions.get(call.name)
         if nodes is None:
             raise template_error(call.line, f"has no definition of {shorten(call.name)}")
-        value = self._pipe(call.pipe, dot, scopes) if call.pipe else None
-        self.nodes(nodes, value, [{"$": value}], call.line)
+        value = self._pipe_value(call.pipe, dot, scopes) if call.pipe else None
+        self.expand_nodes(nodes, value, [{"$": value}], call.line)
 
     def _assign(self, node: Assign, dot: Value, scopes: list[_Scope]) -> None:
-        value = self._pipe(node.pipe, dot, scopes)
+        value = self._pipe_value(node.pipe, dot, scopes)
         scope: _Scope | None = scopes[-1]
         # An assignment with "=" changes the innermost variable of this name.
         if not node.is_new:
@@ -135,18 +135,18 @@ class _Expansion:
             raise template_error(node.pipe.line, f"has no variable {shorten(node.name)}")
         scope[node.name] = value
 
-    def _block(self, block: TemplateBlock, dot: Value, scopes: list[_Scope]) -> str | None:
-        value = self._pipe(block.pipe, dot, scopes)
+    def _expand_block(self, block: TemplateBlock, dot: Value, scopes: list[_Scope]) -> str | None:
+        value = self._pipe_value(block.pipe, dot, scopes)
         line = block.pipe.line
         if block.kind == "range":
-            return self._range(block, value, dot, scopes)
-        inner_scopes = [*scopes, dict.fromkeys(block.names, value)]
+            return self._expand_range(block, value, dot, scopes)
+        inner_scopes = [*scopes, dict.fromkeys(block.variables, value)]
         if not is_true(value):
-            return self.nodes(block.otherwise, dot, inner_scopes, line)
+            return self.expand_nodes(block.else_nodes, dot, inner_scopes, line)
         inner_dot = value if block.kind == "with" else dot
-        return self.nodes(block.body, inner_dot, inner_scopes, line)
+        return self.expand_nodes(block.body, inner_dot, inner_scopes, line)
 
-    def _range(
+    def _expand_range(
         self, block: TemplateBlock, value: Value, dot: Value, scopes: list[_Scope]
     ) -> str | None:
         line = block.pipe.line
@@ -157,23 +157,23 @@ class _Expansion:
             is_empty = False
             self._count(line)
             variables: _Scope = {}
-            if len(block.names) == 1:
-                variables[block.names[0]] = item
-            elif block.names:
-                variables = dict(zip(block.names, (key, item), strict=True))
-            if self.nodes(block.body, item, [*scopes, variables], line) == "break":
+            if len(block.variables) == 1:
+                variables[block.variables[0]] = item
+            elif block.variables:
+                variables = dict(zip(block.variables, (key, item), strict=True))
+            if self.expand_nodes(block.body, item, [*scopes, variables], line) == "break":
                 break
         if is_empty:
-            return self.nodes(block.otherwise, dot, scopes, line)
+            return self.expand_nodes(block.else_nodes, dot, scopes, line)
         return None
 
-    def _pipe(self, pipe: Pipe, dot: Value, scopes: list[_Scope]) -> Value:
+    def _pipe_value(self, pipe: Pipe, dot: Value, scopes: list[_Scope]) -> Value:
         piped_values: tuple[Value, ...] = ()
         for command in pipe.commands:
-            piped_values = (self._command(command, piped_values, dot, scopes, pipe.line),)
+            piped_values = (self._command_value(command, piped_values, dot, scopes, pipe.line),)
         return piped_values[0]
 
-    def _command(
+    def _command_value(
         self,
         command: tuple[Operand, ...],
         piped: tuple[Value, ...],
@@ -192,15 +192,15 @@ class _Expansion:
         """
         self._count(line)
         first, *others = command
-        if not isinstance(first, Name):
+        if not isinstance(first, FunctionName):
             if others or piped:
                 raise template_error(line, "passes arguments to a value that is not a function")
-            return self._value(first, dot, scopes, line)
+            return self._operand_value(first, dot, scopes, line)
         if first.name in ("and", "or"):
             # The piped value is the last operand, as in a function call.
             operands = (*others, *map(Literal, piped))
             return self._logic(first.name, operands, dot, scopes, line)
-        arguments = [self._value(operand, dot, scopes, line) for operand in others]
+        arguments = [self._operand_value(operand, dot, scopes, line) for operand in others]
         return self._call(first.name, [*arguments, *piped], line)
 
     def _logic(
@@ -214,7 +214,7 @@ class _Expansion:
         """Return the operand that decides the result. Later operands are not evaluated."""
         value: Value = None
         for operand in operands:
-            value = self._value(operand, dot, scopes, line)
+            value = self._operand_value(operand, dot, scopes, line)
             is_decisive = is_true(value) if name == "or" else not is_true(value)
             if is_decisive:
                 break
@@ -224,19 +224,21 @@ class _Expansion:
         if name not in FUNCTIONS and name not in METERED_FUNCTIONS:
             reason = f"uses the function {shorten(name)}, which {why_unavailable(name)}"
             raise template_error(line, reason)
-        self._count(line, sum(map(weight, arguments)))
+        self._count(line, sum(map(work_of, arguments)))
         try:
             if name in METERED_FUNCTIONS:
                 value = METERED_FUNCTIONS[name](lambda work: self._count(line, work), *arguments)
             else:
                 value = FUNCTIONS[name](*arguments)
         except _FUNCTION_ERRORS as err:
-            message = shorten(str(err), MAX_MESSAGE)
+            message = shorten(str(err), MAX_MESSAGE_CHARS)
             raise template_error(line, f"cannot call {name}: {message}") from err
-        self._count(line, weight(value))
+        self._count(line, work_of(value))
         return value
 
-    def _value(self, operand: Operand, dot: Value, scopes: list[_Scope], line: int) -> Value:
+    def _operand_value(
+        self, operand: Operand, dot: Value, scopes: list[_Scope], line: int
+    ) -> Value:
         self._count(line)
         match operand:
             case Literal():
@@ -249,13 +251,13 @@ class _Expansion:
                         return scope[operand.name]
                 raise template_error(line, f"has no variable {shorten(operand.name)}")
             case Member():
-                return self._fields(operand, dot, scopes, line)
-            case Name():
+                return self._field_value(operand, dot, scopes, line)
+            case FunctionName():
                 return self._call(operand.name, [], line)
             case Pipe():
-                return self._pipe(operand, dot, scopes)
+                return self._pipe_value(operand, dot, scopes)
 
-    def _fields(self, member: Member, dot: Value, scopes: list[_Scope], line: int) -> Value:
+    def _field_value(self, member: Member, dot: Value, scopes: list[_Scope], line: int) -> Value:
         """Return the value of fields such as ``.A.B.C``, without a recursion for each field."""
         operand: Operand = member
         names: list[str] = []
@@ -263,9 +265,9 @@ class _Expansion:
             self._count(line)
             names.append(operand.name)
             operand = operand.operand
-        value = self._value(operand, dot, scopes, line)
+        value = self._operand_value(operand, dot, scopes, line)
         for name in reversed(names):
-            value = _member(value, name, line)
+            value = _read_member(value, name, line)
         return value
 
     def _count(self, line: int, work: int = 1) -> None:
@@ -288,7 +290,7 @@ def _pairs(value: Value, line: int) -> Iterable[tuple[Value, Value]]:
     raise template_error(line, "ranges over a value that is not a list")
 
 
-def _member(value: Value, name: str, line: int) -> Value:
+def _read_member(value: Value, name: str, line: int) -> Value:
     """Return a field of a value.
 
     If no field has exactly this name, upper and lower case are not distinguished.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gridstead.workflow.gotemplate.limits import weight
+from gridstead.workflow.gotemplate.limits import work_of
 from gridstead.workflow.gotemplate.nodes import Value
 from gridstead.workflow.gotemplate.printing import (
     NIL,
@@ -31,15 +31,15 @@ _DIRECTIVE = re.compile(
 )
 _BASES = {"d": "d", "v": "d", "b": "b", "o": "o", "O": "o", "x": "x", "X": "X"}
 _PREFIXES = {"b": "0b", "o": "0", "O": "0o", "x": "0x", "X": "0X"}
-_NOT_AVAILABLE = ("T", "p", "U")
+_UNAVAILABLE_VERBS = ("T", "p", "U")
 
 
-def printf(count: Callable[[int], None], format_text: str, *values: Value) -> str:
+def printf(count_work: Callable[[int], None], format_text: str, *values: Value) -> str:
     """Return a text in which each directive such as ``%03d`` is replaced by a formatted value.
 
-    A format can name the same value many times, so ``count`` counts the value for each directive.
+    A format can name the same value many times, so ``count_work`` is called for each directive.
     """
-    return _Formatter(count, format_text, values).text()
+    return _Formatter(count_work, format_text, values).text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,57 +57,59 @@ class _Formatter:
     """Formats the values of one call.
 
     Attributes:
-        count: Counts work.
+        count_work: Counts work.
         template: The text with directives.
         values: The values.
-        next_value: The number of the value that the next directive formats.
-        is_reordered: Whether a directive has named its value by number.
+        next_index: The number of the value that the next directive formats.
+        has_explicit_index: Whether a directive has named its value by number.
         size: Number of characters that were formatted.
     """
 
-    count: Callable[[int], None]
+    count_work: Callable[[int], None]
     template: str
     values: Sequence[Value]
-    next_value: int = 0
-    is_reordered: bool = False
+    next_index: int = 0
+    has_explicit_index: bool = False
     size: int = 0
 
     def text(self) -> str:
         text = _DIRECTIVE.sub(self._formatted, self.template)
-        if self.is_reordered or self.next_value >= len(self.values):
+        if self.has_explicit_index or self.next_index >= len(self.values):
             return text
-        extra_values = ", ".join(map(_typed, self.values[self.next_value :]))
+        extra_values = ", ".join(map(_type_and_text, self.values[self.next_index :]))
         return f"{text}%!(EXTRA {extra_values})"
 
     def _formatted(self, match: re.Match[str]) -> str:
         flags, verb = match["flags"], match["verb"]
-        width = self._number(match["width"]) or 0
+        width = self._width_or_precision(match["width"]) or 0
         if width < 0:  # only "*" can be negative
             flags, width = flags + "-", -width
-        precision = self._number(match["precision"])
+        precision = self._width_or_precision(match["precision"])
         if precision is not None and precision < 0:
             precision = None
         if max(width, precision or 0) > MAX_WIDTH:
             raise ValueError(f"has a width or precision of more than {MAX_WIDTH} characters")
         if match["index"]:
-            self.next_value, self.is_reordered = int(match["index"]) - 1, True
+            self.next_index, self.has_explicit_index = int(match["index"]) - 1, True
         if verb in ("", "%"):
             return "%" if verb else "%!(NOVERB)"
-        if verb in _NOT_AVAILABLE or (verb == "v" and "#" in flags):
+        if verb in _UNAVAILABLE_VERBS or (verb == "v" and "#" in flags):
             raise ValueError(f"has the verb %{verb}, which depends on types of Go")
-        if not 0 <= self.next_value < len(self.values):
+        if not 0 <= self.next_index < len(self.values):
             return f"%!{verb}({'BADINDEX' if match['index'] else 'MISSING'})"
-        value = self.values[self.next_value]
-        self.next_value += 1
-        self.count(weight(value))
+        value = self.values[self.next_index]
+        self.next_index += 1
+        self.count_work(work_of(value))
         return self._value(_Directive(flags, width, precision, verb), value)
 
-    def _number(self, text: str | None) -> int | None:
+    def _width_or_precision(self, text: str | None) -> int | None:
         """Return a width or precision. ``*`` is the next value."""
         if text != "*":
-            return None if text is None else int(text or 0)
-        value = self.values[self.next_value] if self.next_value < len(self.values) else None
-        self.next_value += 1
+            if text is None:
+                return None
+            return int(text) if text else 0  # a precision such as "%.f" has no digits
+        value = self.values[self.next_index] if self.next_index < len(self.values) else None
+        self.next_index += 1
         if not isinstance(value, int):
             raise TypeError("has a width or precision that is not a whole number")
         return int(value)
@@ -126,7 +128,7 @@ class _Formatter:
             return f"[{' '.join(self._value(directive, item) for item in value)}]"
         text = _scalar(directive, value)
         if text is None:
-            return self._counted(f"%!{directive.verb}({_typed(value)})")
+            return self._counted(f"%!{directive.verb}({_type_and_text(value)})")
         return self._counted(_padded(text, directive, value))
 
     def _counted(self, text: str) -> str:
@@ -170,11 +172,13 @@ def _integer(directive: _Directive, value: int) -> str | None:
     sign = _sign(directive, is_negative=value < 0)
     digits = format(abs(value), _BASES[verb])
     if precision is not None:
-        digits = "" if (precision, value) == (0, 0) else digits.zfill(precision)
-    elif _has_zeros(directive):
+        is_nothing = precision == 0 and value == 0  # Go prints no digit
+        digits = "" if is_nothing else digits.zfill(precision)
+    elif _pads_with_zeros(directive):
         digits = digits.zfill(directive.width - len(sign))
     has_prefix = verb == "O" or "#" in directive.flags
-    return f"{sign}{_PREFIXES.get(verb, '') if has_prefix else ''}{digits}"
+    prefix = _PREFIXES.get(verb, "") if has_prefix else ""
+    return f"{sign}{prefix}{digits}"
 
 
 def _float(directive: _Directive, value: float) -> str | None:
@@ -186,9 +190,10 @@ def _float(directive: _Directive, value: float) -> str | None:
         digits = digits.upper() if verb == "G" else digits
     else:
         places = 6 if precision is None else precision
-        digits = format(abs(value), f".{places}{'g' if verb == 'v' else verb}")
+        format_verb = "g" if verb == "v" else verb
+        digits = format(abs(value), f".{places}{format_verb}")
     sign = _sign(directive, is_negative=value < 0)
-    if _has_zeros(directive):
+    if _pads_with_zeros(directive):
         digits = digits.zfill(directive.width - len(sign))
     return sign + digits
 
@@ -201,7 +206,7 @@ def _sign(directive: _Directive, *, is_negative: bool) -> str:
     return " " if " " in directive.flags else ""
 
 
-def _has_zeros(directive: _Directive) -> bool:
+def _pads_with_zeros(directive: _Directive) -> bool:
     return "0" in directive.flags and "-" not in directive.flags
 
 
@@ -210,11 +215,11 @@ def _padded(text: str, directive: _Directive, value: Value) -> str:
         return text.ljust(directive.width)
     # Numbers have their zeros already. Zeros before other values are Go's behaviour too.
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    fill = "0" if _has_zeros(directive) and not is_number else " "
+    fill = "0" if _pads_with_zeros(directive) and not is_number else " "
     return text.rjust(directive.width, fill)
 
 
-def _typed(value: Value) -> str:
+def _type_and_text(value: Value) -> str:
     """Return the type and the text of a value, for a directive that does not fit."""
     if value is None:
         return NIL

@@ -18,12 +18,12 @@ from gridstead.workflow.gotemplate.printing import is_true, to_text
 from gridstead.workflow.gotemplate.regex import METERED_REGEX, REGEX
 from gridstead.workflow.gotemplate.texts import METERED_TEXTS, TEXTS
 
-_CHANGING = (
+_NONDETERMINISTIC = (
     "ago", "date", "dateInZone", "dateModify", "date_in_zone", "date_modify", "htmlDate",
     "htmlDateInZone", "now", "unixEpoch", "uuidv4", "shuffle", "bcrypt", "htpasswd",
 )  # fmt: skip
-_CHANGING_PREFIXES = ("rand", "gen", "must_date", "encrypt")
-_OUTSIDE = ("env", "expandenv", "getHostByName", "include", "lookup", "tpl")
+_NONDETERMINISTIC_PREFIXES = ("rand", "gen", "must_date", "encrypt")
+_READING_ENVIRONMENT = ("env", "expandenv", "getHostByName", "include", "lookup", "tpl")
 
 
 def why_unavailable(name: str) -> str:
@@ -31,12 +31,12 @@ def why_unavailable(name: str) -> str:
 
     Functions of time and chance stay out, because the hash of a job's script must not change.
     """
-    if name in _CHANGING or name.startswith(_CHANGING_PREFIXES):
+    if name in _NONDETERMINISTIC or name.startswith(_NONDETERMINISTIC_PREFIXES):
         return (
             "is not available: its result is different each time, and the same workflow must"
             " always give the same script"
         )
-    if name in _OUTSIDE:
+    if name in _READING_ENVIRONMENT:
         return "is not available: a template can read only the job and the step"
     return "is not available"
 

@@ -14,10 +14,10 @@ from gridstead.workflow.gotemplate.nodes import Value
 MAX_WORK = 100_000
 CHARS_PER_WORK = 16
 # Levels of lists and mappings in a value.
-MAX_NESTED = 64
+MAX_NESTING = 64
 
 
-def weight(value: Value) -> int:
+def work_of(value: Value) -> int:
     """Return the work that it takes to create or to read a value.
 
     A value that occurs several times in a list counts each time. The result exceeds the limit if
@@ -27,7 +27,7 @@ def weight(value: Value) -> int:
     remaining_values = [(value, 0)]
     while remaining_values and work <= MAX_WORK:
         item, depth = remaining_values.pop()
-        if depth > MAX_NESTED:
+        if depth > MAX_NESTING:
             return MAX_WORK + 1
         work += 1
         if isinstance(item, str):

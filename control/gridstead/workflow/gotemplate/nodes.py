@@ -48,7 +48,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class FunctionName:
     """The name of a function."""
 
     name: str
@@ -66,7 +66,7 @@ class Pipe:
     line: int
 
 
-Operand = Literal | Dot | Variable | Member | Name | Pipe
+Operand = Literal | Dot | Variable | Member | FunctionName | Pipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +116,16 @@ class TemplateBlock:
     Attributes:
         kind: ``if``, ``with`` or ``range``.
         pipe: The condition or the list.
-        names: The variables before ``:=``: one for the value, or two for the key and the value.
+        variables: The variables before ``:=``: one for the value, or two for the key and the value.
         body: The nodes of the block.
-        otherwise: The nodes after ``else``.
+        else_nodes: The nodes after ``else``.
     """
 
     kind: str
     pipe: Pipe
-    names: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
     body: list[Node] = field(default_factory=list)
-    otherwise: list[Node] = field(default_factory=list)
+    else_nodes: list[Node] = field(default_factory=list)
 
 
 Node = Text | Output | Assign | Jump | TemplateCall | TemplateBlock

@@ -35,7 +35,7 @@ _TOO_LARGE = "pattern too large"
 _MAX_DIGITS = 8  # of the number of a group in a replacement text
 
 # A function that counts work.
-Count = Callable[[int], None]
+CountWork = Callable[[int], None]
 
 
 class _InvalidExpressionError(ValueError):
@@ -48,11 +48,11 @@ class _Expression:
 
     Attributes:
         compiled: The expression of RE2.
-        count: Counts work.
+        count_work: Counts work.
     """
 
     compiled: Any
-    count: Count
+    count_work: CountWork
 
     def matches(self, data: bytes) -> Iterator[Any]:
         """Yield the matches in the order of the text.
@@ -61,7 +61,7 @@ class _Expression:
         """
         position, previous_end = 0, -1
         while position <= len(data):
-            self.count(self._work(len(data) - position))
+            self.count_work(self._work(len(data) - position))
             match = self.compiled.search(data, position)
             if match is None:
                 return
@@ -96,11 +96,11 @@ def _is_in_character(data: bytes, position: int) -> bool:
     return position < len(data) and data[position] & 0xC0 == 0x80
 
 
-def _expression(count: Count, regex: Value, *, has_groups: bool = False) -> _Expression:
+def _expression(count_work: CountWork, regex: Value, *, has_groups: bool = False) -> _Expression:
     """Return a regular expression.
 
     Args:
-        count: Counts work.
+        count_work: Counts work.
         regex: The text of the expression.
         has_groups: Whether matches contain their groups. Without groups, a search is faster.
 
@@ -112,7 +112,7 @@ def _expression(count: Count, regex: Value, *, has_groups: bool = False) -> _Exp
     import re2  # noqa: PLC0415
 
     data = _encode(regex)
-    count(_WORK_PER_CHAR * len(data))
+    count_work(_WORK_PER_CHAR * len(data))
     if _ANY_BYTE in _ESCAPE.findall(regex):
         raise _InvalidExpressionError(rf"invalid escape sequence: {_ANY_BYTE}")
     options = re2.Options()
@@ -127,8 +127,8 @@ def _expression(count: Count, regex: Value, *, has_groups: bool = False) -> _Exp
         raise error(reason) from err
     finally:
         re2.purge()  # Its cache would keep the memory of many expressions.
-    count(compiled.programsize // _INSTRUCTIONS_PER_WORK)
-    return _Expression(compiled=compiled, count=count)
+    count_work(compiled.programsize // _INSTRUCTIONS_PER_WORK)
+    return _Expression(compiled=compiled, count_work=count_work)
 
 
 def _encode(value: Value) -> bytes:
@@ -137,25 +137,25 @@ def _encode(value: Value) -> bytes:
     return value.encode()
 
 
-def _must_match(count: Count, regex: Value, text: Value) -> bool:
+def _must_match(count_work: CountWork, regex: Value, text: Value) -> bool:
     data = _encode(text)
-    return next(_expression(count, regex).matches(data), None) is not None
+    return next(_expression(count_work, regex).matches(data), None) is not None
 
 
-def _match(count: Count, regex: Value, text: Value) -> bool:
+def _match(count_work: CountWork, regex: Value, text: Value) -> bool:
     try:
-        return _must_match(count, regex, text)
+        return _must_match(count_work, regex, text)
     except _InvalidExpressionError:
         return False  # Sprig ignores the error.
 
 
-def _find(count: Count, regex: Value, text: Value) -> str:
-    texts = _find_all(count, regex, text, 1)
+def _find(count_work: CountWork, regex: Value, text: Value) -> str:
+    texts = _find_all(count_work, regex, text, 1)
     return texts[0] if texts else ""
 
 
-def _find_all(count: Count, regex: Value, text: Value, limit: Value) -> list[str]:
-    matches = _expression(count, regex).matches(_encode(text))
+def _find_all(count_work: CountWork, regex: Value, text: Value, limit: Value) -> list[str]:
+    matches = _expression(count_work, regex).matches(_encode(text))
     return [match.group().decode() for match in _first(matches, limit)]
 
 
@@ -166,9 +166,9 @@ def _first(matches: Iterator[Any], limit: Value) -> Iterable[Any]:
     return matches if limit < 0 else islice(matches, limit)
 
 
-def _split(count: Count, regex: Value, text: Value, limit: Value) -> list[str]:
+def _split(count_work: CountWork, regex: Value, text: Value, limit: Value) -> list[str]:
     data = _encode(text)
-    expression = _expression(count, regex)
+    expression = _expression(count_work, regex)
     if limit == 0:
         return []
     if regex and not data:
@@ -188,14 +188,14 @@ def _split(count: Count, regex: Value, text: Value, limit: Value) -> list[str]:
     return parts
 
 
-def _replace_literal(count: Count, regex: Value, text: Value, replacement: Value) -> str:
+def _replace_literal(count_work: CountWork, regex: Value, text: Value, replacement: Value) -> str:
     _encode(replacement)
-    return _replaced(_expression(count, regex), text, [replacement])
+    return _replaced(_expression(count_work, regex), text, [replacement])
 
 
-def _replace(count: Count, regex: Value, text: Value, replacement: Value) -> str:
+def _replace(count_work: CountWork, regex: Value, text: Value, replacement: Value) -> str:
     _encode(replacement)
-    expression = _expression(count, regex, has_groups="$" in replacement)
+    expression = _expression(count_work, regex, has_groups="$" in replacement)
     names = expression.compiled.groupindex
     indexes = {name.decode(): index for name, index in names.items()}
     parts = _parse_replacement(replacement, expression.compiled.groups, indexes)
@@ -208,7 +208,7 @@ def _replaced(expression: _Expression, text: Value, parts: list[str | int]) -> s
     pieces: list[str] = []
     size = end = 0
     for match in expression.matches(data):
-        expression.count(len(parts))
+        expression.count_work(len(parts))
         new_pieces = [data[end : match.start()].decode()]
         new_pieces += [part if isinstance(part, str) else _group(match, part) for part in parts]
         size += sum(map(len, new_pieces))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from gridstead.workflow.gotemplate.nodes import (
     Assign,
     Dot,
+    FunctionName,
     Jump,
     Literal,
     Member,
-    Name,
     Node,
     Operand,
     Output,
@@ -98,7 +98,7 @@ class _Parser:
                 self._else(action)
             case "end":
                 action.position += 1
-                action.end()
+                action.check_end()
                 self._end(action.line)
             case "define" | "block":
                 self._begin_definition(action)
@@ -126,7 +126,7 @@ class _Parser:
             # Without ":=", the variables are operands of the pipe, so they are parsed again.
             names, action.position = [], position_of_pipe
         block = TemplateBlock(kind, self._pipe(action, 0), tuple(names))
-        action.end()
+        action.check_end()
         max_names = 2 if kind == "range" else 1
         if len(names) > max_names:
             raise template_error(action.line, f"has {len(names)} variables for {kind}")
@@ -143,7 +143,7 @@ class _Parser:
             self._call(name, action)
         elif self.open_blocks:
             raise template_error(action.line, f"has a define inside {self.open_blocks[-1].kind}")
-        action.end()
+        action.check_end()
         self._open(_OpenBlock(kind, action.line, self.nodes, name=name))
         self.nodes = []
 
@@ -157,8 +157,8 @@ class _Parser:
         if innermost is None or innermost.block is None or innermost.is_else:
             raise template_error(action.line, "has an else without an if, range or with")
         innermost.is_else = True
-        self.nodes = innermost.block.otherwise
-        if action.kind == "end":
+        self.nodes = innermost.block.else_nodes
+        if action.kind == "none":
             return
         # Only "else if" in an "if" and "else with" in a "with" are allowed.
         if action.text != innermost.kind or innermost.kind == "range":
@@ -192,14 +192,14 @@ class _Parser:
         return text if kind == "raw" else unquoted(text, action.line)
 
     def _call(self, name: str, action: Action) -> None:
-        pipe = None if action.kind == "end" else self._pipe(action, 0)
-        action.end()
+        pipe = None if action.kind == "none" else self._pipe(action, 0)
+        action.check_end()
         self.nodes.append(TemplateCall(name, pipe, action.line))
 
     def _jump(self, action: Action) -> None:
         kind = action.text
         action.position += 1
-        action.end()
+        action.check_end()
         if not self._is_in_range():
             raise template_error(action.line, f"has a {kind} outside a range")
         self.nodes.append(Jump(kind, action.line))
@@ -219,12 +219,12 @@ class _Parser:
             is_new = action.accept(":=")
             if is_new or action.accept("="):
                 node = Assign(name, self._pipe(action, 0), is_new)
-                action.end()
+                action.check_end()
                 return node
-            # Without a sign, the variable is the first operand of a pipe.
+            # Without ":=" or "=", the variable is the first operand of a pipe.
             action.position = start
         pipe = self._pipe(action, 0)
-        action.end()
+        action.check_end()
         return Output(pipe)
 
     def _pipe(self, action: Action, depth: int) -> Pipe:
@@ -243,8 +243,8 @@ class _Parser:
 
     def _operand(self, action: Action, depth: int) -> Operand | None:
         """Return the next operand with its fields. None if there is no operand."""
-        can_start = action.kind != "sign" or action.text in ("(", ".")
-        if action.kind == "end" or not can_start:
+        can_start = action.kind != "punctuation" or action.text in ("(", ".")
+        if action.kind == "none" or not can_start:
             return None
         operand = self._simple_operand(action, depth)
         for _ in range(MAX_DEPTH):
@@ -263,10 +263,10 @@ class _Parser:
             case "field":
                 return Member(Dot(), text[1:])
             case "word":
-                return Literal(_CONSTANTS[text]) if text in _CONSTANTS else Name(text)
-            case _ if text == "(" and kind == "sign":
+                return Literal(_CONSTANTS[text]) if text in _CONSTANTS else FunctionName(text)
+            case _ if text == "(" and kind == "punctuation":
                 return self._parenthesis(action, depth)
-            case "sign":  # the sign "."
+            case "punctuation":  # the token "."
                 return Dot()
             case _:
                 return Literal(_constant(kind, text, action.line))

@@ -35,8 +35,9 @@ def _print(*values: Value) -> str:
     """Return the texts of values. Go writes a space between two values that are not texts."""
     parts: list[str] = []
     for number, value in enumerate(values):
-        is_text = isinstance(value, str) or isinstance(values[number - 1], str)
-        parts.append(to_text(value) if number == 0 or is_text else f" {to_text(value)}")
+        is_next_to_text = isinstance(value, str) or isinstance(values[number - 1], str)
+        needs_space = number > 0 and not is_next_to_text
+        parts.append(f" {to_text(value)}" if needs_space else to_text(value))
     return "".join(parts)
 
 
@@ -103,7 +104,7 @@ def _abbreviate(width: int, text: str) -> str:
     return text if width < len("x...") or len(text) <= width else f"{text[: width - 3]}..."
 
 
-def _separated(separator: str) -> Callable[[str], str]:
+def _word_joiner(separator: str) -> Callable[[str], str]:
     """Return a function that writes words in lower case, with a separator between them."""
 
     def convert(text: str) -> str:
@@ -139,8 +140,8 @@ TEXTS: dict[str, Callable[..., Value]] = {
     "title": lambda text: _WORD_START.sub(lambda match: match[0].upper(), text),
     "untitle": lambda text: _WORD_START.sub(lambda match: match[0].lower(), text),
     "swapcase": str.swapcase,
-    "snakecase": _separated("_"),
-    "kebabcase": _separated("-"),
+    "snakecase": _word_joiner("_"),
+    "kebabcase": _word_joiner("-"),
     "camelcase": _camel_case,
     "nospace": lambda text: "".join(text.split()),
     "initials": lambda text: "".join(word[0] for word in text.split()),

@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     rf"""(?P<space>\s+) | (?P<text>"(?:\\.|[^"\\\n])*") | `(?P<raw>[^`]*)` | (?P<close>(?:-)?\}}\}})
     | (?P<character>'(?:\\.[0-9a-fA-F]*|[^'\\\n])') | (?P<number>{_NUMBER})
     | (?P<field>\.[A-Za-z_]\w*) | (?P<variable>\$\w*)
-    | (?P<word>[A-Za-z_]\w*) | (?P<sign>:=|[=|(),.])""",
+    | (?P<word>[A-Za-z_]\w*) | (?P<punctuation>:=|[=|(),.])""",
     re.VERBOSE,
 )
 _COMMENT_END = re.compile(r"\s*-?\}\}")
@@ -47,7 +47,8 @@ class Token:
 class Action:
     """The tokens between ``{{`` and ``}}``, and the position of the current token.
 
-    ``kind`` and ``text`` are those of the current token. After the last token, ``kind`` is "end".
+    ``kind`` and ``text`` are those of the current token. After the last token, ``kind`` is
+    "none".
     """
 
     tokens: list[Token]
@@ -57,23 +58,23 @@ class Action:
     @property
     def kind(self) -> str:
         """Return the kind of the current token."""
-        return self.tokens[self.position].kind if self.position < len(self.tokens) else "end"
+        return self.tokens[self.position].kind if self.position < len(self.tokens) else "none"
 
     @property
     def text(self) -> str:
         """Return the text of the current token."""
         return self.tokens[self.position].text if self.position < len(self.tokens) else ""
 
-    def accept(self, sign: str) -> bool:
-        """Skip the current token if it is this sign, and return whether it was."""
-        is_match = self.kind == "sign" and self.text == sign
+    def accept(self, punctuation: str) -> bool:
+        """Skip the current token if it is this punctuation, and return whether it was."""
+        is_match = self.kind == "punctuation" and self.text == punctuation
         if is_match:
             self.position += 1
         return is_match
 
-    def end(self) -> None:
+    def check_end(self) -> None:
         """Check that all tokens were read."""
-        if self.kind != "end":
+        if self.kind != "none":
             raise template_error(
                 self.line, f"has {shorten(self.text)!r} where an action should end"
             )
@@ -101,7 +102,8 @@ def split(source: str) -> Iterator[Text | Action]:
             yield Text(text)
         if start < 0:
             return
-        action, end, trims_text = _action(source, start + (3 if trims_left else 2), line)
+        action_start = start + len("{{-" if trims_left else "{{")
+        action, end, trims_text = _action(source, action_start, line)
         if action.tokens:
             yield action
         line += source.count("\n", start, end)

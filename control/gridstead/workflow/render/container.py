@@ -43,22 +43,22 @@ def registry_secrets(workflow: Workflow) -> Mapping[str, str]:
 
 def image_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
     """Return a number for each different combination of image and registry login."""
-    return _numbered(_image_key(container) for container in all_containers)
+    return _number_each(_image_key(container) for container in all_containers)
 
 
 def login_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
     """Return a number for each registry login: a registry, a user name and a password."""
-    return _numbered(_login_key(container) for container in all_containers if container.username)
+    return _number_each(_login_key(container) for container in all_containers if container.username)
 
 
-def prepare(run: StepRun, context: RenderContext) -> str:
+def prepare_command(run: StepRun, context: RenderContext) -> str:
     """Return the command that selects the runtime, the image and the directory of a step."""
     assert run.container, "the caller checks that the step has a container"
     select_image = _select_image(run.container, context)
     return select_image if run.work_dir else f"{select_image} && find_work_dir"
 
 
-def work_dir_word(run: StepRun) -> str:
+def work_dir_argument(run: StepRun) -> str:
     """Return the argument with the directory of a step that names no directory."""
     return "" if run.work_dir else ' "--work-dir=$work_dir"'
 
@@ -74,11 +74,17 @@ def _select_image(container: ContainerRun, context: RenderContext) -> str:
     number = context.image_numbers[_image_key(container)]
     login_number = context.login_numbers.get(_login_key(container))
     file = f'"$private/registry-{login_number}"' if login_number else "''"
-    words = [runtime, str(number), quote(_name(container)), quote(_registry(container)), file]
+    words = [
+        runtime,
+        str(number),
+        quote(_image_name(container)),
+        quote(_registry_of(container)),
+        file,
+    ]
     return f"fetch_image {' '.join(words)}"
 
 
-def task_words(run: StepRun, context: RenderContext) -> str:
+def task_arguments(run: StepRun, context: RenderContext) -> str:
     """Return the arguments of a task that follow the image: the options and the command."""
     assert run.container, "the caller checks that the step has a container"
     return " ".join((*_options(run, run.container, context), "--", *_command(run)))
@@ -128,27 +134,27 @@ def _command(run: StepRun) -> Iterable[str]:
     return ("exec", run.shell, "-c", quote(run.command))
 
 
-def _registry(container: ContainerRun) -> str:
+def _registry_of(container: ContainerRun) -> str:
     """Return the registry of the image. Empty for Docker Hub."""
     registry = container.registry or ""
     return "" if registry.lower() in _DOCKER_HUB_NAMES else registry
 
 
-def _name(container: ContainerRun) -> str:
+def _image_name(container: ContainerRun) -> str:
     """Return the name of the image at its registry. Each name at Docker Hub has a slash."""
-    is_official = not _registry(container) and "/" not in container.image
+    is_official = not _registry_of(container) and "/" not in container.image
     return f"library/{container.image}" if is_official else container.image
 
 
 def _image_key(container: ContainerRun) -> tuple[str, ...]:
-    return (_name(container), *_login_key(container))
+    return (_image_name(container), *_login_key(container))
 
 
 def _login_key(container: ContainerRun) -> tuple[str, ...]:
     if not container.username:
-        return (_registry(container), "", "")
-    return (_registry(container), container.username, container.password or "")
+        return (_registry_of(container), "", "")
+    return (_registry_of(container), container.username, container.password or "")
 
 
-def _numbered(keys: Iterable[tuple[str, ...]]) -> Mapping[tuple[str, ...], int]:
+def _number_each(keys: Iterable[tuple[str, ...]]) -> Mapping[tuple[str, ...], int]:
     return {key: number for number, key in enumerate(dict.fromkeys(keys), 1)}

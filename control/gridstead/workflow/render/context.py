@@ -61,9 +61,9 @@ class RenderContext:
         return _parts(self.path)
 
     @property
-    def number(self) -> str:
+    def function_suffix(self) -> str:
         """Return the path to the step for names of functions, such as ``2_1`` or ``3_catch_1``."""
-        return number_of(self.path)
+        return function_suffix_of(self.path)
 
     @property
     def position(self) -> str:
@@ -98,8 +98,8 @@ class RenderContext:
         return replace(self, path=(*self.path, *names, index))
 
 
-def number_of(path: Path) -> str:
-    """Return the ``number`` of the step with this path in the workflow."""
+def function_suffix_of(path: Path) -> str:
+    """Return the ``function_suffix`` of the step with this path in the workflow."""
     return "_".join(_parts(path))
 
 

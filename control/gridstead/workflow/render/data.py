@@ -17,7 +17,7 @@ from gridstead.workflow.render.shell_text import fill, quote
 from gridstead.workflow.schema import HTTPData, S3Data, TransportData, Workflow
 
 # Time between two transfers of a continuous output sync.
-SYNC_S = 5
+SYNC_INTERVAL_S = 5
 DEFAULT_MODE = 0o700
 
 _DEFAULT_NAME = "index.html"
@@ -25,15 +25,15 @@ _DEFAULT_NAME = "index.html"
 
 def input_access(workflow: Workflow) -> str:
     """Return the content of ``$private/input``. Empty if the input has no secrets."""
-    return _access(workflow.input)
+    return _secret_settings(workflow.input)
 
 
 def output_access(workflow: Workflow) -> str:
     """Return the content of ``$private/output``. Empty if the output has no secrets."""
-    return _access(workflow.output)
+    return _secret_settings(workflow.output)
 
 
-def fetch(workflow: Workflow) -> str:
+def fetch_input(workflow: Workflow) -> str:
     """Return the part of the script that fetches the input."""
     source = workflow.input
     if not source or not (source.http or source.s3):
@@ -43,12 +43,12 @@ def fetch(workflow: Workflow) -> str:
         text = fill("http_input.sh", source=url, name=quote(_file_name(source.http.url)))
     else:
         assert source.s3, "there is either http or s3"
-        text = fill("s3_access.sh") + fill("s3_input.sh", source=_source(source.s3))
+        text = fill("s3_access.sh") + fill("s3_input.sh", source=_rclone_source(source.s3))
     mode = DEFAULT_MODE if workflow.input_mode is None else workflow.input_mode
     return text + fill("input_mode.sh", mode=f"{mode:04o}")
 
 
-def send(workflow: Workflow, *, markers: bool) -> tuple[str, str]:
+def send_output(workflow: Workflow, *, markers: bool) -> tuple[str, str]:
     """Return two parts of the script that send the output.
 
     The first part must run before the steps. The second part runs after the steps, even if a step
@@ -65,20 +65,20 @@ def send(workflow: Workflow, *, markers: bool) -> tuple[str, str]:
         return function, parts.listing + fill("output_end.sh", before="", link="")
     assert target.s3, "there is either http or s3"
     action = "sync" if target.s3.delete_sync else "copy"
-    remote = quote(_remote(target.s3, target.s3.path))
+    remote = quote(_rclone_path(target.s3, target.s3.path))
     function = fill("s3_output.sh", action=action, remote=remote)
     # If the input is in S3 too, the part that fetches it defines in_store.
     if not (workflow.input and workflow.input.is_in_s3):
         function = fill("s3_access.sh") + function
     before_end = fill("s3_output_end.sh")
     if workflow.is_output_synced:
-        function += fill("s3_sync.sh", interval=SYNC_S)
+        function += fill("s3_sync.sh", interval=SYNC_INTERVAL_S)
         before_end = fill("s3_sync_end.sh") + before_end
     end = fill("output_end.sh", before=before_end, link=parts.link)
     return function, parts.listing + end
 
 
-def _access(data: TransportData | None) -> str:
+def _secret_settings(data: TransportData | None) -> str:
     """Return a configuration file of curl, or variables of rclone. Empty if nothing is secret."""
     if data is None:
         return ""
@@ -126,22 +126,22 @@ def _rclone_variables(s3: S3Data) -> str:
     return "\n".join(lines)
 
 
-def _source(s3: S3Data) -> str:
+def _rclone_source(s3: S3Data) -> str:
     """Return the arguments that select the objects of the input.
 
     A path that ends with a slash is a folder. Any other path is the start of the names of objects
     and folders, as in DeepSquare.
     """
-    folder, _, start = s3.path.rpartition("/")
-    if not start:
-        return quote(_remote(s3, s3.path))
-    pattern = "/" + re.sub(r"[\\*?\[\]{}]", r"\\\g<0>", start)
+    folder, _, object_prefix = s3.path.rpartition("/")
+    if not object_prefix:
+        return quote(_rclone_path(s3, s3.path))
+    pattern = "/" + re.sub(r"[\\*?\[\]{}]", r"\\\g<0>", object_prefix)
     filters = f"--include {quote(f'{pattern}*')} --include {quote(f'{pattern}*/**')}"
     # Without a match, the exit code of rclone is 9.
-    return f"--error-on-no-transfer {filters} {quote(_remote(s3, folder))}"
+    return f"--error-on-no-transfer {filters} {quote(_rclone_path(s3, folder))}"
 
 
-def _remote(s3: S3Data, path: str) -> str:
+def _rclone_path(s3: S3Data, path: str) -> str:
     """Return the bucket and a path in it as an argument of rclone."""
     bucket = s3.bucket_url.removeprefix("s3://")
     return f"store:{bucket}/{path.strip('/')}".rstrip("/")

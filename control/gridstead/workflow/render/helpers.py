@@ -9,15 +9,15 @@ from gridstead.workflow.render.shell_text import fill, quote
 from gridstead.workflow.schema import Step, Workflow
 
 # Timeouts of a step that does not start. Unit: seconds.
-RETRY_S = {
+START_TIMEOUTS_S = {
     # One call of srun. An srun that waits while slurmctld restarts is not woken up afterwards.
-    "wait": 5,
+    "call_timeout": 5,
     # All calls of srun together. A step may have to wait for resources that other steps use.
-    "patience": 60,
+    "start_timeout": 60,
     # All calls of srun together, if slurmctld has restarted. A node may be unable to report that
     # another step has ended. The node reports the end again after a minute. Then the resources of
     # that step are released.
-    "most": 180,
+    "restart_timeout": 180,
 }
 
 # The parts of the templates that write markers.
@@ -55,7 +55,7 @@ def helpers(workflow: Workflow, *, bore: str, markers: bool) -> str:
     text = ""
     for name in HELPERS:
         if name in needed_templates:
-            text += fill(name, bore=quote(bore), **RETRY_S, **marker_parts)
+            text += fill(name, bore=quote(bore), **START_TIMEOUTS_S, **marker_parts)
     return text
 
 

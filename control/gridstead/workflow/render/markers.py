@@ -15,9 +15,9 @@ from gridstead.workflow.render.context import RenderContext
 from gridstead.workflow.render.shell_text import quote
 from gridstead.workflow.schema import Step, StepFor, Workflow
 
-MAX_NAME = 64
+MAX_NAME_CHARS = 64
 # Shorter secrets are not searched in names, because almost every name contains them.
-MIN_SECRET = 4
+MIN_SECRET_CHARS = 4
 MASK = "***"
 # Secret fields that may be in names: a user name is often an ordinary word.
 _NOT_HIDDEN = frozenset({"username"})
@@ -46,7 +46,7 @@ def skip_arguments(step: Step, context: RenderContext) -> str:
     return f" {context.position} {_name(step, context)}" if context.has_markers else ""
 
 
-def is_silent(step: Step) -> bool:
+def has_no_markers(step: Step) -> bool:
     """Return whether a step has no markers: a group without a name, or an empty step."""
     does_nothing = not (step.run or step.for_ or step.launch or step.use)
     return does_nothing and not step.name
@@ -75,11 +75,11 @@ def _name(step: Step, context: RenderContext) -> str:
 
 
 def marker_name(name: str, secret_texts: Iterable[str]) -> str:
-    """Return a name as printable ASCII without secrets, at most ``MAX_NAME`` characters."""
+    """Return a name as printable ASCII without secrets, at most ``MAX_NAME_CHARS`` characters."""
     for secret in secret_texts:
         name = name.replace(secret, MASK)
     name = "".join(char if " " <= char <= "~" else "?" for char in name).strip()
-    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 3]}..."
+    return name if len(name) <= MAX_NAME_CHARS else f"{name[: MAX_NAME_CHARS - 3]}..."
 
 
 def secret_texts(workflow: Workflow) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def secret_texts(workflow: Workflow) -> tuple[str, ...]:
 
 
 def _is_long(text: str) -> bool:
-    return len(text) >= MIN_SECRET
+    return len(text) >= MIN_SECRET_CHARS
 
 
 def _parts_of_url(url: str) -> Iterator[str]:

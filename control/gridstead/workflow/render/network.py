@@ -23,9 +23,9 @@ from gridstead.workflow.schema import (
 )
 from gridstead.workflow.schema.run import HOST
 
-KEEPALIVE_S = 20
+KEEPALIVE_INTERVAL_S = 20
 # The lines that create the directory of private files if the job has no secrets.
-PRIVATE = (
+CREATE_PRIVATE = (
     'private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")\n'
     "trap 'rm -rf -- \"$private\"' EXIT\n\n"
 )
@@ -34,7 +34,7 @@ PRIVATE = (
 def network_secrets(workflow: Workflow) -> Mapping[str, str]:
     """Return the settings of the steps' tunnels, as variables of the job's environment."""
     secrets = {}
-    for settings, number in _settings_numbers(workflow).items():
+    for settings, number in _numbers_of_settings(workflow).items():
         secrets[f"GRIDSTEAD_NETWORK_{number}"] = settings
     return secrets
 
@@ -42,10 +42,10 @@ def network_secrets(workflow: Workflow) -> Mapping[str, str]:
 def tunnel_files(workflow: Workflow) -> Mapping[NetworkInterface, str]:
     """Return the file in ``$private`` of each tunnel that has settings."""
     files: dict[NetworkInterface, str] = {}
-    numbers = _settings_numbers(workflow)
+    numbers = _numbers_of_settings(workflow)
     vnet_files = _vnet_files(workflow)
     for interface in _interfaces(workflow):
-        settings = _settings(interface)
+        settings = _tunnel_settings(interface)
         if settings:
             files[interface] = f"network-{numbers[settings]}"
         if interface.vnet:
@@ -57,8 +57,8 @@ def _vnet_files(workflow: Workflow) -> Mapping[tuple[str, str], str]:
     """Return the file in ``$private`` for each address of a step, by network name and address."""
     files = {}
     for number, network in enumerate(workflow.virtual_networks, 1):
-        for end_number, address in enumerate(_end_addresses(workflow, network), 1):
-            files[network.name, address] = f"vnet-{number}-{end_number}"
+        for address_number, address in enumerate(_step_addresses(workflow, network), 1):
+            files[network.name, address] = f"vnet-{number}-{address_number}"
     return files
 
 
@@ -114,10 +114,10 @@ def virtual_networks(workflow: Workflow) -> str:
     calls = []
     for number, network in enumerate(workflow.virtual_networks, 1):
         words = [network.gateway_address, str(ip_interface(network.gateway_address).network)]
-        for address in _end_addresses(workflow, network):
+        for address in _step_addresses(workflow, network):
             words += [address, _host_address(address)]
         calls.append(f"open_network {number} {' '.join(map(quote, words))} || exit\n")
-    return fill("virtual_networks.sh", keepalive=KEEPALIVE_S, calls="".join(calls))
+    return fill("virtual_networks.sh", keepalive=KEEPALIVE_INTERVAL_S, calls="".join(calls))
 
 
 def _options(interface: NetworkInterface, number: int) -> Iterable[str]:
@@ -131,11 +131,11 @@ def _options(interface: NetworkInterface, number: int) -> Iterable[str]:
         yield f"--wireguard={kind}{number}"
 
 
-def _settings_numbers(workflow: Workflow) -> Mapping[str, int]:
+def _numbers_of_settings(workflow: Workflow) -> Mapping[str, int]:
     """Return a number for each different text of tunnel settings."""
     numbers: dict[str, int] = {}
     for interface in _interfaces(workflow):
-        settings = _settings(interface)
+        settings = _tunnel_settings(interface)
         if settings and settings not in numbers:
             numbers[settings] = len(numbers) + 1
     return numbers
@@ -147,7 +147,7 @@ def _interfaces(workflow: Workflow) -> Iterator[NetworkInterface]:
             yield from step.run.interfaces
 
 
-def _settings(interface: NetworkInterface) -> str:
+def _tunnel_settings(interface: NetworkInterface) -> str:
     """Return the secret settings of an interface. Empty if the interface has none."""
     if interface.wireguard:
         return "\n".join((*_wireguard(interface.wireguard), "--"))
@@ -174,7 +174,7 @@ def _wireguard(tunnel: Wireguard) -> Iterable[str]:
             yield f"PersistentKeepalive = {peer.persistent_keepalive}"
 
 
-def _end_addresses(workflow: Workflow, network: VirtualNetwork) -> list[str]:
+def _step_addresses(workflow: Workflow, network: VirtualNetwork) -> list[str]:
     """Return the addresses of all steps in a virtual network, unique and sorted."""
     addresses = set()
     for interface in _interfaces(workflow):

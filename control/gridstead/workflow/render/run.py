@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridstead.workflow.render.container import prepare, task_words, work_dir_word
+from gridstead.workflow.render.container import prepare_command, task_arguments, work_dir_argument
 from gridstead.workflow.render.context import RenderContext
 from gridstead.workflow.render.network import enter_namespace
 from gridstead.workflow.render.shell_text import exports, fill, quote
@@ -53,11 +53,11 @@ def run_function(function: str, name: str, run: StepRun, context: RenderContext)
 
 def _container_arguments(run: StepRun, context: RenderContext) -> dict[str, str]:
     return {
-        "prepare": prepare(run, context),
-        "work_dir": work_dir_word(run),
+        "prepare": prepare_command(run, context),
+        "work_dir": work_dir_argument(run),
         "cache": quote(context.cache),
         "env_file": '"${env_file##*/}"' if context.in_module else "env",
-        "words": task_words(run, context),
+        "words": task_arguments(run, context),
     }
 
 

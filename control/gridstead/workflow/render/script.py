@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from gridstead.domain.supervisor.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.context import all_steps, children
-from gridstead.workflow.render.data import fetch, send
+from gridstead.workflow.render.data import fetch_input, send_output
 from gridstead.workflow.render.helpers import helpers
 from gridstead.workflow.render.markers import has_markers
-from gridstead.workflow.render.network import PRIVATE, has_virtual_networks, virtual_networks
+from gridstead.workflow.render.network import CREATE_PRIVATE, has_virtual_networks, virtual_networks
 from gridstead.workflow.render.secrets import secrets_of, store_secrets
 from gridstead.workflow.render.shell_text import exports, fill, quote, too_large
 from gridstead.workflow.render.steps import render_steps
@@ -80,7 +80,7 @@ def render(
     logging = workflow.enable_logging and secrets_beside
     markers = logging and has_markers(workflow)
     steps = render_steps(workflow, cache=paths.cache, markers=markers)
-    before, after = send(workflow, markers=markers)
+    before, after = send_output(workflow, markers=markers)
     call = f"{steps.call} || exit"
     if after:
         # The output is sent after a failure too, so the script continues.
@@ -93,7 +93,7 @@ def render(
         **_resources(workflow),
         **_cleanup(workflow, logging=logging, markers=markers),
         **_step_arguments(workflow),
-        input=fetch(workflow),
+        input=fetch_input(workflow),
         environment=exports(workflow.env),
         earlier=fill("module_environment.sh" if uses_modules else "environment.sh"),
         helpers=helpers(workflow, bore=paths.bore, markers=markers).lstrip("\n"),
@@ -143,7 +143,7 @@ def _resources(workflow: Workflow) -> dict[str, object]:
 def _cleanup(workflow: Workflow, *, logging: bool, markers: bool) -> dict[str, object]:
     """Return the part that stores secrets, and the parts that clean up at the end of the job."""
     has_networks = has_virtual_networks(workflow)
-    secrets = store_secrets(workflow, logging=logging) or (PRIVATE if has_networks else "")
+    secrets = store_secrets(workflow, logging=logging) or (CREATE_PRIVATE if has_networks else "")
     finish_output = fill("finish_output.sh", end_marker=FINISH_MARKERS if markers else "")
     return {
         "secrets": secrets,

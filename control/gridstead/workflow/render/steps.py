@@ -14,10 +14,10 @@ from gridstead.domain.supervisor.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
 from gridstead.workflow.handles import dependencies, find_launches, is_plain_group
 from gridstead.workflow.render.container import containers, image_numbers, login_numbers
-from gridstead.workflow.render.context import RenderContext, all_steps, number_of
+from gridstead.workflow.render.context import RenderContext, all_steps, function_suffix_of
 from gridstead.workflow.render.markers import (
     catch_parts,
-    is_silent,
+    has_no_markers,
     marker_call,
     round_parts,
     secret_texts,
@@ -66,10 +66,10 @@ def render_steps(workflow: Workflow, *, cache: str, markers: bool) -> RenderedSt
         launches=launches,
         rounds_at_once=rounds_at_once(workflow, launches),
     )
-    return _list(workflow.steps, context, "steps")
+    return _render_list(workflow.steps, context, "steps")
 
 
-def _list(
+def _render_list(
     steps: tuple[Step, ...], context: RenderContext, *names: str, is_plain: bool = False
 ) -> RenderedSteps:
     """Return a list of steps as shell text.
@@ -86,15 +86,17 @@ def _list(
     list_context = context if is_plain else replace(context, launched=launched)
     for index, step in enumerate(steps):
         step_context = list_context.step(index, *names)
-        functions += _step(step, step_context)
+        functions += _render_step(step, step_context)
         # A small workflow can have a huge script, so the size is checked before the next step.
         if len(functions) > MAX_SCRIPT_BYTES:
             raise too_large("the script has", len(functions), MAX_SCRIPT_BYTES)
-        calls.append(f"step_{step_context.number}")
+        calls.append(f"step_{step_context.function_suffix}")
         if step.launch:
             outlives = step_context.path in context.launches.outliving
-            ending = list_context.launched if outlives else launched
-            ending.append(f"{step_context.number}:{step.launch.signal_on_parent_step_exit}")
+            launches_to_end = list_context.launched if outlives else launched
+            launches_to_end.append(
+                f"{step_context.function_suffix}:{step.launch.signal_on_parent_step_exit}"
+            )
     order = " ".join(calls)
     call = f"in_order {order}"
     if launched:
@@ -102,13 +104,13 @@ def _list(
     return RenderedSteps(functions=functions, call=call)
 
 
-def _step(step: Step, context: RenderContext) -> str:
+def _render_step(step: Step, context: RenderContext) -> str:
     """Return a step's functions: its body, its handlers, its launch, and its conditions.
 
     The outermost function has the name ``step_NUMBER``. Each function calls or launches the next
     inner function.
     """
-    function = f"step_{context.number}"
+    function = f"step_{context.function_suffix}"
     is_handled = bool(step.catch or step.finally_)
     is_guarded = bool(step.depends_on or step.if_)
     # The name of the innermost function. It is ``step_NUMBER`` unless other functions enclose it.
@@ -117,32 +119,32 @@ def _step(step: Step, context: RenderContext) -> str:
         inner = f"{function}_launched"
     elif is_guarded:
         inner = f"{function}_unguarded"
-    render_inner = _handled if is_handled else _body
+    render_inner = _render_handled if is_handled else _render_body
     text = render_inner(step, inner, context)
     if step.launch:
         start = f"{function}_start" if is_guarded else function
-        text += fill("launching.sh", function=start, number=context.number, launched=inner)
+        text += fill("launching.sh", function=start, number=context.function_suffix, launched=inner)
         inner = start
     if is_guarded:
-        text += _guarded(step, inner, context)
+        text += _render_guarded(step, inner, context)
     name = f": {step.name}" if step.name else ""
     return f"\n# Step {context.title}{name}\n{text}"
 
 
-def _waits(step: Step, context: RenderContext) -> str:
+def _wait_lines(step: Step, context: RenderContext) -> str:
     """Return the lines that wait for the launched steps of the step's handles."""
     waits = ""
     for item_path, _ in dependencies(step, context.path):
         launch_path = context.launches.awaited[item_path]
         assert launch_path, "broken_rules() reports a launch for which the step cannot wait"
-        waits += f"  await {number_of(launch_path)} || return\n"
+        waits += f"  await {function_suffix_of(launch_path)} || return\n"
     return waits
 
 
-def _guarded(step: Step, inner: str, context: RenderContext) -> str:
+def _render_guarded(step: Step, inner: str, context: RenderContext) -> str:
     """Return the function that waits for handles, checks the condition, and calls ``inner``."""
-    function = f"step_{context.number}"
-    waits = _waits(step, context)
+    function = f"step_{context.function_suffix}"
+    waits = _wait_lines(step, context)
     if not step.if_:
         return fill("guarded.sh", function=function, waits=waits, inner=inner)
     # run_if() reads 10 as true, 11 as false, and any other code as an error in the condition.
@@ -158,18 +160,18 @@ def _guarded(step: Step, inner: str, context: RenderContext) -> str:
     return condition + fill("guarded.sh", function=function, waits=waits, inner=call)
 
 
-def _handled(step: Step, function: str, context: RenderContext) -> str:
-    body = f"step_{context.number}_body"
-    text = _body(step, body, context)
+def _render_handled(step: Step, function: str, context: RenderContext) -> str:
+    body = f"step_{context.function_suffix}_body"
+    text = _render_body(step, body, context)
     handler_context = _launch_context(context, step) if step.launch else context
     markers = catch_parts(context)
     catch_part = finally_part = ""
     if step.catch:
-        catch = _list(step.catch, handler_context, "catch")
+        catch = _render_list(step.catch, handler_context, "catch")
         text += catch.functions
         catch_part = fill("catch.sh", call=catch.call, forget=markers["forget"])
     if step.finally_:
-        finally_steps = _list(step.finally_, handler_context, "finally")
+        finally_steps = _render_list(step.finally_, handler_context, "finally")
         text += finally_steps.functions
         finally_part = fill("finally.sh", call=finally_steps.call)
     handled_part = fill(
@@ -183,37 +185,41 @@ def _handled(step: Step, function: str, context: RenderContext) -> str:
     return f"{text}\n{handled_part}"
 
 
-def _body(step: Step, function: str, context: RenderContext) -> str:
+def _render_body(step: Step, function: str, context: RenderContext) -> str:
     """Return the function that runs a step without its handlers, between markers if it has any."""
-    if not context.has_markers or is_silent(step):
-        return _work(step, function, context)
+    if not context.has_markers or has_no_markers(step):
+        return _render_work(step, function, context)
     work = f"{function}_work"
     call = marker_call(step, work, context)
-    return _work(step, work, context) + fill("group.sh", function=function, call=call)
+    return _render_work(step, work, context) + fill("group.sh", function=function, call=call)
 
 
-def _work(step: Step, function: str, context: RenderContext) -> str:
+def _render_work(step: Step, function: str, context: RenderContext) -> str:
     if step.run:
         slurm_name = step.name or f"step-{'.'.join(context.parts)}"
         return run_function(function, slurm_name, step.run, context)
     if step.for_:
-        return _loop(step.for_, function, context)
+        return _render_loop(step.for_, function, context)
     if step.launch:
-        launch_steps = _list(step.launch.steps, _launch_context(context, step), "launch", "steps")
-        return _group(launch_steps, function)
+        launch_steps = _render_list(
+            step.launch.steps, _launch_context(context, step), "launch", "steps"
+        )
+        return _render_group(launch_steps, function)
     if step.use:
-        return _module(step.use, function, context)
+        return _render_module(step.use, function, context)
     if step.steps:
-        return _group(_list(step.steps, context, "steps", is_plain=is_plain_group(step)), function)
+        return _render_group(
+            _render_list(step.steps, context, "steps", is_plain=is_plain_group(step)), function
+        )
     return fill("group.sh", function=function, call=":")
 
 
-def _group(inner_steps: RenderedSteps, function: str) -> str:
+def _render_group(inner_steps: RenderedSteps, function: str) -> str:
     group = fill("group.sh", function=function, call=inner_steps.call)
     return f"{inner_steps.functions}\n{group}"
 
 
-def _module(use: StepUse, function: str, context: RenderContext) -> str:
+def _render_module(use: StepUse, function: str, context: RenderContext) -> str:
     if not isinstance(use, ResolvedUse):
         raise InvalidInput(f"cannot render the module {use.source}", detail="it was not fetched")
     outer_variables = dict(context.variables)
@@ -221,8 +227,8 @@ def _module(use: StepUse, function: str, context: RenderContext) -> str:
     for name in use.inputs:
         outer_variables.pop(name, None)
     module_context = replace(context, variables=outer_variables, in_module=True)
-    module_steps = _list(use.module.steps, module_context, "use", "module", "steps")
-    inner = f"step_{context.number}_module"
+    module_steps = _render_list(use.module.steps, module_context, "use", "module", "steps")
+    inner = f"step_{context.function_suffix}_module"
     outputs = " ".join(output.key for output in use.module.outputs)
     words = [quote(use.export_env_as or ""), quote(outputs)]
     words += [quote(f"{name}={value}") for name, value in use.inputs.items()]
@@ -234,18 +240,18 @@ def _module(use: StepUse, function: str, context: RenderContext) -> str:
     )
 
 
-def _loop(loop: StepFor, function: str, context: RenderContext) -> str:
-    variable = f"value_{context.number}"
+def _render_loop(loop: StepFor, function: str, context: RenderContext) -> str:
+    variable = f"value_{context.function_suffix}"
     if loop.range:
         name, array = "index", ""
-        head = _number_loop(loop.range, variable)
+        head = _number_loop_head(loop.range, variable)
     else:
-        array_name = f"items_{context.number}"
+        array_name = f"items_{context.function_suffix}"
         items = " ".join(map(quote, loop.items or ()))
         name, array = "item", f" {array_name}=({items})"
         head = f'for {variable} in "${{{array_name}[@]}}"'
     loop_context = replace(context, variables={**context.variables, name: variable})
-    body = _list(loop.steps, loop_context, "for", "steps")
+    body = _render_list(loop.steps, loop_context, "for", "steps")
     template = "for_parallel.sh" if loop.parallel else "for.sh"
     text = fill(
         template,
@@ -260,7 +266,7 @@ def _loop(loop: StepFor, function: str, context: RenderContext) -> str:
     return f"{body.functions}\n{text}"
 
 
-def _number_loop(for_range: ForRange, variable: str) -> str:
+def _number_loop_head(for_range: ForRange, variable: str) -> str:
     numbers = for_range.numbers()
     start, stop, step = numbers.start, numbers.stop, numbers.step
     sign = "<" if step > 0 else ">"

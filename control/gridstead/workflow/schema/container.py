@@ -82,11 +82,12 @@ class ContainerRun(Model):
 
     The job's directory is mounted as `/deepsquare`, and the variables of the job's directories
     contain this path. The runtime is Enroot on nodes that have it, otherwise Apptainer. An image is
-    fetched once for all steps of a job. Other writes of a command are on the disk of the node,
-    without a limit other than its free space, and are removed after the step.
+    fetched once for all steps of a job. Files that a command writes outside the mounts are on the
+    disk of the node. Only the free space of the disk limits their size. They are removed after the
+    step.
 
-    Variables of the workflow replace variables of the image. A variable of the image replaces a
-    variable of the node in Enroot. In Apptainer only the `PATH` of the image does.
+    Variables of the workflow replace variables of the image. In Enroot, variables of the image
+    replace variables of the node. In Apptainer, only `PATH` of the image replaces that of the node.
     """
 
     image: Annotated[
@@ -96,8 +97,8 @@ class ContainerRun(Model):
         schema_rule(pattern=f"^(/.*[^/]|{_IMAGE})$"),
     ] = Field(
         description=(
-            "Name with a tag, or the path of an image file. The path starts with `/`, and is"
-            " relative to the job's directory."
+            "Name with a tag, or the path of an image file. The path starts with `/`. This"
+            " `/` is the job's directory."
         )
     )
     registry: (
@@ -115,8 +116,8 @@ class ContainerRun(Model):
     password: Word | None = Field(
         default=None,
         description=(
-            "Password at the registry. It is not part of the script. A supervisor of an early"
-            " release cannot run a job with a password."
+            "Password at the registry. It is not part of the script. A supervisor that does"
+            " not support separate secrets, such as DeepSquare's, cannot run a job with a password."
         ),
         repr=False,
     )

@@ -61,14 +61,15 @@ Url = Annotated[
     str, Field(max_length=MAX_URL), AfterValidator(_url), schema_rule(pattern="^https?://[!-~]+$")
 ]
 Mode = Annotated[int, AfterValidator(_mode), schema_rule(minimum=0, maximum=MAX_MODE)]
-Access = Annotated[str, Field(min_length=1, max_length=MAX_URL), AfterValidator(printable)]
+S3Text = Annotated[str, Field(min_length=1, max_length=MAX_URL), AfterValidator(printable)]
 
 
 class HTTPData(Model):
     """A URL.
 
     A URL with a `?`, or with a user and a password, is a secret. It is not part of the script. A
-    supervisor of an early release cannot run a job with such a URL.
+    supervisor that does not support separate secrets, such as DeepSquare's, cannot run a job with
+    such a URL.
     """
 
     url: Url = Field(description="Starts with `http://` or `https://`.", repr=False)
@@ -77,11 +78,11 @@ class HTTPData(Model):
 class S3Data(Model):
     """A folder or an object in an S3 store.
 
-    The keys, the region and the URL of the store are not part of the script. A supervisor of an
-    early release cannot run a job with data in S3.
+    The keys, the region and the URL of the store are not part of the script. A supervisor that
+    does not support separate secrets, such as DeepSquare's, cannot run a job with data in S3.
     """
 
-    region: Access = Field(description="Region of the store.")
+    region: S3Text = Field(description="Region of the store.")
     bucket_url: Annotated[
         Name, AfterValidator(_bucket), schema_rule(pattern="^s3://[^:]*[^:/]$")
     ] = Field(description="`s3://` and the name of the bucket.")
@@ -94,13 +95,13 @@ class S3Data(Model):
     ] = Field(
         description=(
             "Path in the bucket. Starts with `/`. For an output it is a folder. For an input, a"
-            " path that ends with `/` is a folder whose content is copied. Any other path is the"
-            " start of names: `/data/in` copies the folder `in` as `$DEEPSQUARE_INPUT/in`, and for"
-            " example also the object `in.csv`."
+            " path that ends with `/` is a folder whose content is copied. Any other path is a"
+            " prefix of object names: `/data/in` copies the folder `in` as `$DEEPSQUARE_INPUT/in`,"
+            " and also an object such as `/data/in.csv`."
         )
     )
-    access_key_id: Access = Field(description="Access key id.", repr=False)
-    secret_access_key: Access = Field(description="Secret access key.", repr=False)
+    access_key_id: S3Text = Field(description="Access key id.", repr=False)
+    secret_access_key: S3Text = Field(description="Secret access key.", repr=False)
     endpoint_url: Annotated[Url, AfterValidator(_endpoint)] = Field(description="URL of the store.")
     delete_sync: bool = Field(
         default=False,

@@ -109,8 +109,8 @@ class WireguardPeer(Model):
 class Wireguard(Model):
     """A WireGuard tunnel.
 
-    Its keys are not part of the script. A supervisor of an early release cannot run a job with a
-    tunnel.
+    Its keys are not part of the script. A supervisor that does not support separate secrets, such
+    as DeepSquare's, cannot run a job with a tunnel.
     """
 
     address: Cidrs = Field(default=(), description="Local addresses with their prefix lengths.")
@@ -123,8 +123,8 @@ class Wireguard(Model):
 class Bore(Model):
     """A port of the step that is public through a bore server. The job's output shows its address.
 
-    `secret` is not part of the script. A supervisor of an early release cannot run a job with a
-    `secret`.
+    `secret` is not part of the script. A supervisor that does not support separate secrets, such as
+    DeepSquare's, cannot run a job with a `secret`.
     """
 
     bore_address: HostPort | None = Field(

@@ -76,13 +76,13 @@ class StepRun(Model):
     map_uid: CountOrZero | None = Field(
         default=None,
         description=(
-            "User id of the command in a user namespace. In Apptainer only 0. User 0 of a network"
-            " namespace may change the network, except in Enroot."
+            "User id of the command in a user namespace. In Apptainer only 0 is allowed. If"
+            " `network` is not `host`, user 0 may configure the step's network, except in Enroot."
         ),
     )
     map_gid: CountOrZero | None = Field(
         default=None,
-        description="Group id of the command in a user namespace. In Apptainer only 0.",
+        description="Group id of the command in a user namespace. In Apptainer only 0 is allowed.",
     )
     disable_cpu_binding: bool = Field(
         default=False,

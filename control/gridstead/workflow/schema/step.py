@@ -79,8 +79,8 @@ class StepFor(Model):
     contains the item, and the variable `index` the number.
 
     Each round of a parallel loop needs the CPU threads, the memory and the GPUs that its steps use
-    at most at one time. Rounds fit into the job if it has these resources for all of them, and also
-    the resources of launched steps that still run. A loop that is earlier in the file gets
+    at most at one time. Rounds fit into the job if the job has these resources for all rounds
+    together, and also for launched steps that still run. A loop that is earlier in the file gets
     resources first. For nested parallel loops, the outer loop is the earlier one, and each of its
     rounds gets an equal share.
     """
@@ -196,9 +196,9 @@ class Step(Model):
     depends_on: Annotated[tuple[Handle, ...], Field(strict=False, max_length=MAX_STEPS)] = Field(
         default=(),
         description=(
-            "Handles of launched steps to wait for, in this or an enclosing list, or in an earlier"
-            " group without `catch` and `finally` in such a list. If a launched step fails, this"
-            " step fails."
+            "Handles of launched steps to wait for. They are launched earlier: in the same list, in"
+            " an enclosing list, or in a group of such a list that has no `catch` and no `finally`."
+            " If a launched step fails, this step fails."
         ),
     )
     if_: (
@@ -228,9 +228,10 @@ class Step(Model):
     catch: Steps = Field(
         default=(),
         description=(
-            "Steps that run if the step fails. In these steps and later steps,"
-            " `DEEPSQUARE_ERROR_CODE` contains the exit code of the failed step. If the steps of"
-            " `catch` succeed, the job continues."
+            "Steps that run if the step fails. In these steps, `DEEPSQUARE_ERROR_CODE` contains the"
+            " exit code of the failed step. Later steps have the variable too, until another step"
+            " with a `catch` or a `finally` replaces it. If the steps of `catch` succeed, the job"
+            " continues."
         ),
     )
     finally_: Steps = Field(
@@ -271,8 +272,9 @@ class Workflow(Model):
         default=False,
         description=(
             "Whether the log has no markers. Markers are lines that start with `[gridstead] `. They"
-            " say when a step begins and ends, and list the output. They are not in stdout or"
-            " stderr. No effect without `enableLogging`."
+            " say when a step begins and ends. At the end they show the size and the first files of"
+            " `$DEEPSQUARE_OUTPUT`. They are not in stdout or stderr. No effect without"
+            " `enableLogging`."
         ),
     )
     resources: JobResources = Field(description="Resources of the whole job.")
@@ -287,8 +289,9 @@ class Workflow(Model):
     input_mode: Mode | None = Field(
         default=None,
         description=(
-            "Permissions of everything in `$DEEPSQUARE_INPUT`. `0o755` and 493 are `rwxr-xr-x`."
-            " In a file, 0755 is octal too and causes a warning. Default: 448, `rwx------`."
+            "Permissions of all files and directories in `$DEEPSQUARE_INPUT`. `0o755` is octal and"
+            " means `rwxr-xr-x`, as 493 does. `0755` is octal too, but causes a warning. Default:"
+            " `0o700`, which is `rwx------`."
         ),
     )
     output: TransportData | None = Field(

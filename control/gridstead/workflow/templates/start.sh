@@ -26,9 +26,9 @@ start() { # options of srun, words
   # srun passes all words to its prolog, which can receive only about 1,000.
   if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then
     gridstead_unmade=''
-    set -- srun --immediate=%%{patience} "$@"
+    set -- srun --immediate=%%{start_timeout} "$@"
   else # no array: if the customer's IFS is \001, bash splits even the quoted words of an array
-    set -- srun "--prolog=$gridstead_unmade" --immediate=%%{wait} "$@"
+    set -- srun "--prolog=$gridstead_unmade" --immediate=%%{call_timeout} "$@"
   fi
   [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
   trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # senders signal srun too
@@ -36,11 +36,11 @@ start() { # options of srun, words
     gridstead_code=0 gridstead_tried_at=$EPOCHSECONDS
     "$@" || gridstead_code=$?
     if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
-      ((EPOCHSECONDS >= gridstead_started_at + %%{most})); then
+      ((EPOCHSECONDS >= gridstead_started_at + %%{restart_timeout})); then
       break
     fi
-    if ((EPOCHSECONDS < gridstead_tried_at + %%{wait} ||
-      EPOCHSECONDS >= gridstead_started_at + %%{patience})); then
+    if ((EPOCHSECONDS < gridstead_tried_at + %%{call_timeout} ||
+      EPOCHSECONDS >= gridstead_started_at + %%{start_timeout})); then
       has_slurmctld_restarted "$gridstead_started_at" || break
     fi
     [[ $gridstead_reported ]] || echo "gridstead: Slurm did not create this step; retrying" >&2

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridstead.domain.definitions.challenge import NONCE_LIFE_S, make_challenge, nonce_end, nonce_of
+from gridstead.domain.definitions.challenge import (
+    NONCE_LIFE_S,
+    make_challenge,
+    nonce_expiry,
+    nonce_of,
+)
 
 KEY, NEW_KEY = b"k" * 32, b"n" * 32
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
@@ -30,17 +35,17 @@ def test_challenge_has_the_wire_format():
 
 @pytest.mark.parametrize("address", [ALICE, BOB, ""])
 def test_nonce_that_was_made_without_an_address_is_valid_for_every_address(address):
-    assert nonce_end([KEY], nonce(), address=address) == NOW + NONCE_LIFE_S
+    assert nonce_expiry([KEY], nonce(), address=address) == NOW + NONCE_LIFE_S
 
 
 def test_nonce_for_an_address_is_not_valid_for_another_address():
-    assert nonce_end([KEY], nonce(ALICE), address=ALICE) == NOW + NONCE_LIFE_S
-    assert nonce_end([KEY], nonce(ALICE), address=BOB) is None
+    assert nonce_expiry([KEY], nonce(ALICE), address=ALICE) == NOW + NONCE_LIFE_S
+    assert nonce_expiry([KEY], nonce(ALICE), address=BOB) is None
 
 
 def test_nonce_of_an_older_key_is_valid_while_the_service_has_the_key():
-    assert nonce_end([NEW_KEY, KEY], nonce(), address=ALICE)
-    assert nonce_end([NEW_KEY], nonce(), address=ALICE) is None
+    assert nonce_expiry([NEW_KEY, KEY], nonce(), address=ALICE)
+    assert nonce_expiry([NEW_KEY], nonce(), address=ALICE) is None
 
 
 @given(st.integers(0, 15), st.integers(1, 255))
@@ -48,7 +53,7 @@ def test_altered_nonce_is_not_valid(position, change):
     content = bytearray(base64.b64decode(nonce()))
     content[position] ^= change
 
-    assert nonce_end([KEY], base64.b64encode(content).decode(), address=ALICE) is None
+    assert nonce_expiry([KEY], base64.b64encode(content).decode(), address=ALICE) is None
 
 
 base64_texts = st.binary(max_size=20).map(lambda data: base64.b64encode(data).decode())
@@ -56,7 +61,7 @@ base64_texts = st.binary(max_size=20).map(lambda data: base64.b64encode(data).de
 
 @given(st.text(max_size=40) | base64_texts)
 def test_arbitrary_text_is_not_a_valid_nonce(text):
-    assert nonce_end([KEY], text, address=ALICE) is None
+    assert nonce_expiry([KEY], text, address=ALICE) is None
 
 
 def test_another_encoding_of_a_nonce_is_not_valid():
@@ -69,7 +74,7 @@ def test_another_encoding_of_a_nonce_is_not_valid():
     other_text = text[:-3] + chr(ord(last_digit) + 1) + "=="
 
     assert base64.b64decode(other_text) == base64.b64decode(text)
-    assert nonce_end([KEY], other_text, address=ALICE) is None
+    assert nonce_expiry([KEY], other_text, address=ALICE) is None
 
 
 @given(st.binary(max_size=300))

@@ -12,11 +12,11 @@ from tests.unit.domain.builders import CUSTOMER, OTHER_ADDRESS, PROVIDER, job, j
 from gridstead.domain.definitions.job_definition import (
     ScriptRequest,
     ScriptUse,
-    is_missing,
-    is_open,
-    refusal,
+    denial_reason,
+    is_use_missing,
+    needs_script,
     script_id,
-    use_of,
+    script_use_of,
 )
 from gridstead.domain.jobs.lifecycle import JobState
 
@@ -55,12 +55,12 @@ def test_script_id_is_the_start_of_the_sha_256_of_the_record():
 def test_job_uses_the_script_that_it_names():
     use = ScriptUse(job_id=job_id(7), batch_location_hash="hash7", customer=CUSTOMER)
 
-    assert use_of(job()) == use
+    assert script_use_of(job()) == use
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "x" * 32, "é"])
 def test_job_with_an_invalid_script_id_uses_no_script(name):
-    assert use_of(job(batch_location_hash=name)) is None
+    assert script_use_of(job(batch_location_hash=name)) is None
 
 
 @pytest.mark.parametrize(
@@ -68,26 +68,26 @@ def test_job_with_an_invalid_script_id_uses_no_script(name):
     [None, job(batch_location_hash="other"), job(customer=OTHER_ADDRESS), job(number=8)],
 )
 def test_script_use_is_missing_if_the_chain_has_another_job_or_no_job(job_on_chain):
-    assert is_missing(use_of(job()), job_on_chain)
+    assert is_use_missing(script_use_of(job()), job_on_chain)
 
 
 def test_script_use_is_not_missing_if_the_chain_has_the_job_of_the_use():
-    assert not is_missing(use_of(job()), job(JobState.RUNNING))
+    assert not is_use_missing(script_use_of(job()), job(JobState.RUNNING))
 
 
 def test_script_is_refused_to_other_customers_and_providers():
-    customer_refusal = refusal(job(), request(customer=OTHER_ADDRESS))
-    provider_refusal = refusal(job(), request(provider=OTHER_ADDRESS))
+    customer_refusal = denial_reason(job(), request(customer=OTHER_ADDRESS))
+    provider_refusal = denial_reason(job(), request(provider=OTHER_ADDRESS))
 
     assert customer_refusal == "the job belongs to another customer"
     assert provider_refusal == "the job is not matched to this provider"
-    assert refusal(job(), request()) is None
+    assert denial_reason(job(), request()) is None
 
 
 @pytest.mark.parametrize("state", JobState)
 def test_job_is_open_from_its_match_to_its_end(state):
-    assert is_open(job(state), request()) == (state in OPEN)
+    assert needs_script(job(state), request()) == (state in OPEN)
 
 
 def test_job_is_not_open_for_another_script():
-    assert not is_open(job(JobState.RUNNING), request(batch_location_hash="other"))
+    assert not needs_script(job(JobState.RUNNING), request(batch_location_hash="other"))

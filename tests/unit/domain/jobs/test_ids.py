@@ -11,7 +11,7 @@ from gridstead.domain.jobs.ids import (
     is_batch_location_hash,
     parse_address,
     parse_job_key,
-    parse_slurm_name,
+    parse_slurm_job_name,
 )
 from gridstead.errors import InvalidInput
 
@@ -47,7 +47,7 @@ def test_job_key_is_parsed_from_its_text(chain_id, number, script_id):
     )
 
     assert parse_job_key(str(job_key)) == job_key
-    assert parse_slurm_name(job_key.job_id.slurm_name) == number
+    assert parse_slurm_job_name(job_key.job_id.slurm_job_name) == number
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from gridstead.domain.jobs.billing import (
     Prices,
     Resources,
     cost_floor,
+    divide_escrow,
     paid_minutes_floor,
     paid_seconds_ceil,
     paid_seconds_floor,
     price_per_minute,
-    settle,
 )
 from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState, is_legal
 
@@ -68,7 +68,7 @@ def test_price_of_the_reference_example():
 
 @given(escrow=WEI, seconds=SECONDS, price=WEI, fee=st.integers(0, 100))
 def test_bill_divides_the_whole_escrow(escrow, seconds, price, fee):
-    bill = settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=fee)
+    bill = divide_escrow(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=fee)
 
     assert bill.cost <= escrow
     assert bill.provider + bill.fee == bill.cost

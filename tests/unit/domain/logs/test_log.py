@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from tests.unit.domain.builders import CUSTOMER, OTHER_ADDRESS, job
 
 from gridstead.domain.logs.access import (
-    LONGEST_TOKEN_S,
+    MAX_TOKEN_LIFE_S,
     TOKEN_GRACE_S,
     WritePermit,
-    check_key,
+    check_key_length,
     is_fresh,
+    make_write_token,
     parse_token,
-    read_text,
-    token_end,
-    watch_text,
-    write_token,
+    read_request_text,
+    token_expiry,
+    watch_request_text,
 )
 from gridstead.domain.logs.log import (
     Chunk,
@@ -88,47 +88,49 @@ def test_message_is_split_at_its_line_ends(message, lines):
     data = to_chunk_data(message)
 
     assert to_lines(data) == lines
-    assert Chunk(data=data, timestamp_ns=1).lines == len(lines)
+    assert Chunk(data=data, timestamp_ns=1).line_count == len(lines)
 
 
 @given(st.binary(max_size=50))
 def test_chunk_counts_its_lines(message):
     data = to_chunk_data(message)
 
-    assert Chunk(data=data, timestamp_ns=1).lines == len(to_lines(data))
+    assert Chunk(data=data, timestamp_ns=1).line_count == len(to_lines(data))
 
 
 def test_key_shorter_than_32_bytes_is_a_configuration_error():
-    check_key(b"k" * 32)
+    check_key_length(b"k" * 32)
     with pytest.raises(ConfigError):
-        check_key(b"k" * 31)
+        check_key_length(b"k" * 31)
 
 
 def test_token_is_valid_for_the_paid_time_and_a_grace_period():
-    assert token_end(NOW, paid_s=3600) == NOW + 3600 + TOKEN_GRACE_S
+    assert token_expiry(NOW, paid_s=3600) == NOW + 3600 + TOKEN_GRACE_S
 
 
 def test_token_is_valid_for_at_most_the_longest_token_time():
-    assert token_end(NOW, paid_s=10**9) == NOW + LONGEST_TOKEN_S
+    assert token_expiry(NOW, paid_s=10**9) == NOW + MAX_TOKEN_LIFE_S
 
 
 def test_token_is_valid_for_its_log():
-    assert parse_token(KEY, write_token(KEY, PERMIT), owner=CUSTOMER, log_name="0x07") == PERMIT
+    assert (
+        parse_token(KEY, make_write_token(KEY, PERMIT), owner=CUSTOMER, log_name="0x07") == PERMIT
+    )
 
 
 @pytest.mark.parametrize(("owner", "log_name"), [(OTHER_ADDRESS, "0x07"), (CUSTOMER, "0x08")])
 def test_token_is_not_valid_for_another_log(owner, log_name):
-    assert parse_token(KEY, write_token(KEY, PERMIT), owner=owner, log_name=log_name) is None
+    assert parse_token(KEY, make_write_token(KEY, PERMIT), owner=owner, log_name=log_name) is None
 
 
-@pytest.mark.parametrize("token", ["", "é", write_token(b"j" * 32, PERMIT)])
+@pytest.mark.parametrize("token", ["", "é", make_write_token(b"j" * 32, PERMIT)])
 def test_token_that_was_not_signed_with_the_key_is_not_valid(token):
     assert parse_token(KEY, token, owner=CUSTOMER, log_name="0x07") is None
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
 def test_altered_token_is_not_valid(part):
-    parts = write_token(KEY, PERMIT).split(".")
+    parts = make_write_token(KEY, PERMIT).split(".")
     new_digit = "1" if parts[part].startswith("0") else "0"
     parts[part] = new_digit + parts[part][1:]
 
@@ -136,8 +138,8 @@ def test_altered_token_is_not_valid(part):
 
 
 def test_signed_texts_contain_purpose_owner_and_time():
-    assert read_text(CUSTOMER, "0x07", NOW) == f"read:{CUSTOMER}/0x07/{NOW}"
-    assert watch_text(CUSTOMER, NOW) == f"watchList:{CUSTOMER}/{NOW}"
+    assert read_request_text(CUSTOMER, "0x07", NOW) == f"read:{CUSTOMER}/0x07/{NOW}"
+    assert watch_request_text(CUSTOMER, NOW) == f"watchList:{CUSTOMER}/{NOW}"
 
 
 @pytest.mark.parametrize("units_per_s", [1, 1000])

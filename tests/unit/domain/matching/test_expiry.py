@@ -17,11 +17,12 @@ from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.expiry import (
     MARGIN_BLOCKS,
     MARGIN_S,
+    NOT_CLAIMED,
     ClaimTimeouts,
     ReturnHistory,
     Timeouts,
     expiry,
-    is_due,
+    has_expired,
 )
 
 GRACE_S = 86_400
@@ -60,7 +61,7 @@ def test_match_is_due_after_the_claim_timeout_and_the_margin(timeouts, offset, e
     last_block = CLAIM_BLOCK + 10 + MARGIN_BLOCKS
     newest_block = head(last_block + offset, T0 + 10**9)
 
-    assert is_due(MATCHED, head=newest_block, timeouts=timeouts) is expected
+    assert has_expired(MATCHED, head=newest_block, timeouts=timeouts) is expected
 
 
 @pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
@@ -69,7 +70,7 @@ def test_claim_timeout_is_counted_from_the_last_claim_of_the_provider(offset, ex
     newest_block = head(last_claim + 10 + MARGIN_BLOCKS + offset)
 
     assert (
-        is_due(MATCHED, head=newest_block, timeouts=TIMEOUTS, last_claim_block=last_claim)
+        has_expired(MATCHED, head=newest_block, timeouts=TIMEOUTS, last_claim_block=last_claim)
         is expected
     )
 
@@ -77,14 +78,16 @@ def test_claim_timeout_is_counted_from_the_last_claim_of_the_provider(offset, ex
 def test_claim_before_the_match_does_not_extend_the_timeout():
     newest_block = head(CLAIM_BLOCK + 10 + MARGIN_BLOCKS + 1)
 
-    assert is_due(MATCHED, head=newest_block, timeouts=TIMEOUTS, last_claim_block=CLAIM_BLOCK - 1)
+    assert has_expired(
+        MATCHED, head=newest_block, timeouts=TIMEOUTS, last_claim_block=CLAIM_BLOCK - 1
+    )
 
 
 @pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
 def test_claimed_job_is_due_after_the_start_timeout_and_the_margin(offset, expected):
     newest_block = head(10**9, T0 + 3600 + MARGIN_S + offset)
 
-    assert is_due(CLAIMED, head=newest_block, timeouts=TIMEOUTS, claimed_at=T0) is expected
+    assert has_expired(CLAIMED, head=newest_block, timeouts=TIMEOUTS, claimed_at=T0) is expected
 
 
 @pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
@@ -92,7 +95,7 @@ def test_run_is_due_after_paid_time_grace_and_margin(offset, expected):
     last_second = RUNNING.started_at + PAID_S + GRACE_S + MARGIN_S
     newest_block = head(10**9, last_second + offset)
 
-    assert is_due(RUNNING, head=newest_block, timeouts=TIMEOUTS) is expected
+    assert has_expired(RUNNING, head=newest_block, timeouts=TIMEOUTS) is expected
 
 
 def test_paid_time_of_a_run_is_rounded_up():
@@ -157,7 +160,7 @@ def test_request_to_cancel_a_claimed_job_shortens_but_never_extends_its_timeout(
 
 
 def test_claimed_job_with_an_unknown_claim_time_is_not_due():
-    assert not is_due(CLAIMED, head=head(10**9, T0 + 10**9), timeouts=TIMEOUTS)
+    assert not has_expired(CLAIMED, head=head(10**9, T0 + 10**9), timeouts=TIMEOUTS)
 
 
 @pytest.mark.parametrize("claimed_job", [CLAIMED, RUNNING])
@@ -165,14 +168,14 @@ def test_claimed_job_does_not_expire_on_plain_contracts(claimed_job):
     newest_block = head(10**9, T0 + 10**9)
 
     assert expiry(claimed_job, PLAIN_TIMEOUTS, claimed_at=T0) is None
-    assert not is_due(claimed_job, head=newest_block, timeouts=PLAIN_TIMEOUTS, claimed_at=T0)
+    assert not has_expired(claimed_job, head=newest_block, timeouts=PLAIN_TIMEOUTS, claimed_at=T0)
 
 
 @pytest.mark.parametrize("state", [JobState.PENDING, *sorted(COLD)])
 def test_pending_or_cold_job_is_never_due(state):
     newest_block = head(10**9, T0 + 10**9)
 
-    assert not is_due(job(state), head=newest_block, timeouts=TIMEOUTS, claimed_at=T0)
+    assert not has_expired(job(state), head=newest_block, timeouts=TIMEOUTS, claimed_at=T0)
 
 
 # A job returns to PENDING after a refusal or after a claim timeout. In both cases the contracts
@@ -216,7 +219,7 @@ def test_claim_of_an_earlier_match_does_not_count_for_a_later_match():
 def test_provider_is_not_excluded_after_one_claim_timeout():
     history = history_of((ChainEventKind.JOB_REFUSED, 5, PROVIDER))
 
-    assert history.excluded_providers(head=head(5), timeouts=TIMEOUTS) == frozenset()
+    assert history.excluded_providers(head=head(5), timeouts=TIMEOUTS) == {}
 
 
 # Each timeout after the first adds ``claim_blocks`` (10) blocks.
@@ -228,5 +231,7 @@ def test_provider_is_excluded_for_longer_with_each_claim_timeout(timeout_count, 
     last_excluded_block = head(last_timeout + excluded_blocks - 1)
     first_included_block = head(last_timeout + excluded_blocks)
 
-    assert history.excluded_providers(head=last_excluded_block, timeouts=TIMEOUTS) == {PROVIDER}
-    assert history.excluded_providers(head=first_included_block, timeouts=TIMEOUTS) == frozenset()
+    assert history.excluded_providers(head=last_excluded_block, timeouts=TIMEOUTS) == {
+        PROVIDER: NOT_CLAIMED
+    }
+    assert history.excluded_providers(head=first_included_block, timeouts=TIMEOUTS) == {}

@@ -35,7 +35,7 @@ def provider(address=PROVIDER, **changes):
 @pytest.mark.parametrize(
     ("ineligible", "reason"),
     [
-        (provider(is_joined=False), "1 not approved"),
+        (provider(is_joined=False), "1 banned or not accepting jobs"),
         (provider(prices=replace(CHEAP, cpu_per_min=1000 * CREDIT)), "1 too expensive"),
         (provider(hardware=replace(HARDWARE, cpus_per_node=(1, 1))), "1 too small"),
     ],
@@ -59,7 +59,7 @@ def test_provider_without_claim_timeouts_is_preferred_to_a_cheaper_provider_with
         PENDING,
         [provider(PROVIDER), provider(OTHER_ADDRESS, prices=EXPENSIVE)],
         refused_by=(),
-        claim_timeouts={PROVIDER: 1},
+        timeout_counts={PROVIDER: 1},
     )
 
     assert choice.provider == OTHER_ADDRESS
@@ -71,7 +71,7 @@ def test_provider_with_fewer_claim_timeouts_is_preferred():
         PENDING,
         [provider(PROVIDER), provider(OTHER_ADDRESS, prices=EXPENSIVE)],
         refused_by=(),
-        claim_timeouts={PROVIDER: 2, OTHER_ADDRESS: 1},
+        timeout_counts={PROVIDER: 2, OTHER_ADDRESS: 1},
     )
 
     assert choice.provider == OTHER_ADDRESS
@@ -80,18 +80,22 @@ def test_provider_with_fewer_claim_timeouts_is_preferred():
 def test_provider_with_claim_timeouts_is_chosen_if_no_other_provider_is_eligible():
     providers = [provider(PROVIDER), provider(OTHER_ADDRESS, is_joined=False)]
 
-    choice = choose(PENDING, providers, refused_by=(), claim_timeouts={PROVIDER: 3})
+    choice = choose(PENDING, providers, refused_by=(), timeout_counts={PROVIDER: 3})
 
     assert choice.provider == PROVIDER
 
 
 def test_excluded_provider_is_not_chosen():
     choice = choose(
-        PENDING, [provider()], refused_by=(), claim_timeouts={PROVIDER: 3}, excluded={PROVIDER}
+        PENDING,
+        [provider()],
+        refused_by=(),
+        timeout_counts={PROVIDER: 3},
+        excluded_providers={PROVIDER: "excluded"},
     )
 
     assert choice.provider is None
-    assert "1 did not claim it in time" in choice.reason
+    assert "1 excluded" in choice.reason
 
 
 def test_reason_names_the_refusal_of_a_provider_that_also_has_claim_timeouts():
@@ -99,18 +103,18 @@ def test_reason_names_the_refusal_of_a_provider_that_also_has_claim_timeouts():
         PENDING,
         [provider()],
         refused_by={PROVIDER},
-        claim_timeouts={PROVIDER: 1},
-        excluded={PROVIDER},
+        timeout_counts={PROVIDER: 1},
+        excluded_providers={PROVIDER: "excluded"},
     )
 
     assert "1 refused it" in choice.reason
 
 
-def test_no_provider_is_chosen_if_no_provider_is_registered():
+def test_no_provider_is_chosen_if_no_provider_is_approved():
     choice = choose(PENDING, [], refused_by=())
 
     assert choice.provider is None
-    assert "none registered" in choice.reason
+    assert "none approved" in choice.reason
 
 
 def test_cheapest_eligible_provider_is_chosen():

@@ -22,9 +22,9 @@ from gridstead.domain.site.playbook import (
     failures,
     plan_site,
 )
-from gridstead.domain.site.run_record import Circumstances, FailedTask, to_record
+from gridstead.domain.site.run_record import Circumstances, FailedTask, to_run_record
 from gridstead.domain.site.verification import to_report, to_verification
-from gridstead.domain.slurm.hostlist import expand
+from gridstead.domain.slurm.hostlist import expand_hostlist
 from gridstead.errors import UnexpectedOutput
 
 
@@ -82,7 +82,7 @@ def test_task_without_a_unit_state_has_no_effect():
 def test_plan_contains_nodes_to_drain_and_jobs_on_affected_hosts():
     plan = plan_site(EVENTS, [JOB])
 
-    assert plan.drains == ("compute1",)
+    assert plan.nodes_to_drain == ("compute1",)
     assert plan.jobs == {"compute1": (JOB,), "controller": ()}
 
 
@@ -100,7 +100,7 @@ def test_plan_contains_nodes_to_drain_and_jobs_on_affected_hosts():
 def test_node_is_drained_if_an_effect_would_end_its_jobs(name, jobs, drains):
     handler_run = host_finished("compute1", name, is_handler=True)
 
-    assert plan_site([handler_run], jobs).drains == drains
+    assert plan_site([handler_run], jobs).nodes_to_drain == drains
 
 
 def test_jobs_of_a_plan_are_unknown_if_slurm_did_not_answer():
@@ -117,7 +117,7 @@ def test_plan_of_an_unchanged_site_is_empty():
 
     assert plan.changes == ()
     assert plan.effects == ()
-    assert plan.drains == ()
+    assert plan.nodes_to_drain == ()
     assert plan.jobs == {}
 
 
@@ -172,7 +172,7 @@ def test_record_has_names_and_messages_but_no_diffs():
     circumstances = Circumstances(by="me@here", commit="abc+", started_at=1, ended_at=2)
     request = PlaybookRequest(playbook="p.yml", limit="b")
 
-    record = to_record("1-apply", "apply", request, run, circumstances)
+    record = to_run_record("1-apply", "apply", request, run, circumstances)
 
     assert record.changed == {"b": ("slurm: Ensure the key",)}
     assert record.failed == (FailedTask(host="a", task="slurm: Ensure x", message="no room"),)
@@ -198,13 +198,13 @@ def test_text_of_a_task_without_a_role_is_its_name():
     ],
 )
 def test_host_list_is_expanded_as_slurm_expands_it(text, names):
-    assert expand(text) == names
+    assert expand_hostlist(text) == names
 
 
 @pytest.mark.parametrize("text", ["a[", "a[]", "a[1-]", "a]b", "a[1,,2]", "a[x]"])
 def test_malformed_host_list_is_refused(text):
     with pytest.raises(UnexpectedOutput):
-        expand(text)
+        expand_hostlist(text)
 
 
 def test_verification_report_is_read():

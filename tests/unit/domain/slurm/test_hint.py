@@ -12,10 +12,10 @@ from tests.unit.domain.builders import job
 from gridstead.domain.slurm.hint import (
     Hint,
     MungeCredential,
-    RateLimit,
-    admit,
+    TokenBucket,
     parse_completion,
     parse_report,
+    report_of_root,
 )
 from gridstead.errors import NotAllowed, UnexpectedOutput
 
@@ -38,24 +38,27 @@ def completion_line(**changes):
 @pytest.mark.parametrize("uid", [1, 200_001])
 def test_credential_of_a_user_other_than_root_is_refused(uid):
     with pytest.raises(NotAllowed, match=f"uid {uid} "):
-        admit(MungeCredential(payload=END_REPORT.encode(), uid=uid, life_s=30))
+        report_of_root(MungeCredential(payload=END_REPORT.encode(), uid=uid, ttl_s=30))
 
 
-@pytest.mark.parametrize("life_s", [-1, 0, 61])
-def test_credential_with_too_short_or_too_long_a_lifetime_is_refused(life_s):
+@pytest.mark.parametrize("ttl_s", [-1, 0, 61])
+def test_credential_with_too_short_or_too_long_a_lifetime_is_refused(ttl_s):
     with pytest.raises(NotAllowed, match="valid for too long") as error:
-        admit(MungeCredential(payload=END_REPORT.encode(), uid=0, life_s=life_s))
+        report_of_root(MungeCredential(payload=END_REPORT.encode(), uid=0, ttl_s=ttl_s))
 
-    assert error.value.detail.startswith(f"{life_s} s")
+    assert error.value.detail.startswith(f"{ttl_s} s")
 
 
-@pytest.mark.parametrize("life_s", [1, 60])
-def test_report_in_a_credential_of_root_is_accepted(life_s):
-    assert admit(MungeCredential(payload=END_REPORT.encode(), uid=0, life_s=life_s)) == END_REPORT
+@pytest.mark.parametrize("ttl_s", [1, 60])
+def test_report_in_a_credential_of_root_is_accepted(ttl_s):
+    assert (
+        report_of_root(MungeCredential(payload=END_REPORT.encode(), uid=0, ttl_s=ttl_s))
+        == END_REPORT
+    )
 
 
 def test_non_ascii_bytes_in_a_report_are_replaced():
-    text = admit(MungeCredential(payload=b"a\xff", uid=0, life_s=30))
+    text = report_of_root(MungeCredential(payload=b"a\xff", uid=0, ttl_s=30))
 
     assert text == "a\N{REPLACEMENT CHARACTER}"
 
@@ -129,28 +132,28 @@ def test_completion_line_of_a_job_of_the_grid_is_a_hint(end_s, occurred_at):
 
 
 def test_token_bucket_allows_a_burst():
-    limit = RateLimit(per_second=1, burst=2)
+    bucket = TokenBucket(rate_per_s=1, burst=2)
 
-    assert limit.allows(100)
-    assert limit.allows(100)
-    assert not limit.allows(100)
+    assert bucket.take(100)
+    assert bucket.take(100)
+    assert not bucket.take(100)
 
 
 def test_token_bucket_refills_up_to_the_burst():
-    limit = RateLimit(per_second=0.5, burst=2)
-    limit.allows(100)
-    limit.allows(100)
+    bucket = TokenBucket(rate_per_s=0.5, burst=2)
+    bucket.take(100)
+    bucket.take(100)
 
-    assert not limit.allows(101)
-    assert limit.allows(102)
-    assert limit.allows(1000)
-    assert limit.allows(1000)
-    assert not limit.allows(1000)
+    assert not bucket.take(101)
+    assert bucket.take(102)
+    assert bucket.take(1000)
+    assert bucket.take(1000)
+    assert not bucket.take(1000)
 
 
 def test_token_bucket_is_not_refilled_when_the_clock_is_set_back():
-    limit = RateLimit(per_second=1, burst=1)
-    limit.allows(100)
+    bucket = TokenBucket(rate_per_s=1, burst=1)
+    bucket.take(100)
 
-    assert not limit.allows(50)
-    assert limit.allows(51)
+    assert not bucket.take(50)
+    assert bucket.take(51)

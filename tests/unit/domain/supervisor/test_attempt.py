@@ -7,24 +7,24 @@ An attempt is a Slurm job that was submitted for a job of the grid.
 import pytest
 from tests.unit.domain.builders import T0, attempt, job
 
-from gridstead.domain.supervisor.attempt import ALIVE_STATES, END_STATES, check_state
+from gridstead.domain.supervisor.attempt import ALIVE_STATES, END_STATES, parse_base_state
 from gridstead.errors import UnexpectedOutput
 
 
 @pytest.mark.parametrize("state", sorted(ALIVE_STATES | END_STATES.keys()))
 def test_state_of_slurm_is_accepted(state):
-    assert check_state(state, source="sacct") == state
+    assert parse_base_state(state, source="sacct") == state
 
 
 @pytest.mark.parametrize("text", ["CANCELLED by 1000", "CANCELLED+"])
 def test_suffix_of_a_state_is_removed(text):
-    assert check_state(text, source="sacct") == "CANCELLED"
+    assert parse_base_state(text, source="sacct") == "CANCELLED"
 
 
 @pytest.mark.parametrize("text", ["", "completed", "BEAMED_UP", " RUNNING"])
 def test_unknown_state_is_refused(text):
     with pytest.raises(UnexpectedOutput, match="sacct"):
-        check_state(text, source="sacct")
+        parse_base_state(text, source="sacct")
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,11 @@ def test_text_of_a_failed_job_contains_its_exit_code_or_signal(exit_code, text):
     assert text_of(exit_code=exit_code) == text
 
 
+def test_text_of_a_failed_job_contains_the_number_of_its_failed_step():
+    assert text_of(exit_code=2 << 8, failed_step=3) == "exit 2 in step 3"
+    assert text_of(exit_code=9, failed_step=3) == "killed: signal 9 (SIGKILL) in step 3"
+
+
 def test_memory_limit_is_named_if_slurm_killed_a_step_of_a_failed_job():
     """The batch script of such a job usually ends with exit code 1."""
     text = text_of(exit_code=1 << 8, is_step_out_of_memory=True)
@@ -109,7 +114,7 @@ def test_every_text_is_short_ascii(state):
     large = resources(tasks=10**6, cpus=10**6, memory_mb=10**9 + 1)
     exit_codes = [number << 8 for number in range(256)] + list(range(128))
     for exit_code in exit_codes:
-        text = text_of(state, requested=large, exit_code=exit_code)
+        text = text_of(state, requested=large, exit_code=exit_code, failed_step=2**32 - 1)
         assert text.isascii()
         assert len(text) <= MAX_ERROR_BYTES
 
@@ -120,7 +125,7 @@ def test_every_signal_below_the_real_time_signals_has_a_name():
 
 def test_settlement_has_the_text_of_the_end():
     our_job = job(JobState.RUNNING)
-    failed_attempt = attempt(our_job, "FAILED", exit_code=2 << 8)
+    failed_attempt = attempt(our_job, "FAILED", exit_code=2 << 8, failed_step=3)
 
     actions = planned_actions(
         [our_job],
@@ -129,7 +134,7 @@ def test_settlement_has_the_text_of_the_end():
     )
 
     (call,) = calls_of(actions)
-    assert call.error == "exit 2"
+    assert call.error == "exit 2 in step 3"
 
 
 def test_reason_of_the_job_definition_service_is_not_on_the_chain():

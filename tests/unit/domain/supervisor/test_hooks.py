@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.domain.builders import (
-    RULES,
+    POLICY,
     T0,
     accounting_sample,
     attempt,
@@ -28,7 +28,7 @@ from gridstead.domain.transactions.calls import SetRunning, Settle
 
 UID = 200_001
 TIMEOUT_S = 30
-HOOK_RULES = replace(RULES, hook_timeout_s=TIMEOUT_S)
+HOOK_POLICY = replace(POLICY, hook_timeout_s=TIMEOUT_S)
 
 
 def report(event, occurred_at, **changes):
@@ -36,11 +36,11 @@ def report(event, occurred_at, **changes):
     return NodeReport(**(fields | {"occurred_at": occurred_at} | changes))
 
 
-def calls_for_end(our_job, ended, *reports, rules=HOOK_RULES):
+def calls_for_end(our_job, ended, *reports, policy=HOOK_POLICY):
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        rules=rules,
+        policy=policy,
         accounting_sample=accounting_sample(ended),
         reports=reports,
     )
@@ -175,7 +175,7 @@ def test_failed_pre_hook_is_ignored_if_the_site_has_no_hooks():
     our_job = job()
     ended = attempt(our_job, "CANCELLED", uid=UID)
 
-    (start,) = calls_for_end(our_job, ended, report(PRE_HOOK_FAILED, T0 + 32), rules=RULES)
+    (start,) = calls_for_end(our_job, ended, report(PRE_HOOK_FAILED, T0 + 32), policy=POLICY)
 
     assert isinstance(start, SetRunning)
 
@@ -183,10 +183,10 @@ def test_failed_pre_hook_is_ignored_if_the_site_has_no_hooks():
 @pytest.mark.parametrize("slack_min", [None, 15])
 def test_start_of_a_job_with_a_failed_pre_hook_is_not_reported(slack_min):
     """The contracts of DeepSquare 1.2 bill a minute for each job whose start was reported."""
-    rules = replace(HOOK_RULES, plain_slack_min=slack_min)
+    policy = replace(HOOK_POLICY, deepsquare_slack_min=slack_min)
     our_job = job()
     ended = attempt(our_job, "CANCELLED", uid=UID)
 
-    calls = calls_for_end(our_job, ended, report(PRE_HOOK_FAILED, T0 + 32), rules=rules)
+    calls = calls_for_end(our_job, ended, report(PRE_HOOK_FAILED, T0 + 32), policy=policy)
 
     assert not any(isinstance(call, SetRunning) for call in calls)

@@ -8,7 +8,7 @@ from tests.unit.domain.builders import PROVIDER
 
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Hardware, Provider
-from gridstead.domain.supervisor.offers import Terms, must_register, offer, sanitise
+from gridstead.domain.supervisor.offers import Terms, must_register, offer, sanitise_label
 
 HARDWARE = Hardware(gpus_per_node=(0,), cpus_per_node=(4,), memory_per_node_mb=(1000,))
 PRICES = Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3)
@@ -24,7 +24,7 @@ TERMS = Terms(prices=PRICES, labels={"zone": "Lab!", "arch": "amd64"})
     ],
 )
 def test_label_is_converted_to_the_form_of_the_grid(text, sanitised):
-    assert sanitise(text) == sanitised
+    assert sanitise_label(text) == sanitised
 
 
 def test_labels_of_an_offer_are_sorted_by_key():

@@ -14,16 +14,16 @@ import pytest
 from tests.unit.domain.builders import (
     CLAIM_BLOCK,
     OTHER_ADDRESS,
-    RULES,
+    POLICY,
     T0,
     accounting_sample,
     attempt,
     calls_of,
     cancelled_ids,
+    controller_sample,
     job,
     journal_entry_kinds,
     journal_record,
-    live_sample,
     planned_actions,
     submitted_record,
 )
@@ -50,7 +50,10 @@ def test_job_waits_if_slurmctld_does_not_answer():
     completed_sample = accounting_sample(attempt(our_job, "COMPLETED"))
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=None, accounting_sample=completed_sample
+        [our_job],
+        [submitted_record(our_job)],
+        controller_sample=None,
+        accounting_sample=completed_sample,
     )
 
     assert actions == ()
@@ -118,7 +121,7 @@ def test_end_in_slurmdbd_applies_only_to_the_run_that_slurmctld_lists(
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        live_sample=live_sample(running_attempt),
+        controller_sample=controller_sample(running_attempt),
         accounting_sample=accounting_sample(ended_attempt),
     )
 
@@ -142,7 +145,7 @@ def test_job_that_is_absent_for_six_seconds_is_submitted_again():
 
 def test_job_that_slurm_lost_too_often_panics_without_a_bill():
     our_job = job(JobState.RUNNING)
-    submissions = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(RULES.max_attempts)]
+    submissions = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(POLICY.max_attempts)]
     lost_record = journal_record(
         our_job, (EntryKind.SUBMIT_INTENDED, T0), *submissions, (EntryKind.ABSENT, T0 + 54)
     )
@@ -163,7 +166,7 @@ def test_job_that_is_listed_again_is_noted_as_present():
     )
 
     actions = planned_actions(
-        [our_job], [absent_record], live_sample=live_sample(attempt(our_job, "PENDING"))
+        [our_job], [absent_record], controller_sample=controller_sample(attempt(our_job, "PENDING"))
     )
 
     assert EntryKind.PRESENT in journal_entry_kinds(actions)
@@ -184,7 +187,9 @@ def test_attempt_that_is_missing_in_the_journal_and_durable_is_noted_as_seen():
     crashed_record = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
 
     actions = planned_actions(
-        [our_job], [crashed_record], live_sample=live_sample(attempt(our_job, "PENDING"))
+        [our_job],
+        [crashed_record],
+        controller_sample=controller_sample(attempt(our_job, "PENDING")),
     )
 
     assert journal_entry_kinds(actions) == [EntryKind.SEEN]
@@ -195,10 +200,10 @@ def test_attempt_that_is_missing_in_the_journal_and_durable_is_noted_as_seen():
 @pytest.mark.parametrize(("now", "kinds"), [(T0 + 6, []), (T0 + 7, [EntryKind.SEEN])])
 def test_submission_is_noted_as_seen_when_it_is_durable(now, kinds):
     our_job = job()
-    pending_sample = live_sample(attempt(our_job, "PENDING"), taken_at=T0 + 6)
+    pending_sample = controller_sample(attempt(our_job, "PENDING"), taken_at=T0 + 6)
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=pending_sample, now=now
+        [our_job], [submitted_record(our_job)], controller_sample=pending_sample, now=now
     )
 
     assert journal_entry_kinds(actions) == kinds
@@ -208,9 +213,11 @@ def test_submission_is_noted_as_seen_when_it_is_durable(now, kinds):
 def test_attempt_that_is_missing_in_the_journal_and_not_durable_is_noted_as_submitted():
     our_job = job()
     crashed_record = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
-    pending_sample = live_sample(attempt(our_job, "PENDING"))
+    pending_sample = controller_sample(attempt(our_job, "PENDING"))
 
-    actions = planned_actions([our_job], [crashed_record], live_sample=pending_sample, now=T0 + 3)
+    actions = planned_actions(
+        [our_job], [crashed_record], controller_sample=pending_sample, now=T0 + 3
+    )
 
     assert journal_entry_kinds(actions) == [EntryKind.SUBMITTED]
 
@@ -223,7 +230,7 @@ def test_attempt_of_an_older_chain_for_the_same_job_number_is_cancelled():
     actions = planned_actions(
         [our_job],
         [journal_record(our_job)],
-        live_sample=live_sample(old_attempt),
+        controller_sample=controller_sample(old_attempt),
         now=T0 + 120,
     )
 
@@ -236,7 +243,7 @@ def test_attempt_of_another_user_is_cancelled():
     impostor = attempt(our_job, user=OTHER_ADDRESS)
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=live_sample(impostor)
+        [our_job], [submitted_record(our_job)], controller_sample=controller_sample(impostor)
     )
 
     assert EntryKind.IMPOSTOR in journal_entry_kinds(actions)
@@ -249,7 +256,7 @@ def test_attempt_that_is_older_than_the_claim_is_cancelled():
     old_attempt = attempt(our_job, submitted_at=T0 - 61)
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=live_sample(old_attempt)
+        [our_job], [submitted_record(our_job)], controller_sample=controller_sample(old_attempt)
     )
 
     assert calls_of(actions) == []
@@ -264,7 +271,7 @@ def test_pending_attempt_is_cancelled_if_another_attempt_runs():
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        live_sample=live_sample(pending_attempt, running_attempt),
+        controller_sample=controller_sample(pending_attempt, running_attempt),
     )
 
     assert cancelled_ids(actions) == [41]
@@ -278,7 +285,7 @@ def test_start_is_reported_on_the_newest_block(slurm_state):
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        live_sample=live_sample(slurm_attempt),
+        controller_sample=controller_sample(slurm_attempt),
         accounting_sample=accounting_sample(slurm_attempt),
         height=CLAIM_BLOCK,
     )
@@ -290,7 +297,9 @@ def test_start_is_reported_with_the_start_time_of_slurm():
     our_job = job()
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=live_sample(attempt(our_job))
+        [our_job],
+        [submitted_record(our_job)],
+        controller_sample=controller_sample(attempt(our_job)),
     )
 
     assert calls_of(actions) == [SetRunning(job_key=our_job.job_key, started_at=T0 + 2)]
@@ -302,8 +311,8 @@ def test_call_that_is_in_the_outbox_is_not_put_again():
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        live_sample=live_sample(attempt(our_job)),
-        open_keys=frozenset({f"running:{our_job.job_key}"}),
+        controller_sample=controller_sample(attempt(our_job)),
+        open_outbox_keys=frozenset({f"running:{our_job.job_key}"}),
     )
 
     assert calls_of(actions) == []
@@ -317,7 +326,10 @@ def test_submission_with_an_unknown_result_is_repeated_after_a_minute(now, types
     )
 
     actions = planned_actions(
-        [our_job], [record_without_result], live_sample=live_sample(taken_at=now), now=now
+        [our_job],
+        [record_without_result],
+        controller_sample=controller_sample(taken_at=now),
+        now=now,
     )
 
     assert types_of(actions) == types
@@ -332,13 +344,13 @@ def test_intended_submissions_are_not_counted_as_attempts():
 def test_claimable_jobs_are_claimed_with_one_call():
     actions = planned_actions(queues=QueueSizes(claimable=3, cancelling=0, top_up=0))
 
-    assert calls_of(actions) == [ClaimJobs(limit=RULES.claim_limit)]
+    assert calls_of(actions) == [ClaimJobs(limit=POLICY.claim_limit)]
 
 
 def test_several_calls_claim_the_queues_of_plain_contracts():
-    rules = replace(RULES, plain_slack_min=15, claim_limit=4)
+    policy = replace(POLICY, deepsquare_slack_min=15, claim_limit=4)
 
-    puts = planned_actions(rules=rules, queues=QueueSizes(claimable=9, cancelling=2, top_up=1))
+    puts = planned_actions(policy=policy, queues=QueueSizes(claimable=9, cancelling=2, top_up=1))
 
     # Each call claims one entry of a queue. In one tick, the supervisor puts at most
     # ``claim_limit`` calls per queue into the outbox.
@@ -352,7 +364,7 @@ def test_several_calls_claim_the_queues_of_plain_contracts():
 def test_claim_that_is_in_the_outbox_is_not_put_again():
     actions = planned_actions(
         queues=QueueSizes(claimable=3, cancelling=0, top_up=0),
-        open_keys=frozenset({"claim:90"}),
+        open_outbox_keys=frozenset({"claim:90"}),
     )
 
     assert actions == ()

@@ -12,16 +12,16 @@ import pytest
 from tests.unit.domain.builders import (
     CLAIM_BLOCK,
     OTHER_ADDRESS,
-    RULES,
+    POLICY,
     T0,
     accounting_sample,
     attempt,
     calls_of,
     cancelled_ids,
+    controller_sample,
     job,
     journal_entry_kinds,
     journal_record,
-    live_sample,
     planned_actions,
     snapshot,
     submitted_record,
@@ -52,7 +52,7 @@ def test_running_attempt_of_a_job_that_ended_on_the_chain_is_cancelled_at_once()
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        live_sample=live_sample(attempt(our_job)),
+        controller_sample=controller_sample(attempt(our_job)),
         height=CLAIM_BLOCK,
     )
 
@@ -61,15 +61,15 @@ def test_running_attempt_of_a_job_that_ended_on_the_chain_is_cancelled_at_once()
 
 # The newest block is CLAIM_BLOCK + CONFIRMATIONS.
 @pytest.mark.parametrize(
-    ("unclaimed_since", "kinds"), [(CLAIM_BLOCK + 1, []), (CLAIM_BLOCK, [EntryKind.CLOSED])]
+    ("unclaimed_since_block", "kinds"), [(CLAIM_BLOCK + 1, []), (CLAIM_BLOCK, [EntryKind.CLOSED])]
 )
-def test_ended_job_without_attempts_is_closed_after_the_confirmations(unclaimed_since, kinds):
+def test_ended_job_without_attempts_is_closed_after_the_confirmations(unclaimed_since_block, kinds):
     our_job = job(JobState.FINISHED)
 
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        unclaimed_since={our_job.job_key: unclaimed_since},
+        unclaimed_since_block={our_job.job_key: unclaimed_since_block},
     )
 
     assert journal_entry_kinds(actions) == kinds
@@ -85,7 +85,7 @@ def test_job_is_not_closed_while_its_submission_may_still_reach_slurm(now, kinds
     actions = planned_actions(
         [our_job],
         [record_without_result],
-        unclaimed_since={our_job.job_key: CLAIM_BLOCK},
+        unclaimed_since_block={our_job.job_key: CLAIM_BLOCK},
         now=now,
     )
 
@@ -99,8 +99,8 @@ def test_job_is_not_closed_if_slurmctld_does_not_answer():
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
-        live_sample=None,
-        unclaimed_since={our_job.job_key: CLAIM_BLOCK},
+        controller_sample=None,
+        unclaimed_since_block={our_job.job_key: CLAIM_BLOCK},
     )
 
     assert actions == ()
@@ -113,7 +113,7 @@ def test_attempt_that_survived_its_cancellation_is_cancelled_again():
     )
 
     actions = planned_actions(
-        [our_job], [cancelled_record], live_sample=live_sample(attempt(our_job))
+        [our_job], [cancelled_record], controller_sample=controller_sample(attempt(our_job))
     )
 
     assert [type(action) for action in actions] == [Cancel]
@@ -126,9 +126,9 @@ def test_attempt_is_not_cancelled_until_its_claim_is_missing_for_enough_blocks(j
     actions = planned_actions(
         jobs_on_chain(job_on_chain),
         [submitted_record(our_job)],
-        live_sample=live_sample(attempt(our_job)),
+        controller_sample=controller_sample(attempt(our_job)),
         # The newest block is CLAIM_BLOCK + CONFIRMATIONS. One more block is needed.
-        unclaimed_since={our_job.job_key: CLAIM_BLOCK + 1},
+        unclaimed_since_block={our_job.job_key: CLAIM_BLOCK + 1},
     )
 
     assert actions == ()
@@ -141,8 +141,8 @@ def test_attempt_is_cancelled_when_its_claim_is_missing_for_enough_blocks(job_on
     actions = planned_actions(
         jobs_on_chain(job_on_chain),
         [submitted_record(our_job)],
-        live_sample=live_sample(attempt(our_job)),
-        unclaimed_since={our_job.job_key: CLAIM_BLOCK},
+        controller_sample=controller_sample(attempt(our_job)),
+        unclaimed_since_block={our_job.job_key: CLAIM_BLOCK},
     )
 
     assert journal_entry_kinds(actions) == [EntryKind.CANCELLED_BY_US]
@@ -159,12 +159,12 @@ def test_attempt_is_not_cancelled_if_the_latest_block_is_older_than_the_claim(jo
     state = snapshot(
         jobs_on_chain(job_on_chain),
         [submitted_record(our_job)],
-        live_sample=live_sample(attempt(our_job)),
-        unclaimed_since={our_job.job_key: 1},
+        controller_sample=controller_sample(attempt(our_job)),
+        unclaimed_since_block={our_job.job_key: 1},
     )
     older_head = replace(state.head, timestamp=T0)
 
-    assert plan_jobs(replace(state, head=older_head), RULES) == ()
+    assert plan_jobs(replace(state, head=older_head), POLICY) == ()
 
 
 def record_of_a_cancelled_attempt(our_job, cancelled_attempt):
@@ -186,7 +186,7 @@ def test_job_that_is_claimed_again_is_submitted_again():
     actions = planned_actions(
         [our_job],
         [record_of_a_cancelled_attempt(our_job, cancelled_attempt)],
-        live_sample=live_sample(cancelled_attempt),
+        controller_sample=controller_sample(cancelled_attempt),
         accounting_sample=accounting_sample(cancelled_attempt),
     )
 
@@ -200,7 +200,7 @@ def test_job_is_not_submitted_again_while_its_cancelled_attempt_is_alive():
     actions = planned_actions(
         [our_job],
         [record_of_a_cancelled_attempt(our_job, live_attempt)],
-        live_sample=live_sample(live_attempt),
+        controller_sample=controller_sample(live_attempt),
     )
 
     assert [type(action) for action in actions] == [Cancel]
@@ -210,7 +210,7 @@ def test_orphan_for_a_job_of_our_contracts_is_cancelled():
     other_job = job(provider=OTHER_ADDRESS)
 
     actions = planned_actions(
-        [other_job], live_sample=live_sample(attempt(other_job)), now=T0 + 120
+        [other_job], controller_sample=controller_sample(attempt(other_job)), now=T0 + 120
     )
 
     assert cancelled_ids(actions) == [42]
@@ -219,7 +219,12 @@ def test_orphan_for_a_job_of_our_contracts_is_cancelled():
 def test_attempt_of_a_claimed_job_without_a_record_is_not_cancelled():
     our_job = job()
 
-    assert planned_actions([our_job], live_sample=live_sample(attempt(our_job)), now=T0 + 120) == ()
+    assert (
+        planned_actions(
+            [our_job], controller_sample=controller_sample(attempt(our_job)), now=T0 + 120
+        )
+        == ()
+    )
 
 
 def test_orphan_is_not_cancelled_while_its_claim_may_be_in_a_later_block():
@@ -227,14 +232,22 @@ def test_orphan_is_not_cancelled_while_its_claim_may_be_in_a_later_block():
     # The attempt was submitted at T0 + 1. The supervisor waits 60 seconds for the claim.
 
     assert (
-        planned_actions([other_job], live_sample=live_sample(attempt(other_job)), now=T0 + 60) == ()
+        planned_actions(
+            [other_job], controller_sample=controller_sample(attempt(other_job)), now=T0 + 60
+        )
+        == ()
     )
 
 
 def test_attempt_for_a_job_of_other_contracts_is_not_cancelled():
-    rules = replace(RULES, contract="0x" + "dd" * 20)
+    policy = replace(POLICY, contract="0x" + "dd" * 20)
 
-    assert planned_actions(rules=rules, live_sample=live_sample(attempt(job())), now=T0 + 120) == ()
+    assert (
+        planned_actions(
+            policy=policy, controller_sample=controller_sample(attempt(job())), now=T0 + 120
+        )
+        == ()
+    )
 
 
 def test_cancelled_attempts_are_retained_after_a_job_is_closed():

@@ -10,16 +10,16 @@ from dataclasses import replace
 import pytest
 from tests.unit.domain.builders import (
     CREDIT,
-    RULES,
+    POLICY,
     T0,
     accounting_sample,
     attempt,
     calls_of,
     cancelled_ids,
+    controller_sample,
     job,
     journal_entry_kinds,
     journal_record,
-    live_sample,
     planned_actions,
     snapshot,
     submitted_record,
@@ -47,13 +47,13 @@ def calls_for_end(our_job, ended, **fields):
     return calls_of(actions)
 
 
-@pytest.mark.parametrize("plain_slack_min", [None, 15])
+@pytest.mark.parametrize("deepsquare_slack_min", [None, 15])
 @pytest.mark.parametrize("slurm_state", sorted(END_STATES))
-def test_end_waits_until_the_start_is_mined(slurm_state, plain_slack_min):
+def test_end_waits_until_the_start_is_mined(slurm_state, deepsquare_slack_min):
     our_job = job()
-    rules = replace(RULES, plain_slack_min=plain_slack_min)
+    policy = replace(POLICY, deepsquare_slack_min=deepsquare_slack_min)
 
-    calls = calls_for_end(our_job, attempt(our_job, slurm_state), rules=rules)
+    calls = calls_for_end(our_job, attempt(our_job, slurm_state), policy=policy)
 
     assert calls == [SetRunning(job_key=our_job.job_key, started_at=T0 + 2)]
 
@@ -71,18 +71,24 @@ def test_end_in_slurmdbd_is_settled_with_the_mapped_state(slurm_state, state):
 
 def test_end_that_only_slurmctld_lists_waits_for_slurmdbd():
     our_job = job(JobState.RUNNING)
-    ended_sample = live_sample(attempt(our_job, "COMPLETED"))
+    ended_sample = controller_sample(attempt(our_job, "COMPLETED"))
 
-    assert planned_actions([our_job], [submitted_record(our_job)], live_sample=ended_sample) == ()
+    assert (
+        planned_actions([our_job], [submitted_record(our_job)], controller_sample=ended_sample)
+        == ()
+    )
 
 
 def test_end_that_never_reaches_slurmdbd_is_settled_from_slurmctld():
     our_job = job(JobState.RUNNING)
     # The job ended at T0 + 32. The supervisor waits 30 seconds for the record in slurmdbd.
-    ended_sample = live_sample(attempt(our_job, "COMPLETED"), taken_at=T0 + 63)
+    ended_sample = controller_sample(attempt(our_job, "COMPLETED"), taken_at=T0 + 63)
 
     actions = planned_actions(
-        [our_job], [submitted_record(our_job)], live_sample=ended_sample, accounting_sample=None
+        [our_job],
+        [submitted_record(our_job)],
+        controller_sample=ended_sample,
+        accounting_sample=None,
     )
 
     (call,) = calls_of(actions)
@@ -177,7 +183,7 @@ def test_job_that_slurm_rejected_too_often_is_refused():
     assert calls_of(actions) == [Refuse(job_key=our_job.job_key)]
 
 
-UNCONFIRMED_HEIGHT = job().state_block + RULES.confirmations - 1
+UNCONFIRMED_HEIGHT = job().state_block + POLICY.confirmations - 1
 
 
 def test_job_is_not_refused_before_its_claim_is_confirmed():
@@ -241,7 +247,7 @@ def test_rejected_job_is_submitted_again_after_a_minute(rejection_count, waited_
         [our_job],
         [rejected_record(our_job, rejection_count=rejection_count, occurred_at=T0 + 1)],
         now=T0 + 1 + waited_s,
-        live_sample=live_sample(taken_at=T0 + 60),
+        controller_sample=controller_sample(taken_at=T0 + 60),
     )
 
     assert [type(action) for action in actions] == types
@@ -258,7 +264,10 @@ def test_rejected_job_is_not_submitted_again_while_the_result_of_a_submission_is
     )
 
     actions = planned_actions(
-        [our_job], [record_without_result], now=T0 + 120, live_sample=live_sample(taken_at=T0 + 120)
+        [our_job],
+        [record_without_result],
+        now=T0 + 120,
+        controller_sample=controller_sample(taken_at=T0 + 120),
     )
 
     assert actions == ()
@@ -285,18 +294,22 @@ def test_job_with_a_small_escrow_or_a_malformed_script_id_fails(failing_job):
 
 def test_running_job_that_its_customer_cancelled_is_cancelled_in_slurm():
     our_job = job(JobState.RUNNING, cancel_requested=True)
-    running_sample = live_sample(attempt(our_job))
+    running_sample = controller_sample(attempt(our_job))
 
-    actions = planned_actions([our_job], [submitted_record(our_job)], live_sample=running_sample)
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], controller_sample=running_sample
+    )
 
     assert cancelled_ids(actions) == [42]
 
 
 def test_time_limit_is_extended_after_a_top_up():
     our_job = job(JobState.RUNNING, escrow=150 * CREDIT)
-    running_sample = live_sample(attempt(our_job, time_limit_min=100))
+    running_sample = controller_sample(attempt(our_job, time_limit_min=100))
 
-    actions = planned_actions([our_job], [submitted_record(our_job)], live_sample=running_sample)
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], controller_sample=running_sample
+    )
 
     assert Extend(slurm_job_id=42, job_key=our_job.job_key, time_limit_min=150) in actions
 
@@ -308,8 +321,8 @@ def test_billed_time_on_plain_contracts_stays_within_the_slack():
         [our_job], [submitted_record(our_job)], accounting_sample=accounting_sample(ended_attempt)
     )
 
-    (call,) = calls_of(plan_jobs(state, RULES))
-    (plain_call,) = calls_of(plan_jobs(state, replace(RULES, plain_slack_min=15)))
+    (call,) = calls_of(plan_jobs(state, POLICY))
+    (plain_call,) = calls_of(plan_jobs(state, replace(POLICY, deepsquare_slack_min=15)))
 
     # The attempt ran from T0 - 7200 to T0 - 1800. Plain contracts do not accept the whole time.
     assert call.seconds == 5400
@@ -325,7 +338,7 @@ def test_slurms_record_of_a_rejected_submission_is_not_the_end_of_the_job():
         [our_job],
         [rejected_record(our_job, rejection_count=3)],
         accounting_sample=accounting_sample(leftover_attempt),
-        live_sample=live_sample(leftover_attempt),
+        controller_sample=controller_sample(leftover_attempt),
     )
 
     assert calls_of(actions) == [Refuse(job_key=our_job.job_key)]

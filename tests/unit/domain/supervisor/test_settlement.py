@@ -10,7 +10,11 @@ from tests.unit.domain.builders import attempt, job
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.supervisor.settlement import billed_minutes, billed_seconds, slack_seconds
+from gridstead.domain.supervisor.settlement import (
+    billed_minutes,
+    billed_seconds,
+    max_billable_seconds,
+)
 
 
 def job_started_at(started_at):
@@ -52,7 +56,7 @@ def test_no_minutes_are_reported_for_a_panic():
     ("now", "seconds"), [(990, 900), (1000, 900), (1059, 900), (1060, 960), (1000 + 7200, 8100)]
 )
 def test_slack_is_added_to_the_whole_minutes_since_the_start(now, seconds):
-    assert slack_seconds(job_started_at(1000), now=now, slack_min=15) == seconds
+    assert max_billable_seconds(job_started_at(1000), now=now, slack_min=15) == seconds
 
 
 @given(
@@ -64,7 +68,7 @@ def test_slack_is_added_to_the_whole_minutes_since_the_start(now, seconds):
 def test_contracts_accept_a_report_within_the_slack(now, delay_s, slack_min, used_s):
     """The report is mined ``delay_s`` after the block for which it was computed."""
     running = job_started_at(now // 2)
-    seconds = min(used_s, slack_seconds(running, now=now, slack_min=slack_min))
+    seconds = min(used_s, max_billable_seconds(running, now=now, slack_min=slack_min))
 
     minutes = billed_minutes(JobState.FINISHED, seconds)
 

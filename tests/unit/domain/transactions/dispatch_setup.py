@@ -3,8 +3,8 @@
 
 An outbox entry is a call that must be sent. A transaction contains the calls of one or several
 entries. After the sender has replaced a transaction by one with higher fees, both have the same
-nonce. A call is cleared if it may be sent to the node now. An objection to a call is the reason why
-the call is no longer valid and must not be sent.
+nonce. A call is sendable if it may be sent to the node now. An objection to a call is the reason
+why the call is no longer valid and must not be sent.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
     Fees,
+    PendingStatus,
     Receipt,
     SendState,
     Transaction,
-    Waiting,
 )
 from gridstead.domain.transactions.plan import DispatchPolicy
 
 FEES = Fees(max_fee=100, tip=10)
 POLICY = DispatchPolicy(
-    confirmations=2, batch=3, in_flight=4, resend_after_s=10, replace_after_s=40
+    confirmations=2, max_batch_calls=3, max_pending_nonces=4, resend_after_s=10, replace_after_s=40
 )
 NOW = 1000
 HEAD = 50
@@ -37,24 +37,24 @@ def transaction(nonce, *entry_ids, name="", **fields):
     return Transaction(hash=f"{nonce}{name}", nonce=nonce, entry_ids=entry_ids, **values)
 
 
-def view(*entries, transactions=(), waiting=None, **fields):
+def view(*entries, transactions=(), statuses=None, **fields):
     """Return a chain view with these fields. By default, the transactions were sent just now."""
-    if waiting is None:
-        just_sent = Waiting(since=NOW, last_sent_at=NOW)
-        waiting = dict.fromkeys(map(hash_of, transactions), just_sent)
+    if statuses is None:
+        just_sent = PendingStatus(waiting_since=NOW, last_sent_at=NOW)
+        statuses = dict.fromkeys(map(hash_of, transactions), just_sent)
     values = {
         "now": NOW,
         "head": HEAD,
-        "nonce": 7,  # The wallet has used the nonces below 7.
+        "certain_nonce": 7,  # The wallet has used the nonces below 7.
         "receipts": {},
         "objections": {},
         "fees": FEES,
         "gas_limit": 30_000_000,
-        "gas": {},
+        "max_gas": {},
         "refusals": {},
     } | fields
-    values.setdefault("nonce_at_head", values["nonce"])
-    return ChainView(entries=entries, transactions=tuple(transactions), waiting=waiting, **values)
+    values.setdefault("nonce_at_head", values["certain_nonce"])
+    return ChainView(entries=entries, transactions=tuple(transactions), statuses=statuses, **values)
 
 
 def hash_of(transaction):
@@ -82,4 +82,4 @@ def receipt(block, *, succeeded=True, skipped=None):
 def assert_sends_nothing(plan):
     assert plan.batches == ()
     assert plan.replacements == ()
-    assert plan.resend == ()
+    assert plan.to_send == ()

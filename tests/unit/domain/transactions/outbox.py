@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.transactions.batches import pack
+from gridstead.domain.transactions.batches import pack_batches
 from gridstead.domain.transactions.calls import SetRunning, Settle
 from gridstead.domain.transactions.outbox import OutboxEntry, SendState
 
@@ -50,13 +50,13 @@ def entries_from(first, last):
     return [entry(number) for number in range(first, last + 1)]
 
 
-def pack_entries(entries, *, max_calls, gas_limit=10**9, gas=None, refusals=None):
+def pack_entries(entries, *, max_calls, gas_limit=10**9, max_gas=None, refusals=None):
     """Return the batches of the entries as a list of tuples of entry ids."""
-    batches = pack(
+    batches = pack_batches(
         entries,
         max_calls=max_calls,
         gas_limit=gas_limit,
-        gas=gas or {},
+        max_gas=max_gas or {},
         refusals=refusals or {},
     )
     return list(batches)

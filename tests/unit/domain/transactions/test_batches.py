@@ -17,7 +17,7 @@ from tests.unit.domain.transactions.outbox import (
 )
 
 from gridstead.domain.transactions.calls import job_key_of
-from gridstead.domain.transactions.outbox import Refusal
+from gridstead.domain.transactions.outbox import NodeRefusal
 
 
 def test_calls_of_one_job_keep_their_order_across_batches():
@@ -86,13 +86,13 @@ def test_call_joins_an_older_batch_if_the_newest_batch_has_too_little_gas_left()
     # The gas of each entry. With entry 3, the batch of entry 2 would exceed the limit of 100.
     gas = {1: 10, 2: 95, 3: 50}
 
-    batches = pack_entries(entries_from(1, 3), max_calls=10, gas_limit=100, gas=gas)
+    batches = pack_entries(entries_from(1, 3), max_calls=10, gas_limit=100, max_gas=gas)
 
     assert batches == [(1, 3), (2,)]
 
 
 def test_refused_calls_are_sent_again_in_batches_of_half_the_size():
-    refusals = dict.fromkeys((1, 2, 3, 4, 5), Refusal(call_count=5, message="no"))
+    refusals = dict.fromkeys((1, 2, 3, 4, 5), NodeRefusal(call_count=5, message="no"))
 
     batches = pack_entries(entries_from(1, 7), max_calls=10, refusals=refusals)
 

@@ -15,11 +15,11 @@ from gridstead.domain.transactions.calls import (
     Match,
     Refuse,
     Register,
-    claim_key,
-    is_claim_key,
+    call_name,
+    claim_outbox_key,
+    is_claim_outbox_key,
     job_key_of,
-    key_of,
-    name_of,
+    outbox_key,
 )
 
 JOB_KEY = job_key(7, "script")
@@ -38,7 +38,7 @@ EXPIRE = Expire(job_key=JOB_KEY, state=JobState.META_SCHEDULED, state_block=1)
     ],
 )
 def test_key_of_a_call_about_a_job_is_its_purpose_and_the_job_key(call, prefix):
-    assert key_of(call) == f"{prefix}:{JOB_KEY_TEXT}"
+    assert outbox_key(call) == f"{prefix}:{JOB_KEY_TEXT}"
 
 
 def test_call_has_a_job_key_only_if_it_is_about_one_job():
@@ -50,7 +50,7 @@ def test_all_registrations_have_one_key():
     hardware = Hardware(gpus_per_node=(), cpus_per_node=(), memory_per_node_mb=())
     prices = Prices(gpu_per_min=0, cpu_per_min=0, memory_mb_per_min=0)
 
-    assert key_of(Register(hardware=hardware, prices=prices, labels=())) == "register"
+    assert outbox_key(Register(hardware=hardware, prices=prices, labels=())) == "register"
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_all_registrations_have_one_key():
     ],
 )
 def test_key_of_a_claim_has_its_block_and_index(call, key):
-    assert claim_key(call, block=9, index=2) == key
-    assert is_claim_key(key, call)
+    assert claim_outbox_key(call, block=9, index=2) == key
+    assert is_claim_outbox_key(key, call)
 
 
 def test_key_of_a_claim_is_not_the_key_of_another_type_of_claim():
-    assert not is_claim_key("claim-top-up:9:2", ClaimJobs(limit=5))
+    assert not is_claim_outbox_key("claim-top-up:9:2", ClaimJobs(limit=5))
 
 
 def test_name_of_a_call_does_not_change():
-    assert name_of(EXPIRE) == "Expire"
+    assert call_name(EXPIRE) == "Expire"

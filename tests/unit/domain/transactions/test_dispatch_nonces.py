@@ -16,9 +16,9 @@ from tests.unit.domain.transactions.dispatch_setup import (
 )
 from tests.unit.domain.transactions.outbox import entry
 
-from gridstead.domain.transactions.dispatch import raised_fees
+from gridstead.domain.transactions.fees import raised_fees
 from gridstead.domain.transactions.outbox import SendState
-from gridstead.domain.transactions.plan import Slot
+from gridstead.domain.transactions.plan import UnsignedTransaction
 
 
 def test_pending_transaction_with_an_objection_is_withdrawn_and_its_nonce_is_filled():
@@ -27,26 +27,30 @@ def test_pending_transaction_with_an_objection_is_withdrawn_and_its_nonce_is_fil
     plan = plan_for(*sent_entries(1, 3), transactions=[first, second], objections={1: "gone"})
 
     assert plan.changes == (change(1, SendState.REJECTED, "gone"), change(2, SendState.QUEUED))
-    assert plan.withdrawn == (7,)
-    assert plan.replacements == (Slot(nonce=7, entry_ids=(), fees=raised_fees(FEES)),)
+    assert plan.withdrawn_nonces == (7,)
+    assert plan.replacements == (
+        UnsignedTransaction(nonce=7, entry_ids=(), fees=raised_fees(FEES)),
+    )
     assert plan.batches == ((2,),)
     assert plan.next_nonce == 9
-    assert plan.resend == ()
+    assert plan.to_send == ()
 
 
 def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_crash():
-    plan = plan_for(transactions=[transaction(7, 1, withdrawn=True)], waiting={})
+    plan = plan_for(transactions=[transaction(7, 1, withdrawn=True)], statuses={})
 
-    assert plan.withdrawn == ()
-    assert plan.resend == ()
-    assert plan.replacements == (Slot(nonce=7, entry_ids=(), fees=raised_fees(FEES)),)
+    assert plan.withdrawn_nonces == ()
+    assert plan.to_send == ()
+    assert plan.replacements == (
+        UnsignedTransaction(nonce=7, entry_ids=(), fees=raised_fees(FEES)),
+    )
 
 
 def test_pending_gap_filler_is_not_sent_again_at_once():
     """A gap filler is an empty transaction with the nonce of a withdrawn or missing transaction."""
     plan = plan_for(transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")])
 
-    assert plan.withdrawn == ()
+    assert plan.withdrawn_nonces == ()
     assert_sends_nothing(plan)
 
 
@@ -58,7 +62,7 @@ def test_gap_filler_is_not_withdrawn_by_an_objection_to_the_withdrawn_entry():
     )
 
     assert plan.changes == (change(1, SendState.REJECTED, "x"),)
-    assert (plan.withdrawn, plan.replacements) == ((), ())
+    assert (plan.withdrawn_nonces, plan.replacements) == ((), ())
 
 
 def test_gap_between_nonces_is_filled():
@@ -72,14 +76,14 @@ def test_gap_between_nonces_is_filled():
 def test_nonce_used_by_an_unknown_transaction_is_closed_and_its_calls_are_queued_again():
     plan = plan_for(entry(1, state=SendState.SENT), transactions=[transaction(6, 1)])
 
-    assert plan.closed == (6,)
+    assert plan.closed_nonces == (6,)
     assert plan.changes == (change(1, SendState.QUEUED),)
     assert plan.batches == ((1,),)
 
 
 def test_nonce_used_by_an_unknown_transaction_of_the_newest_block_is_not_used_again():
     # Another program has used nonces 7 and 8 in the newest blocks.
-    plan = plan_for(entry(1), nonce=7, nonce_at_head=9)
+    plan = plan_for(entry(1), certain_nonce=7, nonce_at_head=9)
 
     assert (plan.next_nonce, plan.replacements) == (9, ())
 
@@ -87,7 +91,7 @@ def test_nonce_used_by_an_unknown_transaction_of_the_newest_block_is_not_used_ag
 def test_transaction_is_not_replaced_if_the_newest_block_has_used_its_nonce():
     sent_entry = entry(1, state=SendState.SENT)
 
-    plan = plan_for(sent_entry, transactions=[transaction(8, 1)], nonce=7, nonce_at_head=9)
+    plan = plan_for(sent_entry, transactions=[transaction(8, 1)], certain_nonce=7, nonce_at_head=9)
 
     assert plan.next_nonce == 9
-    assert (plan.replacements, plan.closed, plan.changes) == ((), (), ())
+    assert (plan.replacements, plan.closed_nonces, plan.changes) == ((), (), ())

@@ -23,9 +23,9 @@ from tests.unit.domain.transactions.dispatch_setup import (
 )
 from tests.unit.domain.transactions.outbox import entry
 
-from gridstead.domain.transactions.dispatch import raised_fees
-from gridstead.domain.transactions.outbox import Fees, SendState, Waiting
-from gridstead.domain.transactions.plan import Slot
+from gridstead.domain.transactions.fees import raised_fees
+from gridstead.domain.transactions.outbox import Fees, PendingStatus, SendState
+from gridstead.domain.transactions.plan import UnsignedTransaction
 
 
 def test_pending_call_is_not_sent_again_at_once():
@@ -39,20 +39,22 @@ def test_pending_call_is_not_sent_again_at_once():
 def test_transaction_that_this_process_never_sent_is_sent():
     unsent_transaction = transaction(7, 1, sent_at=None)
 
-    plan = plan_for(entry(1, state=SendState.SENT), transactions=[unsent_transaction], waiting={})
+    plan = plan_for(entry(1, state=SendState.SENT), transactions=[unsent_transaction], statuses={})
 
-    assert plan.resend == (unsent_transaction,)
+    assert plan.to_send == (unsent_transaction,)
 
 
 @pytest.mark.parametrize(("last_sent_at", "is_resent"), [(NOW - 9, False), (NOW - 10, True)])
 def test_pending_transaction_is_sent_again_after_the_interval(last_sent_at, is_resent):
     pending_transaction = transaction(7, 1)
-    waiting = {pending_transaction.hash: Waiting(since=NOW - 20, last_sent_at=last_sent_at)}
+    statuses = {
+        pending_transaction.hash: PendingStatus(waiting_since=NOW - 20, last_sent_at=last_sent_at)
+    }
 
-    plan = plan_for(entry(1), transactions=[pending_transaction], waiting=waiting)
+    plan = plan_for(entry(1), transactions=[pending_transaction], statuses=statuses)
 
-    expected_resend = (pending_transaction,) if is_resent else ()
-    assert plan.resend == expected_resend
+    expected_to_send = (pending_transaction,) if is_resent else ()
+    assert plan.to_send == expected_to_send
 
 
 def test_last_accepted_transaction_is_sent_again_if_the_node_refused_its_replacement():
@@ -60,90 +62,104 @@ def test_last_accepted_transaction_is_sent_again_if_the_node_refused_its_replace
         transaction(7, 1),
         transaction(7, 1, name="b", sent_at=None),
     )
-    waiting = {
-        accepted_transaction.hash: Waiting(since=NOW, last_sent_at=NOW - 20),
-        refused_transaction.hash: Waiting(since=NOW, last_sent_at=NOW, refused=True),
+    statuses = {
+        accepted_transaction.hash: PendingStatus(waiting_since=NOW, last_sent_at=NOW - 20),
+        refused_transaction.hash: PendingStatus(waiting_since=NOW, last_sent_at=NOW, refused=True),
     }
 
     plan = plan_for(
         entry(1, state=SendState.SENT),
         transactions=(accepted_transaction, refused_transaction),
-        waiting=waiting,
+        statuses=statuses,
     )
 
-    assert plan.resend == (accepted_transaction,)
+    assert plan.to_send == (accepted_transaction,)
 
 
 def test_newest_transaction_of_a_nonce_is_sent_again_if_all_were_refused():
     refused_transaction = transaction(7, 1)
-    waiting = {refused_transaction.hash: Waiting(since=NOW, last_sent_at=NOW - 20, refused=True)}
+    statuses = {
+        refused_transaction.hash: PendingStatus(
+            waiting_since=NOW, last_sent_at=NOW - 20, refused=True
+        )
+    }
 
     plan = plan_for(
-        entry(1, state=SendState.SENT), transactions=[refused_transaction], waiting=waiting
+        entry(1, state=SendState.SENT), transactions=[refused_transaction], statuses=statuses
     )
 
-    assert plan.resend == (refused_transaction,)
+    assert plan.to_send == (refused_transaction,)
 
 
 @pytest.mark.parametrize("waited_s", [10, 40])
-def test_transaction_with_a_call_that_is_not_cleared_is_not_sent_again(waited_s):
+def test_transaction_with_a_call_that_may_not_be_sent_is_not_sent_again(waited_s):
     pending_transaction = transaction(7, 1, 2)
-    waiting = {pending_transaction.hash: Waiting(since=NOW - waited_s, last_sent_at=NOW - waited_s)}
+    statuses = {
+        pending_transaction.hash: PendingStatus(
+            waiting_since=NOW - waited_s, last_sent_at=NOW - waited_s
+        )
+    }
     entries = [entry(1, state=SendState.SENT), entry(2, state=SendState.SENT)]
 
     plan = plan_for(
-        *entries, transactions=[pending_transaction], waiting=waiting, cleared=frozenset({1})
+        *entries, transactions=[pending_transaction], statuses=statuses, sendable_ids=frozenset({1})
     )
 
-    assert (plan.changes, plan.withdrawn) == ((), ())
+    assert (plan.changes, plan.withdrawn_nonces) == ((), ())
     assert_sends_nothing(plan)
 
 
 @pytest.mark.parametrize(
-    "waiting",
+    "status",
     [
-        Waiting(since=NOW - 40, last_sent_at=NOW),
-        Waiting(since=NOW, last_sent_at=NOW, underpriced=True),
+        PendingStatus(waiting_since=NOW - 40, last_sent_at=NOW),
+        PendingStatus(waiting_since=NOW, last_sent_at=NOW, underpriced=True),
     ],
 )
-def test_stuck_transaction_is_replaced_with_higher_fees(waiting):
+def test_stuck_transaction_is_replaced_with_higher_fees(status):
     stuck_transaction = transaction(7, 1)
 
     plan = plan_for(
         entry(1, state=SendState.SENT),
         transactions=[stuck_transaction],
-        waiting={stuck_transaction.hash: waiting},
+        statuses={stuck_transaction.hash: status},
     )
 
-    assert plan.replacements == (Slot(nonce=7, entry_ids=(1,), fees=raised_fees(FEES)),)
-    assert plan.resend == ()
+    assert plan.replacements == (
+        UnsignedTransaction(nonce=7, entry_ids=(1,), fees=raised_fees(FEES)),
+    )
+    assert plan.to_send == ()
 
 
 def test_replacement_offers_more_than_its_predecessors_and_at_least_the_current_fees():
     first, second = transaction(7, 1), transaction(7, 1, name="b", fees=Fees(max_fee=200, tip=12))
-    waiting = {second.hash: Waiting(since=NOW - 40, last_sent_at=NOW)}
+    statuses = {second.hash: PendingStatus(waiting_since=NOW - 40, last_sent_at=NOW)}
 
     plan = plan_for(
-        entry(1), transactions=[first, second], waiting=waiting, fees=Fees(max_fee=150, tip=50)
+        entry(1), transactions=[first, second], statuses=statuses, fees=Fees(max_fee=150, tip=50)
     )
 
     # A replacement of the second transaction must offer at least 200 + 200 / 8 + 1 = 226.
-    assert plan.replacements == (Slot(nonce=7, entry_ids=(1,), fees=Fees(max_fee=226, tip=50)),)
+    assert plan.replacements == (
+        UnsignedTransaction(nonce=7, entry_ids=(1,), fees=Fees(max_fee=226, tip=50)),
+    )
 
 
 def test_replacement_offers_at_most_ten_times_the_current_fees():
     stuck_transaction = transaction(7, 1, fees=Fees(max_fee=900, tip=50))
-    waiting = {
-        stuck_transaction.hash: Waiting(since=NOW - 400, last_sent_at=NOW - 10, underpriced=True)
+    statuses = {
+        stuck_transaction.hash: PendingStatus(
+            waiting_since=NOW - 400, last_sent_at=NOW - 10, underpriced=True
+        )
     }
     higher_fees = Fees(max_fee=200, tip=10)
 
-    at_low_fees = plan_for(entry(1), transactions=[stuck_transaction], waiting=waiting)
+    at_low_fees = plan_for(entry(1), transactions=[stuck_transaction], statuses=statuses)
     at_high_fees = plan_for(
-        entry(1), transactions=[stuck_transaction], waiting=waiting, fees=higher_fees
+        entry(1), transactions=[stuck_transaction], statuses=statuses, fees=higher_fees
     )
 
-    assert (at_low_fees.replacements, at_low_fees.resend) == ((), (stuck_transaction,))
+    assert (at_low_fees.replacements, at_low_fees.to_send) == ((), (stuck_transaction,))
     assert len(at_high_fees.replacements) == 1
 
 
@@ -157,13 +173,13 @@ def test_raised_fees_are_at_least_an_eighth_higher(max_fee, tip):
 
 def test_only_the_lowest_nonces_are_replaced():
     stuck_transactions = [transaction(7, 1), transaction(8, 2), transaction(9, 3)]
-    waiting = dict.fromkeys(
-        map(hash_of, stuck_transactions), Waiting(since=NOW - 40, last_sent_at=NOW)
+    statuses = dict.fromkeys(
+        map(hash_of, stuck_transactions), PendingStatus(waiting_since=NOW - 40, last_sent_at=NOW)
     )
     policy = replace(POLICY, max_replacements=2)
 
     plan = plan_for(
-        *sent_entries(1, 3), transactions=stuck_transactions, waiting=waiting, policy=policy
+        *sent_entries(1, 3), transactions=stuck_transactions, statuses=statuses, policy=policy
     )
 
     first, second = plan.replacements
@@ -175,12 +191,12 @@ def test_replacement_has_no_calls_if_the_node_refuses_all_transactions_of_a_nonc
     is_refused, entry_ids
 ):
     first, second = transaction(7, 1), transaction(7, 1, name="b")
-    waiting = {
-        first.hash: Waiting(since=NOW - 1000, last_sent_at=NOW, refused=is_refused),
-        second.hash: Waiting(since=NOW - 1000, last_sent_at=NOW, refused=True),
+    statuses = {
+        first.hash: PendingStatus(waiting_since=NOW - 1000, last_sent_at=NOW, refused=is_refused),
+        second.hash: PendingStatus(waiting_since=NOW - 1000, last_sent_at=NOW, refused=True),
     }
 
-    plan = plan_for(entry(1, state=SendState.SENT), transactions=(first, second), waiting=waiting)
+    plan = plan_for(entry(1, state=SendState.SENT), transactions=(first, second), statuses=statuses)
 
-    (slot,) = plan.replacements
-    assert (slot.nonce, slot.entry_ids) == (7, entry_ids)
+    (replacement,) = plan.replacements
+    assert (replacement.nonce, replacement.entry_ids) == (7, entry_ids)

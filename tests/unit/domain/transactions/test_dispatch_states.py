@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.domain.transactions.dispatch_setup import (
     FEES,
     HEAD,
@@ -18,9 +20,9 @@ from tests.unit.domain.transactions.dispatch_setup import (
 from tests.unit.domain.transactions.outbox import entry, job_id
 
 from gridstead.domain.transactions.calls import ClaimJobs
-from gridstead.domain.transactions.dispatch import raised_fees
-from gridstead.domain.transactions.outbox import Refusal, SendState
-from gridstead.domain.transactions.plan import Slot
+from gridstead.domain.transactions.fees import raised_fees
+from gridstead.domain.transactions.outbox import NodeRefusal, SendState
+from gridstead.domain.transactions.plan import UnsignedTransaction
 
 
 def test_queued_call_with_an_objection_is_rejected():
@@ -37,13 +39,15 @@ def test_call_that_is_refused_alone_is_rejected_with_the_message_of_the_node():
         entry(1, state=SendState.SENT),
         entry(2),
         transactions=[refused_transaction],
-        refusals={1: Refusal(call_count=1, message="too big")},
+        refusals={1: NodeRefusal(call_count=1, message="too big")},
     )
 
     reason = 'the node refused the transaction: "too big"'
     assert plan.changes == (change(1, SendState.REJECTED, reason),)
     assert plan.batches == ((2,),)
-    assert plan.replacements == (Slot(nonce=7, entry_ids=(), fees=raised_fees(FEES)),)
+    assert plan.replacements == (
+        UnsignedTransaction(nonce=7, entry_ids=(), fees=raised_fees(FEES)),
+    )
 
 
 def test_mined_call_is_not_final_without_enough_confirmations():
@@ -54,7 +58,7 @@ def test_mined_call_is_not_final_without_enough_confirmations():
     )
 
     assert plan.changes == (change(1, SendState.MINED),)
-    assert plan.closed == ()
+    assert plan.closed_nonces == ()
 
 
 def test_call_with_enough_confirmations_is_final_and_its_nonce_is_closed():
@@ -65,7 +69,7 @@ def test_call_with_enough_confirmations_is_final_and_its_nonce_is_closed():
     )
 
     assert plan.changes == (change(1, SendState.FINAL),)
-    assert plan.closed == (6,)
+    assert plan.closed_nonces == (6,)
 
 
 def test_call_is_final_if_its_withdrawn_transaction_was_mined():
@@ -90,7 +94,7 @@ def test_call_is_final_if_one_of_its_transactions_succeeded_and_another_skipped_
     )
 
     assert plan.changes == (change(1, SendState.FINAL),)
-    assert plan.closed == (5, 6)
+    assert plan.closed_nonces == (5, 6)
 
 
 def test_skipped_call_is_rejected_when_its_block_is_final():
@@ -104,7 +108,8 @@ def test_skipped_call_is_rejected_when_its_block_is_final():
     plan_after = plan_for(*entries, transactions=[batch], receipts={"6": final_receipt})
 
     assert plan_before.changes == (change(1, SendState.MINED), change(2, SendState.MINED))
-    assert plan_after.changes == (change(1, SendState.FINAL), change(2, SendState.REJECTED, "no"))
+    rejection = replace(change(2, SendState.REJECTED, "no"), is_skipped=True)
+    assert plan_after.changes == (change(1, SendState.FINAL), rejection)
 
 
 def test_all_calls_of_a_failed_transaction_are_rejected():
@@ -140,7 +145,9 @@ def test_objection_does_not_affect_a_mined_call():
 def test_transaction_that_a_reorg_removed_is_sent_again_unchanged():
     removed_transaction = transaction(7, 1)
 
-    plan = plan_for(entry(1, state=SendState.MINED), transactions=[removed_transaction], waiting={})
+    plan = plan_for(
+        entry(1, state=SendState.MINED), transactions=[removed_transaction], statuses={}
+    )
 
     assert plan.changes == (change(1, SendState.SENT),)
-    assert plan.resend == (removed_transaction,)
+    assert plan.to_send == (removed_transaction,)

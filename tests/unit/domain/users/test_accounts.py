@@ -8,7 +8,7 @@ from tests.unit.domain.builders import CUSTOMER, OTHER_ADDRESS, PROVIDER, job_id
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.supervisor.submission import GridUser
-from gridstead.domain.users.accounts import WalletRange, customers, missing
+from gridstead.domain.users.accounts import WalletIdRange, addresses_without_account, customers
 
 
 def user(address=CUSTOMER, uid=200_001, gid=100_000):
@@ -27,12 +27,12 @@ def user(address=CUSTOMER, uid=200_001, gid=100_000):
     ],
 )
 def test_account_without_the_name_uid_or_gid_of_a_wallet_is_not_in_the_range(account):
-    assert not WalletRange().holds(account)
+    assert not WalletIdRange().contains(account)
 
 
 @pytest.mark.parametrize("uid", [200_001, 999_999])
 def test_wallet_range_includes_both_ends(uid):
-    assert WalletRange().holds(user(uid=uid))
+    assert WalletIdRange().contains(user(uid=uid))
 
 
 def test_customers_are_the_wallets_that_requested_a_job():
@@ -48,7 +48,9 @@ def test_customers_are_the_wallets_that_requested_a_job():
 
 
 def test_missing_accounts_are_unique_and_sorted():
-    assert missing([CUSTOMER, PROVIDER, CUSTOMER, OTHER_ADDRESS], [user(OTHER_ADDRESS)]) == (
+    assert addresses_without_account(
+        [CUSTOMER, PROVIDER, CUSTOMER, OTHER_ADDRESS], [user(OTHER_ADDRESS)]
+    ) == (
         PROVIDER,
         CUSTOMER,
     )

@@ -16,11 +16,11 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from gridstead.errors import TooMuch
+from gridstead.errors import LimitExceeded
 
-MAX_PEERS = 20_000
+MAX_CALLERS = 20_000
 IPV6_PREFIX = 64
-FORWARDED = "x-forwarded-for"
+FORWARDED_HEADER = "x-forwarded-for"
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -32,7 +32,7 @@ class RemoteCaller(NamedTuple):
     forwarded: tuple[str, ...] = ()
 
 
-class PeerLimit:
+class RateLimiter:
     """A token bucket for each caller.
 
     Args:
@@ -47,7 +47,7 @@ class PeerLimit:
         self, *, per_s: float, burst: float, subject: str,
         proxies: tuple[Network, ...] = (), now: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self._per_s = per_s
+        self._rate_per_s = per_s
         self._burst = burst
         self._subject = subject
         self._proxies = proxies
@@ -60,23 +60,23 @@ class PeerLimit:
         """Take an amount from a caller's bucket.
 
         Raises:
-            TooMuch: If the bucket has too few tokens; nothing is taken.
+            LimitExceeded: If the bucket has too few tokens; nothing is taken.
         """
         now = self._now()
-        peer = to_peer(caller_host(caller, self._proxies))
+        peer = caller_identity(caller_host(caller, self._proxies))
         with self._lock:
             filled_at, tokens = self._buckets.get(peer, (now, self._burst))
-            tokens = min(self._burst, tokens + (now - filled_at) * self._per_s)
+            tokens = min(self._burst, tokens + (now - filled_at) * self._rate_per_s)
             is_allowed = amount <= tokens
             taken_amount = amount if is_allowed else 0
             self._buckets[peer] = (now, tokens - taken_amount)
             self._buckets.move_to_end(peer)
-            if len(self._buckets) > MAX_PEERS:
+            if len(self._buckets) > MAX_CALLERS:
                 self._buckets.popitem(last=False)
         if not is_allowed:
             # If the amount is larger than a bucket, the hint is the time until the bucket is full.
-            wait_s = (min(amount, self._burst) - tokens) / self._per_s
-            raise TooMuch(
+            wait_s = (min(amount, self._burst) - tokens) / self._rate_per_s
+            raise LimitExceeded(
                 "too many requests",
                 detail=f"{self._subject} are limited for each caller",
                 hint=f"Try again in {max(1, round(wait_s))} s.",
@@ -109,7 +109,7 @@ def is_in(host: str, networks: Iterable[Network]) -> bool:
     return any(effective_address in network for network in networks)
 
 
-def to_peer(host: str) -> str:
+def caller_identity(host: str) -> str:
     """Return the identity of a caller: its IPv4 address, or its IPv6 network."""
     try:
         address = ipaddress.ip_address(host)
@@ -132,7 +132,7 @@ def grpc_caller(peer: str, metadata: Iterable[tuple[str, str | bytes]]) -> Remot
     _, _, address = unquote(peer).partition(":")
     forwarded = []
     for key, value in metadata:
-        if key == FORWARDED and isinstance(value, str):
+        if key == FORWARDED_HEADER and isinstance(value, str):
             forwarded.append(value)
     host, _, _ = address.rpartition(":")
     return RemoteCaller(host.strip("[]"), tuple(forwarded))

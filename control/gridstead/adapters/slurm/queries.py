@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from gridstead.adapters.slurm import text
-from gridstead.adapters.slurm.command import Runner, read_output
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.adapters.slurm import commands
+from gridstead.adapters.slurm.runner import Runner, read_output
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, ControllerSample
 from gridstead.errors import SchedulerUnavailable
 from gridstead.ports import Clock
 
@@ -18,23 +18,23 @@ _UNKNOWN_JOB = "Invalid job id specified"
 Item = TypeVar("Item", int, str)
 
 
-def list_jobs(runner: Runner, clock: Clock) -> LiveSample:
+def list_jobs(runner: Runner, clock: Clock) -> ControllerSample:
     """Return the jobs that slurmctld lists now."""
     taken_at = clock.now()
-    listing = read_output(runner, text.squeue())
-    return LiveSample(taken_at=taken_at, attempts=text.parse_squeue(listing))
+    listing = read_output(runner, commands.squeue())
+    return ControllerSample(taken_at=taken_at, attempts=commands.parse_squeue(listing))
 
 
 def find(runner: Runner, slurm_job_id: int) -> Attempt | None:
     """Return the job with this id. Returns None if slurmctld does not list the job."""
-    result = runner.run(text.squeue_one(slurm_job_id))
+    result = runner.run(commands.squeue_job(slurm_job_id))
     if result.exit_status != 0 and _UNKNOWN_JOB in result.stderr:
         return None
     if result.exit_status != 0 or "error:" in result.stderr:
         raise SchedulerUnavailable(
             f"could not find job {slurm_job_id}", detail=result.stderr.strip()[:500]
         )
-    for attempt in text.parse_squeue(result.stdout):
+    for attempt in commands.parse_squeue(result.stdout):
         if attempt.slurm_job_id == slurm_job_id:
             return attempt
     return None
@@ -51,8 +51,9 @@ def list_records(
     taken_at = clock.now()
     is_complete = _is_queue_empty(runner)
     rows: list[Attempt] = []
-    for chunk in _chunks(sorted(set(names)), text.NAMES_PER_COMMAND):
-        rows += text.parse_sacct(read_output(runner, text.sacct(chunk, since=since)))
+    for chunk in _chunks(sorted(set(names)), commands.NAMES_PER_COMMAND):
+        listing = read_output(runner, commands.sacct(chunk, since=since))
+        rows += commands.parse_sacct(listing)
     recent = [row for row in rows if row.submitted_at >= since]
     attempts = _with_exit_codes(runner, recent, since=since)
     return AccountingSample(taken_at=taken_at, is_complete=is_complete, attempts=tuple(attempts))
@@ -66,26 +67,26 @@ def associate(runner: Runner, address: str, *, account: str) -> None:
     """
     if _is_associated(runner, address, account):
         return
-    result = runner.run(text.associate(address, account=account))
+    result = runner.run(commands.associate(address, account=account))
     if not _is_associated(runner, address, account):
         output = f"{result.stdout} {result.stderr}".strip()[:500]
         raise SchedulerUnavailable(f"could not associate {address} with {account}", detail=output)
 
 
 def _is_associated(runner: Runner, address: str, account: str) -> bool:
-    listing = read_output(runner, text.associations(address, account=account))
-    return text.parse_associated(listing, address, account=account)
+    listing = read_output(runner, commands.associations(address, account=account))
+    return commands.parse_associated(listing, address, account=account)
 
 
 def _is_queue_empty(runner: Runner) -> bool:
     try:
-        return text.parse_dbd_queue(read_output(runner, text.sdiag())) == 0
+        return commands.parse_dbd_queue(read_output(runner, commands.sdiag())) == 0
     except SchedulerUnavailable:
         return False  # The records are still valid, but a record may be missing.
 
 
 def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iterator[Attempt]:
-    """Yield the rows with their correct exit codes, and whether a step exceeded its memory.
+    """Yield the rows with their correct exit codes, and what is known of their failed steps.
 
     sacct's text output subtracts 128 from large exit codes. So the exit codes of failed jobs are
     read again from sacct's JSON output.
@@ -95,9 +96,13 @@ def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iter
         has_signal = row.exit_code & 0xFF != 0
         if row.state == "FAILED" and not has_signal:
             failed_ids.add(row.slurm_job_id)
-    exits: dict[tuple[int, int], text.JobExit] = {}
-    for chunk in _chunks(sorted(failed_ids), text.NAMES_PER_COMMAND):
-        exits |= text.parse_sacct_json(read_output(runner, text.sacct_json(chunk, since=since)))
+    exits: dict[tuple[int, int], commands.JobExit] = {}
+    failed_steps: dict[int, int] = {}
+    for chunk in _chunks(sorted(failed_ids), commands.NAMES_PER_COMMAND):
+        listing = read_output(runner, commands.sacct_json(chunk, since=since))
+        exits |= commands.parse_sacct_json(listing)
+        steps_listing = read_output(runner, commands.sacct_steps(chunk, since=since))
+        failed_steps |= commands.parse_failed_steps(steps_listing)
     for row in rows:
         job_exit = exits.get((row.slurm_job_id, row.submitted_at))
         if job_exit is None:
@@ -106,6 +111,7 @@ def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iter
         yield replace(
             row,
             exit_code=job_exit.wait_status,
+            failed_step=failed_steps.get(row.slurm_job_id),
             is_step_out_of_memory=job_exit.is_step_out_of_memory,
         )
 

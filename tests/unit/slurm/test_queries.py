@@ -7,8 +7,8 @@ from itertools import chain
 import pytest
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.slurm import read, text
-from gridstead.adapters.slurm.command import CommandResult
+from gridstead.adapters.slurm import commands, queries
+from gridstead.adapters.slurm.runner import CommandResult
 from gridstead.errors import SchedulerUnavailable
 
 USER = f"0x{1:040d}"
@@ -27,7 +27,11 @@ class ScriptedRunner:
 
     def run(self, command):
         self.commands.append(command.argv)
-        program = "sacct_json" if "--json" in command.argv else command.argv[0]
+        program = command.argv[0]
+        if "--json" in command.argv:
+            program = "sacct_json"
+        elif "--format=JobIDRaw,ExitCode" in command.argv:
+            program = "sacct_steps"
         answer = self.answers[program]
         if isinstance(answer, list):
             answer = answer.pop(0)
@@ -44,12 +48,18 @@ class ScriptedRunner:
 def make_runner(read_recorded):
     """Return a function that creates a runner with the answers of its arguments.
 
-    Unless an argument replaces them, the answers of sdiag and sacct are the recorded ones.
+    Unless an argument replaces them, the answers of sdiag and sacct are the recorded ones, and no
+    job has steps.
     """
 
     def make(**answers):
         return ScriptedRunner(
-            {"sdiag": read_recorded("sdiag"), "sacct": read_recorded("sacct"), **answers}
+            {
+                "sdiag": read_recorded("sdiag"),
+                "sacct": read_recorded("sacct"),
+                "sacct_steps": "",
+                **answers,
+            }
         )
 
     return make
@@ -60,7 +70,7 @@ def failed_result(stderr="slurm_load_jobs error: Unable to contact slurm control
 
 
 def query_slurmdbd(runner, names=("0x1",)):
-    return read.list_records(runner, FakeClock(), names, since=0)
+    return queries.list_records(runner, FakeClock(), names, since=0)
 
 
 def test_queue_to_slurmdbd_is_checked_before_the_database_is_read(make_runner, read_recorded):
@@ -72,7 +82,7 @@ def test_queue_to_slurmdbd_is_checked_before_the_database_is_read(make_runner, r
     runner = make_runner(sacct_json=read_recorded("sacct-json"))
 
     assert query_slurmdbd(runner).is_complete
-    assert runner.programs == ["sdiag", "sacct", "sacct"]
+    assert runner.programs == ["sdiag", "sacct", "sacct", "sacct"]
 
 
 def test_sample_is_incomplete_if_the_queue_to_slurmdbd_is_not_empty(make_runner, read_recorded):
@@ -132,6 +142,17 @@ def test_step_that_exceeded_its_memory_is_read_from_the_json_output(make_runner,
     assert job_ids == {job["job_id"]}
 
 
+def test_step_with_which_a_job_failed_is_read(make_runner, read_recorded):
+    steps_listing = "2|3:0\n2.batch|3:0\n2.extern|0:0\n2.0|0:0\n2.1|3:0\n"
+    runner = make_runner(sacct_json=read_recorded("sacct-json"), sacct_steps=steps_listing)
+
+    failed_steps = {
+        attempt.slurm_job_id: attempt.failed_step for attempt in query_slurmdbd(runner).attempts
+    }
+    assert failed_steps[2] == 2
+    assert failed_steps[1] is None
+
+
 def test_exit_codes_are_read_if_the_output_has_no_derived_exit_code(make_runner, read_recorded):
     document = json.loads(read_recorded("sacct-json"))
     for job in document["jobs"]:
@@ -143,7 +164,7 @@ def test_exit_codes_are_read_if_the_output_has_no_derived_exit_code(make_runner,
 
 def test_many_names_are_split_into_several_commands(make_runner):
     runner = make_runner(sacct="")
-    names = [f"0x{number:064x}" for number in range(2 * text.NAMES_PER_COMMAND + 1)]
+    names = [f"0x{number:064x}" for number in range(2 * commands.NAMES_PER_COMMAND + 1)]
 
     query_slurmdbd(runner, names)
 
@@ -155,28 +176,28 @@ def test_many_names_are_split_into_several_commands(make_runner):
 def test_job_is_found_by_its_id(make_runner, read_recorded):
     runner = make_runner(squeue=read_recorded("squeue-one"))
 
-    attempt = read.find(runner, 1)
+    attempt = queries.find(runner, 1)
 
     assert attempt.slurm_job_id == 1
     assert attempt.user == USER
-    assert read.find(runner, 2) is None
+    assert queries.find(runner, 2) is None
 
 
 def test_unknown_job_is_not_found(make_runner):
     runner = make_runner(squeue=failed_result("slurm_load_jobs error: Invalid job id specified"))
 
-    assert read.find(runner, 1) is None
+    assert queries.find(runner, 1) is None
 
 
 def test_missing_answer_of_squeue_is_an_error(make_runner):
     with pytest.raises(SchedulerUnavailable):
-        read.find(make_runner(squeue=failed_result()), 1)
+        queries.find(make_runner(squeue=failed_result()), 1)
 
 
 def test_existing_association_is_not_created_again(make_runner, read_recorded):
     runner = make_runner(sacctmgr=[read_recorded("associations")])
 
-    read.associate(runner, USER, account="grid")
+    queries.associate(runner, USER, account="grid")
 
     assert len(runner.commands) == 1
 
@@ -186,7 +207,7 @@ def test_association_that_is_created_concurrently_is_accepted(make_runner, read_
         sacctmgr=["", failed_result("already exists"), read_recorded("associations")]
     )
 
-    read.associate(runner, USER, account="grid")
+    queries.associate(runner, USER, account="grid")
 
     assert len(runner.commands) == 3
 
@@ -195,4 +216,4 @@ def test_association_that_cannot_be_created_is_an_error(make_runner):
     runner = make_runner(sacctmgr=["", failed_result("no such account"), ""])
 
     with pytest.raises(SchedulerUnavailable):
-        read.associate(runner, USER, account="grid")
+        queries.associate(runner, USER, account="grid")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gridstead.adapters.slurm import text
+from gridstead.adapters.slurm import commands
 from gridstead.domain.supervisor.attempt import ALIVE_STATES, END_STATES
 from gridstead.errors import UnexpectedOutput
 
@@ -39,7 +39,7 @@ def by_job_number(attempts):
 
 
 def test_squeue_lists_every_job_with_its_state_and_user(read_recorded):
-    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-while-running")))
+    jobs = by_job_number(commands.parse_squeue(read_recorded("squeue-while-running")))
 
     assert jobs.keys() == STATES.keys()
     for number, job in jobs.items():
@@ -50,20 +50,20 @@ def test_squeue_lists_every_job_with_its_state_and_user(read_recorded):
 # As in wait(2), exit code 3 is the number 3 << 8, and the end by signal 9 is the number 9.
 @pytest.mark.parametrize(("number", "exit_code"), [(1, 0), (2, 3 << 8), (3, 137 << 8), (4, 9)])
 def test_squeue_lists_the_exit_codes(read_recorded, number, exit_code):
-    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-after-the-end")))
+    jobs = by_job_number(commands.parse_squeue(read_recorded("squeue-after-the-end")))
 
     assert jobs[number].exit_code == exit_code
 
 
 @pytest.mark.parametrize(("number", "minutes"), [(1, None), (5, 1), (6, 2 * 1440 + 184)])
 def test_squeue_lists_time_limits_in_minutes(read_recorded, number, minutes):
-    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-while-running")))
+    jobs = by_job_number(commands.parse_squeue(read_recorded("squeue-while-running")))
 
     assert jobs[number].time_limit_min == minutes
 
 
 def test_estimated_start_and_end_of_squeue_are_ignored(read_recorded):
-    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-while-running")))
+    jobs = by_job_number(commands.parse_squeue(read_recorded("squeue-while-running")))
 
     assert jobs[9].started_at is None
     assert jobs[9].ended_at is None
@@ -72,7 +72,7 @@ def test_estimated_start_and_end_of_squeue_are_ignored(read_recorded):
 
 
 def test_job_that_was_cancelled_in_the_queue_has_not_started(read_recorded):
-    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-while-running")))
+    jobs = by_job_number(commands.parse_squeue(read_recorded("squeue-while-running")))
 
     assert jobs[7].has_started
     assert not jobs[8].has_started
@@ -80,8 +80,8 @@ def test_job_that_was_cancelled_in_the_queue_has_not_started(read_recorded):
 
 
 def test_elapsed_time_of_squeue_and_sacct_excludes_suspensions(read_recorded):
-    squeue_job = by_job_number(text.parse_squeue(read_recorded("squeue-after-the-end")))[11]
-    sacct_job = by_job_number(text.parse_sacct(read_recorded("sacct")))[11]
+    squeue_job = by_job_number(commands.parse_squeue(read_recorded("squeue-after-the-end")))[11]
+    sacct_job = by_job_number(commands.parse_sacct(read_recorded("sacct")))[11]
 
     expected_s = squeue_job.ended_at - squeue_job.started_at - squeue_job.suspended_s
     assert squeue_job.suspended_s > 0
@@ -90,7 +90,7 @@ def test_elapsed_time_of_squeue_and_sacct_excludes_suspensions(read_recorded):
 
 
 def test_hostile_job_name_does_not_affect_the_other_fields_of_squeue(read_recorded):
-    jobs = by_job_number(text.parse_squeue(read_recorded("squeue-while-running")))
+    jobs = by_job_number(commands.parse_squeue(read_recorded("squeue-while-running")))
 
     assert jobs[10].name == "a|b\nc  200001 COMPLETED\t'\"$(id)é"
     assert jobs[10].state == "RUNNING"
@@ -100,13 +100,13 @@ def test_line_in_a_job_name_is_not_parsed_as_a_job(read_recorded):
     listing = read_recorded("squeue-one").rstrip()
     line_in_the_name = "999  root  RUNNING".ljust(60)
 
-    (job,) = text.parse_squeue(f"{listing}\n{line_in_the_name}\n")
+    (job,) = commands.parse_squeue(f"{listing}\n{line_in_the_name}\n")
 
-    assert job.slurm_job_id == text.parse_squeue(listing)[0].slurm_job_id
+    assert job.slurm_job_id == commands.parse_squeue(listing)[0].slurm_job_id
 
 
 def test_squeue_of_one_job_lists_that_job(read_recorded):
-    (job,) = text.parse_squeue(read_recorded("squeue-one"))
+    (job,) = commands.parse_squeue(read_recorded("squeue-one"))
 
     assert job.job_key.job_id.number == 1
 
@@ -114,7 +114,7 @@ def test_squeue_of_one_job_lists_that_job(read_recorded):
 def test_sacct_has_the_job_keys_of_ended_jobs_only(read_recorded):
     states_with_key = set()
     states_without_key = set()
-    for attempt in text.parse_sacct(read_recorded("sacct")):
+    for attempt in commands.parse_sacct(read_recorded("sacct")):
         if attempt.job_key is not None:
             states_with_key.add(attempt.state)
         else:
@@ -125,29 +125,43 @@ def test_sacct_has_the_job_keys_of_ended_jobs_only(read_recorded):
 
 
 def test_sacct_and_squeue_agree_on_ended_jobs(read_recorded):
-    squeue_jobs = by_job_number(text.parse_squeue(read_recorded("squeue-after-the-end")))
-    sacct_jobs = by_job_number(text.parse_sacct(read_recorded("sacct")))
+    squeue_jobs = by_job_number(commands.parse_squeue(read_recorded("squeue-after-the-end")))
+    sacct_jobs = by_job_number(commands.parse_sacct(read_recorded("sacct")))
 
     for number, attempt in sacct_jobs.items():
         expected = replace(squeue_jobs[number], exit_code=attempt.exit_code, time_limit_min=None)
         assert expected == attempt
 
 
+@pytest.mark.parametrize(
+    ("listing", "failed_steps"),
+    [
+        ("7|2:0\n7.batch|2:0\n7.0|0:0\n7.1|2:0\n7.2|0:0\n", {7: 2}),
+        ("7|2:0\n7.1|2:0\n7.10|2:0\n7.9|2:0\n", {7: 11}),  # the last one counts
+        ("7|2:0\n7.batch|2:0\n7.0|1:0\n", {}),  # the script exited with another code
+        ("7|2:0\n7.0|2:0\n8|1:0\n8.0|2:0\n8.1|1:0\n", {7: 1, 8: 2}),
+        ("", {}),
+    ],
+)
+def test_failed_step_is_the_last_step_with_the_exit_code_of_the_job(listing, failed_steps):
+    assert commands.parse_failed_steps(listing) == failed_steps
+
+
 def test_sacct_json_has_the_correct_exit_code_where_the_text_is_wrong(read_recorded):
-    attempt = by_job_number(text.parse_sacct(read_recorded("sacct")))[3]
-    exits = text.parse_sacct_json(read_recorded("sacct-json"))
+    attempt = by_job_number(commands.parse_sacct(read_recorded("sacct")))[3]
+    exits = commands.parse_sacct_json(read_recorded("sacct-json"))
 
     assert attempt.exit_code == 9 << 8
     job_exit = exits[attempt.slurm_job_id, attempt.submitted_at]
-    assert job_exit == text.JobExit(wait_status=137 << 8, is_step_out_of_memory=False)
+    assert job_exit == commands.JobExit(wait_status=137 << 8, is_step_out_of_memory=False)
 
 
 def test_sdiag_has_the_size_of_the_queue_to_slurmdbd(read_recorded):
-    assert text.parse_dbd_queue(read_recorded("sdiag")) == 0
+    assert commands.parse_dbd_queue(read_recorded("sdiag")) == 0
 
 
 def test_nodes_have_the_resources_that_jobs_can_use(read_recorded):
-    hardware = text.parse_nodes(read_recorded("nodes"))
+    hardware = commands.parse_nodes(read_recorded("nodes"))
 
     assert hardware.gpus_per_node == (0,)
     assert hardware.cpus_per_node == (64,)
@@ -159,15 +173,15 @@ def test_nodes_are_sorted_by_name_with_their_gpus(read_recorded):
     compute0 = compute1.replace("compute1", "compute0")
     compute0 = compute0.replace("billing=64", "billing=64,gres/gpu=4,gres/gpu:a100=4")
 
-    assert text.parse_nodes(f"{compute1}\n{compute0}\n").gpus_per_node == (4, 0)
+    assert commands.parse_nodes(f"{compute1}\n{compute0}\n").gpus_per_node == (4, 0)
 
 
 def test_association_matches_only_the_whole_account_name(read_recorded):
     listing = read_recorded("associations")
 
-    assert text.parse_associated(listing, USER, account="grid")
-    assert not text.parse_associated(listing, USER, account="gri")
-    assert not text.parse_associated("", USER, account="grid")
+    assert commands.parse_associated(listing, USER, account="grid")
+    assert not commands.parse_associated(listing, USER, account="gri")
+    assert not commands.parse_associated("", USER, account="grid")
 
 
 def test_every_state_of_squeue_is_known_as_alive_or_ended(read_recorded):
@@ -179,23 +193,25 @@ def test_every_state_of_squeue_is_known_as_alive_or_ended(read_recorded):
 
 
 def test_token_is_parsed(read_recorded):
-    assert text.parse_token(read_recorded("token")) == "header.claims.signature"
+    assert commands.parse_token(read_recorded("token")) == "header.claims.signature"
 
 
 @pytest.mark.parametrize(
     ("parse", "malformed"),
     [
-        (text.parse_squeue, "slurm_load_jobs error: Invalid job id specified\n"),
-        (text.parse_sacct, "1|a|COMPLETED\n"),
-        (text.parse_sacct, "1|a|ASLEEP|0:0|1|1|1|0||n\n"),
-        (text.parse_sacct, "1|a|COMPLETED|0|1|1|1|0||n\n"),
-        (text.parse_sacct, "1|a|COMPLETED|0:0|2026-01-01T00:00:00|1|1|0||n\n"),
-        (text.parse_sacct, "1|a|COMPLETED|0:0|Unknown|1|1|0||n\n"),
-        (text.parse_sacct_json, "{}"),
-        (text.parse_sacct_json, "no"),
-        (text.parse_dbd_queue, "Agent queue size: 3\n"),
-        (text.parse_nodes, "NodeName=a CPUTot=4\n"),
-        (text.parse_token, "nonsense"),
+        (commands.parse_squeue, "slurm_load_jobs error: Invalid job id specified\n"),
+        (commands.parse_sacct, "1|a|COMPLETED\n"),
+        (commands.parse_sacct, "1|a|ASLEEP|0:0|1|1|1|0||n\n"),
+        (commands.parse_sacct, "1|a|COMPLETED|0|1|1|1|0||n\n"),
+        (commands.parse_sacct, "1|a|COMPLETED|0:0|2026-01-01T00:00:00|1|1|0||n\n"),
+        (commands.parse_sacct, "1|a|COMPLETED|0:0|Unknown|1|1|0||n\n"),
+        (commands.parse_sacct_json, "{}"),
+        (commands.parse_sacct_json, "no"),
+        (commands.parse_failed_steps, "1.0"),
+        (commands.parse_failed_steps, "1.0|2"),
+        (commands.parse_dbd_queue, "Agent queue size: 3\n"),
+        (commands.parse_nodes, "NodeName=a CPUTot=4\n"),
+        (commands.parse_token, "nonsense"),
     ],
 )
 def test_malformed_output_is_an_error(parse, malformed):
@@ -205,13 +221,13 @@ def test_malformed_output_is_an_error(parse, malformed):
 
 def test_squeue_with_an_unknown_state_is_an_error(read_recorded):
     with pytest.raises(UnexpectedOutput):
-        text.parse_squeue(read_recorded("squeue-one").replace("COMPLETED", "ASLEEP   "))
+        commands.parse_squeue(read_recorded("squeue-one").replace("COMPLETED", "ASLEEP   "))
 
 
 def with_field(row, field, value):
     """Return a row of squeue with one field changed. The other fields keep their positions."""
     start = 0
-    for name, width in text._SQUEUE_FIELDS:
+    for name, width in commands._SQUEUE_FIELDS:
         if name == field:
             return row[:start] + value.ljust(width) + row[start + width :]
         start += width
@@ -235,7 +251,7 @@ def test_malformed_row_of_squeue_without_a_job_key_is_ignored(read_recorded, fie
     row_without_key = with_field(row, "admin_comment", "")
     malformed_row = with_field(row_without_key, field, value)
 
-    assert text.parse_squeue(f"{malformed_row}\n{row}\n") == text.parse_squeue(f"{row}\n")
+    assert commands.parse_squeue(f"{malformed_row}\n{row}\n") == commands.parse_squeue(f"{row}\n")
 
 
 @pytest.mark.parametrize("field", ["State", "SubmitTime", "exit_code", "TimeUsed"])
@@ -243,24 +259,24 @@ def test_malformed_row_of_squeue_with_a_job_key_is_an_error(read_recorded, field
     row = read_recorded("squeue-one").rstrip("\n")
 
     with pytest.raises(UnexpectedOutput):
-        text.parse_squeue(with_field(row, field, "INVALID"))
+        commands.parse_squeue(with_field(row, field, "INVALID"))
 
 
 def test_malformed_used_time_of_a_live_job_is_ignored(read_recorded):
     listing = read_recorded("squeue-while-running")
-    running_job = by_job_number(text.parse_squeue(listing))[5]
+    running_job = by_job_number(commands.parse_squeue(listing))[5]
     row = with_field(row_of(listing, running_job.slurm_job_id), "TimeUsed", "INVALID")
 
-    assert text.parse_squeue(row) == (running_job,)
+    assert commands.parse_squeue(row) == (running_job,)
 
 
 def test_empty_output_has_no_jobs():
-    assert text.parse_squeue("") == ()
-    assert text.parse_sacct("") == ()
+    assert commands.parse_squeue("") == ()
+    assert commands.parse_sacct("") == ()
 
 
 def test_sacct_is_limited_to_job_names_and_a_start_time():
-    argv = text.sacct(["0xaa", "0xbb"], since=1700000000).argv
+    argv = commands.sacct(["0xaa", "0xbb"], since=1700000000).argv
 
     assert "--name=0xaa,0xbb" in argv
     assert "--starttime=uts1700000000" in argv
@@ -268,7 +284,7 @@ def test_sacct_is_limited_to_job_names_and_a_start_time():
 
 
 def test_times_are_independent_of_the_time_zone_of_the_host():
-    environment = text.squeue().environment
+    environment = commands.squeue().environment
 
     assert environment["TZ"] == "UTC"
     assert environment["SLURM_TIME_FORMAT"] == "%s"

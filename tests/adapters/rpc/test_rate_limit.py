@@ -8,9 +8,15 @@ from ipaddress import ip_network
 
 import pytest
 
-from gridstead.errors import TooMuch
-from gridstead.rpc import peer_limit
-from gridstead.rpc.peer_limit import PeerLimit, RemoteCaller, caller_host, grpc_caller, to_peer
+from gridstead.errors import LimitExceeded
+from gridstead.rpc import rate_limit
+from gridstead.rpc.rate_limit import (
+    RateLimiter,
+    RemoteCaller,
+    caller_host,
+    caller_identity,
+    grpc_caller,
+)
 
 
 class Clock:
@@ -30,7 +36,7 @@ def now():
 
 @pytest.fixture
 def limit(now):
-    return PeerLimit(per_s=2, burst=4, subject="calls", now=now)
+    return RateLimiter(per_s=2, burst=4, subject="calls", now=now)
 
 
 def accepted_call_count(limit, peer, count):
@@ -39,13 +45,13 @@ def accepted_call_count(limit, peer, count):
     for _ in range(count):
         try:
             limit.take(RemoteCaller(peer))
-        except TooMuch:
+        except LimitExceeded:
             continue
         accepted_count += 1
     return accepted_count
 
 
-class TestPeerLimit:
+class TestRateLimiter:
     def test_calls_beyond_the_burst_are_refused(self, limit):
         assert accepted_call_count(limit, "a", 10) == 4
 
@@ -64,21 +70,21 @@ class TestPeerLimit:
     def test_refusal_contains_the_time_to_wait(self, limit):
         limit.take(RemoteCaller("a"), 4)
 
-        with pytest.raises(TooMuch) as caught:
+        with pytest.raises(LimitExceeded) as caught:
             limit.take(RemoteCaller("a"), 4)
 
         assert caught.value.hint == "Try again in 2 s."  # 4 calls at 2 calls per second
         assert "calls are limited" in str(caught.value)
 
     def test_number_of_remembered_callers_is_limited(self, limit, monkeypatch):
-        monkeypatch.setattr(peer_limit, "MAX_PEERS", 3)
+        monkeypatch.setattr(rate_limit, "MAX_CALLERS", 3)
         for peer in "abcdefgh":
             limit.take(RemoteCaller(peer))
 
         assert len(limit._buckets) == 3
 
     def test_threads_share_the_limit(self, now):
-        limit = PeerLimit(per_s=1, burst=100, subject="calls", now=now)
+        limit = RateLimiter(per_s=1, burst=100, subject="calls", now=now)
         with ThreadPoolExecutor(8) as pool:
             futures = [pool.submit(accepted_call_count, limit, "a", 50) for _ in range(8)]
 
@@ -96,7 +102,7 @@ class TestPeerLimit:
     ],
 )
 def test_peer_is_an_ipv4_address_or_an_ipv6_network(host, peer):
-    assert to_peer(host) == peer
+    assert caller_identity(host) == peer
 
 
 @pytest.mark.parametrize(
@@ -135,7 +141,7 @@ def test_caller_behind_a_known_proxy_is_the_last_forwarded_address(host, forward
 @pytest.fixture
 def one_call_limit(now):
     """A limit of one call per caller and second. The proxy 10.0.0.9 is known."""
-    return PeerLimit(
+    return RateLimiter(
         per_s=1, burst=1, subject="calls", proxies=(ip_network("10.0.0.9/32"),), now=now
     )
 
@@ -144,12 +150,12 @@ def test_callers_behind_a_known_proxy_have_separate_limits(one_call_limit):
     one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
     one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
 
-    with pytest.raises(TooMuch):
+    with pytest.raises(LimitExceeded):
         one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
 
 
 def test_caller_has_one_limit_with_and_without_a_known_proxy(one_call_limit):
     one_call_limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
 
-    with pytest.raises(TooMuch):
+    with pytest.raises(LimitExceeded):
         one_call_limit.take(RemoteCaller("198.51.100.7"))

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gridstead.adapters.slurm.command import Command
+from gridstead.adapters.slurm.runner import Command
 from gridstead.domain.jobs.ids import parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
@@ -24,7 +24,7 @@ from gridstead.domain.supervisor.attempt import (
     OUT_OF_MEMORY_SIGNAL,
     STARTED_STATES,
     Attempt,
-    check_state,
+    parse_base_state,
 )
 from gridstead.errors import UnexpectedOutput
 
@@ -55,9 +55,12 @@ _UNLIMITED = frozenset({"UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit"})
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")  # 1-02:03:04 or 03:04
 _VERSION = re.compile(r"\S+ (\d+\.\d+\.\S+)")  # The first word is slurm or slurm-wlm.
 _EXIT_CODE = re.compile(r"(\d{1,3}):(\d{1,3})")  # code:signal
+_STEP_ID = re.compile(r"(\d+)\.(\d+)")  # 12.0 is the first step of job 12
 _DBD_QUEUE = re.compile(r"^\s*DBD Agent queue size: (\d+)$", re.MULTILINE)
 # One line of `scontrol --oneliner show nodes`, and its field CfgTRES: cpu=8,mem=16000M,gres/gpu=2.
-_NODE = re.compile(r"NodeName=(\S+) .*?\bCPUEfctv=(\d+) .*?\bRealMemory=(\d+) .*?\bCfgTRES=(\S*)")
+_NODE_LINE = re.compile(
+    r"NodeName=(\S+) .*?\bCPUEfctv=(\d+) .*?\bRealMemory=(\d+) .*?\bCfgTRES=(\S*)"
+)
 _TRES_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 
 
@@ -67,7 +70,7 @@ def squeue() -> Command:
     return _command("squeue", "--all", "--noheader", "--states=all", f"--Format={fields}")
 
 
-def squeue_one(slurm_job_id: int) -> Command:
+def squeue_job(slurm_job_id: int) -> Command:
     """Render the command that lists one job.
 
     If slurmctld does not have the job, the listing is empty or the command fails.
@@ -148,6 +151,42 @@ def parse_sacct_json(text: str) -> dict[tuple[int, int], JobExit]:
     return exits
 
 
+def sacct_steps(slurm_job_ids: Iterable[int], *, since: int) -> Command:
+    """Render the query for the exit codes of jobs and their steps."""
+    ids = ",".join(str(slurm_job_id) for slurm_job_id in slurm_job_ids)
+    return _command(
+        "sacct", "--allusers", "--noheader", "--parsable2", f"--jobs={ids}",
+        f"--starttime=uts{since}", "--endtime=now+1day", "--format=JobIDRaw,ExitCode",
+    )  # fmt: skip
+
+
+def parse_failed_steps(text: str) -> dict[int, int]:
+    """Return the number of the step with which each job failed, by Slurm job id.
+
+    It is the job's last step with the exit code of the job. Steps are counted from 1, in the order
+    in which Slurm created them. A job without such a step is left out: for example, its script
+    exited with another code.
+    """
+    job_codes: dict[int, str] = {}
+    last_steps: dict[tuple[int, str], int] = {}
+    for line in text.splitlines():
+        record_id, _, exit_code = line.partition("|")
+        if _EXIT_CODE.fullmatch(exit_code) is None:
+            raise UnexpectedOutput("sacct", line)
+        step = _STEP_ID.fullmatch(record_id)
+        if step is not None:
+            key = (int(step[1]), exit_code)
+            last_steps[key] = max(last_steps.get(key, 0), int(step[2]) + 1)
+        elif record_id.isdecimal():
+            job_codes[int(record_id)] = exit_code
+    failed_steps: dict[int, int] = {}
+    for key, number in last_steps.items():
+        slurm_job_id, exit_code = key
+        if job_codes.get(slurm_job_id) == exit_code:
+            failed_steps[slurm_job_id] = number
+    return failed_steps
+
+
 def sdiag() -> Command:
     """Render the query for the statistics of slurmctld, such as its queue of slurmdbd messages."""
     return _command("sdiag")
@@ -170,7 +209,7 @@ def parse_nodes(text: str) -> Hardware:
     """Return the resources of the nodes, sorted by node name."""
     nodes_by_name: dict[str, tuple[int, int, int]] = {}  # (GPUs, CPUs, memory in MB)
     for line in text.splitlines():
-        match = _NODE.match(line)
+        match = _NODE_LINE.match(line)
         if match is None:
             raise UnexpectedOutput("scontrol show nodes", line)
         name, cpus, memory_mb, tres = match.groups()
@@ -281,29 +320,29 @@ def _attempt_from_fields(values: list[str], *, name: str) -> Attempt:
         job_id, uid, user, state, exit_code, submit_time, start_time, end_time, time_used,
         time_limit, node_list, admin_comment,
     ) = values  # fmt: skip
-    base_state = check_state(state, source="squeue")
+    base_state = parse_base_state(state, source="squeue")
     started_at = _squeue_start(base_state, start_time, has_nodes=bool(node_list))
     ended_at = None
     suspended_s = 0
     if base_state in END_STATES:
-        ended_at = _time("squeue", end_time)
+        ended_at = _parse_time("squeue", end_time)
     if ended_at is not None:
         # The time used is read only for ended jobs. For a live job Slurm may report it as INVALID,
         # for example after the clock was set.
-        suspended_s = _suspended_s(started_at, ended_at, _seconds(time_used))
+        suspended_s = _suspended_s(started_at, ended_at, _parse_duration(time_used))
     return Attempt(
-        slurm_job_id=_number("squeue", job_id),
+        slurm_job_id=_parse_number("squeue", job_id),
         name=name,
         job_key=parse_job_key(admin_comment),
         user=user,
-        uid=_number("squeue", uid),
+        uid=_parse_number("squeue", uid),
         state=base_state,
-        submitted_at=_number("squeue", submit_time),
+        submitted_at=_parse_number("squeue", submit_time),
         started_at=started_at,
         ended_at=ended_at,
         suspended_s=suspended_s,
-        exit_code=_wait_status("squeue", exit_code),
-        time_limit_min=None if time_limit in _UNLIMITED else _seconds(time_limit) // 60,
+        exit_code=_parse_wait_status("squeue", exit_code),
+        time_limit_min=None if time_limit in _UNLIMITED else _parse_duration(time_limit) // 60,
     )
 
 
@@ -315,7 +354,7 @@ def _squeue_start(state: str, start_time: str, *, has_nodes: bool) -> int | None
     """
     if state not in STARTED_STATES and state not in END_STATES:
         return None
-    return _time("squeue", start_time) if has_nodes else None
+    return _parse_time("squeue", start_time) if has_nodes else None
 
 
 def _sacct_attempt(line: str) -> Attempt:
@@ -326,21 +365,21 @@ def _sacct_attempt(line: str) -> Attempt:
         job_id, uid, user, state, exit_code, submit_time, start_time, end_time, elapsed,
         admin_comment, name,
     ) = values  # fmt: skip
-    base_state = check_state(state, source="sacct")
-    started_at = _time("sacct", start_time)
-    ended_at = _time("sacct", end_time) if base_state in END_STATES else None
+    base_state = parse_base_state(state, source="sacct")
+    started_at = _parse_time("sacct", start_time)
+    ended_at = _parse_time("sacct", end_time) if base_state in END_STATES else None
     return Attempt(
-        slurm_job_id=_number("sacct", job_id),
+        slurm_job_id=_parse_number("sacct", job_id),
         name=name,
         job_key=parse_job_key(admin_comment),
         user=user,
-        uid=_number("sacct", uid),
+        uid=_parse_number("sacct", uid),
         state=base_state,
-        submitted_at=_number("sacct", submit_time),
+        submitted_at=_parse_number("sacct", submit_time),
         started_at=started_at,
         ended_at=ended_at,
-        suspended_s=_suspended_s(started_at, ended_at, _number("sacct", elapsed)),
-        exit_code=_wait_status("sacct", exit_code),
+        suspended_s=_suspended_s(started_at, ended_at, _parse_number("sacct", elapsed)),
+        exit_code=_parse_wait_status("sacct", exit_code),
     )
 
 
@@ -356,17 +395,17 @@ def _suspended_s(started_at: int | None, ended_at: int | None, elapsed_s: int) -
     return max(0, ended_at - started_at - elapsed_s)
 
 
-def _number(source: str, text: str) -> int:
+def _parse_number(source: str, text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise UnexpectedOutput(source, text)
     return int(text)
 
 
-def _time(source: str, text: str) -> int | None:
-    return None if text in _NO_TIME else _number(source, text)
+def _parse_time(source: str, text: str) -> int | None:
+    return None if text in _NO_TIME else _parse_number(source, text)
 
 
-def _seconds(text: str) -> int:
+def _parse_duration(text: str) -> int:
     """Return the seconds of a duration in the format days-hours:minutes:seconds."""
     match = _DURATION.fullmatch(text)
     if match is None:
@@ -375,7 +414,7 @@ def _seconds(text: str) -> int:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def _wait_status(source: str, text: str) -> int:
+def _parse_wait_status(source: str, text: str) -> int:
     """Return the wait status (code << 8 | signal) of an exit code in the format code:signal."""
     match = _EXIT_CODE.fullmatch(text)
     if match is None:
