@@ -233,12 +233,6 @@ contract JobRepository is IJobRepository, Roles {
     }
 
     /// @inheritdoc IJobRepository
-    function billUntil(JobId jobId) external view returns (uint256) {
-        Record storage record = _recordOf(jobId);
-        return record.isCancelledUnstarted ? record.cancelRequestTime : type(uint256).max;
-    }
-
-    /// @inheritdoc IJobRepository
     function getByCustomer(address customer) external view returns (JobId[] memory jobIds) {
         (jobIds,) = getByCustomerPage(customer, 0, type(uint256).max);
     }

@@ -40,9 +40,9 @@ contract CancelRequestsTest is Grid {
         meta.cancelJob(running);
         JobId untouched = runningJob(ESCROW);
 
-        assertEq(jobs.billUntil(unstarted), block.timestamp, "requested before the start");
-        assertEq(jobs.billUntil(running), type(uint256).max, "requested after the start");
-        assertEq(jobs.billUntil(untouched), type(uint256).max, "not requested");
+        assertEq(jobs.terms(unstarted).billUntil, block.timestamp, "requested before the start");
+        assertEq(jobs.terms(running).billUntil, type(uint256).max, "requested after the start");
+        assertEq(jobs.terms(untouched).billUntil, type(uint256).max, "not requested");
     }
 
     // The provider starts and settles the job.

@@ -102,11 +102,6 @@ interface IJobRepository {
     /// together. The price is fixed at the match. Before the match it is 0.
     function pricePerMinute(JobId jobId) external view returns (uint256);
 
-    /// @notice The time up to which a run of the job may be billed, in seconds since 1970: the time
-    /// of the customer's request to cancel the job, if the request was made before the start of the
-    /// job was recorded. Otherwise the largest uint256.
-    function billUntil(JobId jobId) external view returns (uint256);
-
     /// @notice All jobs of a customer, oldest first. Warning: the result has no maximum length. Use
     /// getByCustomerPage to read it in parts.
     function getByCustomer(address customer) external view returns (JobId[] memory);

@@ -9,8 +9,6 @@ from typing import Any
 from gridstead.adapters.chain.contract import Contract, ViewCall, to_bytes32
 from gridstead.adapters.chain.records import ChainJobRecord, ChainJobTerms
 
-NEVER = 2**256 - 1  # the maximum of uint256
-
 
 class JobRepository(Contract):
     """The job records. A call with an unknown number reverts with InvalidJob.
@@ -21,8 +19,8 @@ class JobRepository(Contract):
 
     __slots__ = ()
 
-    def __init__(self, address: str) -> None:
-        super().__init__("JobRepository", address)
+    def __init__(self, address: str, release: str = "") -> None:
+        super().__init__("JobRepository", address, release)
 
     def get(self, number: int) -> ViewCall[ChainJobRecord]:
         """Return a call for the record of a job."""
@@ -43,17 +41,6 @@ class JobRepository(Contract):
     def terms(self, number: int) -> ViewCall[ChainJobTerms]:
         """Return a call for the terms of a job; ours only."""
         return self.view(ChainJobTerms.of, "terms", to_bytes32(number))
-
-    def bill_until(self, number: int) -> ViewCall[int | None]:
-        """Return a call for the time up to which a run is billed; only in contracts from 3.0.0 on.
-
-        Unix seconds. None if the job is billed until it ends.
-        """
-        return self.view(_time_or_none, "billUntil", to_bytes32(number))
-
-
-def _time_or_none(value: int) -> int | None:
-    return None if value == NEVER else value
 
 
 def _numbers(ids: Iterable[bytes]) -> tuple[int, ...]:

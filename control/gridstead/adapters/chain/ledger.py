@@ -8,7 +8,6 @@ DeepSquare"), from which ours are derived.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from gridstead.adapters.chain.abi import reverted
 from gridstead.adapters.chain.contract import ViewCall, ask
@@ -65,8 +64,7 @@ class ChainLedger:
         if missing_numbers:
             has_terms = self._contracts.has_terms
             read_jobs = self._jobs_by_page if has_terms else self._jobs_one_by_one
-            read = read_jobs(missing_numbers, at_block)
-            for job in self._with_bill_limits(read, at_block):
+            for job in read_jobs(missing_numbers, at_block):
                 jobs[job.id] = job
             self._cache = at_block.hash, jobs
         return {job_id: jobs[job_id] for job_id in requested_ids if job_id in jobs}
@@ -232,24 +230,8 @@ class ChainLedger:
         providers = self.approved_providers(addresses, at_block=at_block)
         return [_plain_terms(record, providers.get(record.provider)) for record in records]
 
-    def _with_bill_limits(self, jobs: Iterable[Job], at_block: Block) -> list[Job]:
-        """Return the jobs with the times until which the cancelled ones among them are billed."""
-        by_number = {job.id.number: job for job in jobs}
-        if self._contracts.has_cancel_requests:
-            cancelled = [job for job in by_number.values() if _is_request_open(job)]
-            views = [self._contracts.jobs.bill_until(job.id.number) for job in cancelled]
-            limits = ask(self._node, views, at_block=at_block) if views else []
-            for job, limit in zip(cancelled, limits, strict=True):
-                by_number[job.id.number] = replace(job, bill_until=limit)
-        return list(by_number.values())
-
     def _job(self, record: ChainJobRecord, terms: ChainJobTerms) -> Job:
         return record.to_job(self._contracts.job_id(record.number), terms)
-
-
-def _is_request_open(job: Job) -> bool:
-    """Return whether the customer requested to cancel a job that has not ended yet."""
-    return job.cancel_requested and job.state not in COLD
 
 
 def _plain_terms(record: ChainJobRecord, provider: Provider | None) -> ChainJobTerms:
