@@ -16,7 +16,15 @@ from typing import assert_never
 from gridstead.domain.jobs.ids import is_batch_location_hash
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.supervisor.actions import Action, Extend, Put, Submit, cancel, note
+from gridstead.domain.supervisor.actions import (
+    Action,
+    Extend,
+    Put,
+    Submit,
+    cancel,
+    cancel_and_note,
+    note,
+)
 from gridstead.domain.supervisor.attempt import END_STATES, Attempt
 from gridstead.domain.supervisor.end_text import NO_SCRIPT, REFUSED_BY_SLURM, end_text
 from gridstead.domain.supervisor.evidence import (
@@ -40,6 +48,7 @@ from gridstead.domain.supervisor.settlement import (
 from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
 from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle, outbox_key
 
+CANCELLED_BY_CUSTOMER = "its customer cancelled it"
 NO_EVIDENCE = "0x" + "00" * 32
 
 
@@ -120,11 +129,26 @@ def _plan_live_job(
     """Plan for a job that is pending or running in Slurm."""
     yield from _note_attempt(record, attempt, snapshot, policy)
     if job.cancel_requested:
-        yield cancel(attempt, record.job_key, "its customer cancelled it")
+        yield from _stop_attempt(record, job, attempt, snapshot)
     else:
         yield from _extend_time_limit(job, attempt, policy)
     if job.state is JobState.SCHEDULED and attempt.has_started:
         yield _report_start(job, attempt)
+
+
+def _stop_attempt(
+    record: JournalRecord, job: Job, attempt: Attempt, snapshot: Snapshot
+) -> Iterator[Action]:
+    """Cancel an attempt because the customer requested to cancel its job.
+
+    A reorg may remove the request. An attempt that has not started is cancelled at once: its end is
+    not the end of the job, so the job can be submitted again. An attempt that has started cannot be
+    repeated, so it runs until the request is confirmed.
+    """
+    if not attempt.has_started:
+        yield from cancel_and_note(record, attempt, CANCELLED_BY_CUSTOMER)
+    elif snapshot.is_request_confirmed(job):
+        yield cancel(attempt, record.job_key, CANCELLED_BY_CUSTOMER)
 
 
 def _note_attempt(
@@ -167,7 +191,7 @@ def _report_end(
         yield _report_start(job, attempt)
         return
     if _is_unstarted_request(job):
-        yield from _refuse(job, snapshot, policy)
+        yield from _refuse_request(job, snapshot, policy)
         return
     if not _is_claim_confirmed(job, snapshot, policy):
         return
@@ -229,15 +253,15 @@ def _submit_or_give_up(
     """Submit a job that is absent from Slurm, or end it on the chain."""
     paid_limit_min = time_limit_min(job, max_min=policy.max_time_limit_min)
     if _is_unstarted_request(job):
-        yield from _refuse(job, snapshot, policy)
+        yield from _refuse_request(job, snapshot, policy)
     elif record.unrunnable_reason or paid_limit_min < 1:
         reason = NO_SCRIPT if record.unrunnable_reason else "its credits do not pay for one minute"
         state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
         yield from _give_up(job, snapshot, policy, state, reason)
     elif job.cancel_requested:
-        yield from _give_up(
-            job, snapshot, policy, JobState.CANCELLED, "cancelled before it started"
-        )
+        if snapshot.is_request_confirmed(job):
+            reason = "cancelled before it started"
+            yield from _give_up(job, snapshot, policy, JobState.CANCELLED, reason)
     elif record.rejection_reason:
         yield from _retry_rejected(record, job, snapshot, policy)
     elif record.attempt_count >= policy.max_attempts:
@@ -270,6 +294,16 @@ def _retry_rejected(
 def _is_unstarted_request(job: Job) -> bool:
     """Return whether a job has a request to cancel and the chain has not recorded its start."""
     return job.state is JobState.SCHEDULED and job.cancel_requested
+
+
+def _refuse_request(job: Job, snapshot: Snapshot, policy: SupervisorPolicy) -> Iterator[Action]:
+    """Refuse a job with a request to cancel.
+
+    Without the request, the refusal would exclude this provider from the job. So the refusal waits
+    until the request is confirmed.
+    """
+    if snapshot.is_request_confirmed(job):
+        yield from _refuse(job, snapshot, policy)
 
 
 def _refuse(job: Job, snapshot: Snapshot, policy: SupervisorPolicy) -> Iterator[Action]:

@@ -31,7 +31,8 @@ class EntryKind(Enum):
         ABSENT: A sample of Slurm's jobs does not contain the job.
         PRESENT: A sample contains the job again. Earlier absences do not count.
         CANCELLED_BY_US: We cancelled the Slurm job, because the job was not claimed by us on the
-            chain. Uses ``slurm_job_id``; ``occurred_at`` is the time of the submission.
+            chain, or because its customer cancelled it before the Slurm job started. Uses
+            ``slurm_job_id``; ``occurred_at`` is the time of the submission.
         IMPOSTOR: A Slurm job has the job key but does not belong to the job. Uses ``reason``.
         CLOSED: The supervisor has nothing more to do for the job.
     """

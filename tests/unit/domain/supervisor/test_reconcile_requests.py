@@ -12,9 +12,10 @@ from tests.unit.domain.builders import (
     attempt,
     calls_of,
     cancelled_ids,
+    controller_sample,
     job,
+    journal_entry_kinds,
     journal_record,
-    live_sample,
     planned_actions,
     submitted_record,
 )
@@ -38,15 +39,74 @@ REJECTED = journal_record(
 UNRUNNABLE = journal_record(REQUESTED, (EntryKind.SCRIPT_UNAVAILABLE, T0 + 1, None, "gone"))
 
 
-@pytest.mark.parametrize(("slurm_state", "calls"), [("PENDING", []), ("RUNNING", [STARTED])])
-def test_live_job_is_stopped_and_its_start_is_reported(slurm_state, calls):
-    live = live_sample(attempt(REQUESTED, slurm_state, time_limit_min=1))
+# The time of the confirmed block if the request is not confirmed. None: there is no such block.
+UNCONFIRMED = [None, REQUESTED_AT - 1, REQUESTED_AT]
 
-    actions = planned_actions([REQUESTED], [submitted_record(REQUESTED)], live_sample=live)
+
+def test_started_attempt_is_stopped_and_its_start_is_reported():
+    live = controller_sample(attempt(REQUESTED, time_limit_min=1))
+
+    actions = planned_actions([REQUESTED], [submitted_record(REQUESTED)], controller_sample=live)
 
     assert cancelled_ids(actions) == [42]
-    assert calls_of(actions) == calls
+    assert calls_of(actions) == [STARTED]
     assert not any(isinstance(action, Extend) for action in actions)
+
+
+@pytest.mark.parametrize("confirmed_at", UNCONFIRMED)
+def test_started_attempt_is_not_stopped_before_the_request_is_confirmed(confirmed_at):
+    live = controller_sample(attempt(REQUESTED))
+
+    actions = planned_actions(
+        [REQUESTED],
+        [submitted_record(REQUESTED)],
+        controller_sample=live,
+        confirmed_at=confirmed_at,
+    )
+
+    assert cancelled_ids(actions) == []
+    assert calls_of(actions) == [STARTED]
+
+
+def test_running_job_is_not_stopped_before_its_request_is_confirmed():
+    running = job(JobState.RUNNING, cancel_requested=True, cancel_requested_at=REQUESTED_AT)
+    live = controller_sample(attempt(running))
+
+    actions = planned_actions(
+        [running],
+        [submitted_record(running)],
+        controller_sample=live,
+        confirmed_at=REQUESTED_AT,
+    )
+
+    assert cancelled_ids(actions) == []
+
+
+def test_attempt_that_has_not_started_is_cancelled_at_once_and_does_not_count():
+    live = controller_sample(attempt(REQUESTED, "PENDING"))
+
+    actions = planned_actions(
+        [REQUESTED], [submitted_record(REQUESTED)], controller_sample=live, confirmed_at=None
+    )
+
+    assert cancelled_ids(actions) == [42]
+    assert EntryKind.CANCELLED_BY_US in journal_entry_kinds(actions)
+    assert calls_of(actions) == []
+
+
+def test_job_is_submitted_again_after_a_reorg_removed_its_request():
+    kept = job(escrow=10**21)
+    entry = (EntryKind.CANCELLED_BY_US, T0 + 1, 42)
+    record = journal_record(
+        kept, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), entry
+    )
+    ended = accounting_sample(attempt(kept, "CANCELLED", started_at=None))
+
+    actions = planned_actions(
+        [kept], [replace(record, absent_since=T0 + 2)], accounting_sample=ended
+    )
+
+    assert [type(action) for action in actions] == [Submit]
 
 
 @pytest.mark.parametrize("slurm_state", ["CANCELLED", "COMPLETED", "TIMEOUT"])
@@ -81,8 +141,39 @@ def test_refusal_waits_until_the_claim_is_confirmed():
     assert planned_actions([REQUESTED], [NEVER_SUBMITTED], height=height) == ()
 
 
+@pytest.mark.parametrize("record", [NEVER_SUBMITTED, REJECTED, UNRUNNABLE])
+@pytest.mark.parametrize("confirmed_at", UNCONFIRMED)
+def test_refusal_waits_until_the_request_is_confirmed(record, confirmed_at):
+    absent = replace(record, absent_since=T0 + 2)
+
+    assert planned_actions([REQUESTED], [absent], confirmed_at=confirmed_at) == ()
+
+
+def test_refusal_of_a_job_that_ended_in_the_queue_waits_until_the_request_is_confirmed():
+    ended = accounting_sample(attempt(REQUESTED, "FAILED", started_at=None))
+
+    actions = planned_actions(
+        [REQUESTED],
+        [submitted_record(REQUESTED)],
+        accounting_sample=ended,
+        confirmed_at=REQUESTED_AT,
+    )
+
+    assert calls_of(actions) == []
+
+
+@pytest.mark.parametrize(("confirmed_at", "count"), [(REQUESTED_AT, 0), (REQUESTED_AT + 1, 1)])
+def test_lost_run_is_settled_as_cancelled_after_its_request_is_confirmed(confirmed_at, count):
+    running = job(JobState.RUNNING, cancel_requested=True, cancel_requested_at=REQUESTED_AT)
+    lost = replace(submitted_record(running), absent_since=T0 + 2)
+
+    actions = planned_actions([running], [lost], confirmed_at=confirmed_at)
+
+    assert [call.state for call in calls_of(actions)] == [JobState.CANCELLED] * count
+
+
 def test_nothing_is_refused_while_slurmctld_does_not_answer():
-    actions = planned_actions([REQUESTED], [submitted_record(REQUESTED)], live_sample=None)
+    actions = planned_actions([REQUESTED], [submitted_record(REQUESTED)], controller_sample=None)
 
     assert actions == ()
 
