@@ -76,7 +76,8 @@ END_NOTES = f"""
   `lost by Slurm 3 times`, `a pre-hook of the provider failed` and `cancelled before it started`:
   nothing is billed.
 - `expired`: the provider did not act before a timeout, and the contract ended the job.
-- A job has no text if its customer cancelled it and it never started.
+- A job that its customer cancelled before it started has no text, with two exceptions: `expired`,
+  and `the id of its script is malformed`.
 
 Texts contain no names of hosts, users or files. The supervisor's log has the longer reasons of
 Slurm and of the Job Definition service.

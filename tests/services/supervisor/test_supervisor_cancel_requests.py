@@ -11,7 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import billing_oracle
-from tests.services.supervisor.supervisor_setup import CUSTOMER, PROVIDER, SupervisorSetup
+from tests.services.supervisor.supervisor_setup import (
+    CONFIRMATIONS,
+    CUSTOMER,
+    PROVIDER,
+    SupervisorSetup,
+)
 
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 
@@ -181,6 +186,50 @@ def test_a_request_waits_while_slurm_is_down(grid):
     grid.run_steps(10)
 
     assert grid.state_of(number) is JobState.CANCELLED
+
+
+def cancel_and_reorg(grid, number, steps):
+    """Cancel a job, run steps, and remove the request and the later blocks in a reorg."""
+    height = grid.ledger.head().number
+    grid.ledger.cancel(number)
+    grid.run_steps(steps)
+    grid.ledger.reorg(grid.ledger.head().number - height)
+    assert not grid.ledger.job(number).cancel_requested
+
+
+@pytest.mark.parametrize("steps", range(1, CONFIRMATIONS))
+def test_a_reorg_drops_the_request_to_cancel_a_job_in_the_queue_of_slurm(grid, steps):
+    """The end of the cancelled attempt is not the end of the job, which is submitted again."""
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    cancel_and_reorg(grid, number, steps)
+    grid.run_steps(3 * CONFIRMATIONS)
+    assert grid.state_of(number) is JobState.SCHEDULED
+    assert [attempt.state for attempt in grid.slurm.attempts()] == ["CANCELLED", "PENDING"]
+
+    grid.finish_jobs()
+
+    assert grid.state_of(number) is JobState.FINISHED
+
+
+@pytest.mark.parametrize("steps", range(1, CONFIRMATIONS))
+@pytest.mark.parametrize("is_start_recorded", [True, False])
+def test_a_reorg_drops_the_request_to_cancel_a_running_job(grid, steps, is_start_recorded):
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    (attempt,) = grid.slurm.attempts()
+    grid.slurm.start(attempt.slurm_job_id)
+    if is_start_recorded:
+        grid.run_steps()
+    cancel_and_reorg(grid, number, steps)
+    grid.run_steps()
+    assert grid.state_of(number) is JobState.RUNNING
+    assert len(grid.live_attempts()) == 1
+
+    grid.finish_jobs()
+
+    assert grid.state_of(number) is JobState.FINISHED
+    assert len(grid.slurm.submissions) == 1
 
 
 @pytest.mark.parametrize("failpoint", ["before_SetRunning", "before_Settle", "before_Refuse"])

@@ -8,7 +8,7 @@ from tests.services.supervisor.supervisor_setup import CONFIRMATIONS, PROVIDER, 
 
 from gridstead.domain.chain.events import ChainEventKind
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.transactions.calls import SetRunning, Settle
+from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle
 from gridstead.domain.transactions.outbox import SendState
 from gridstead.domain.transactions.plan import DispatchPolicy
 from gridstead.services.transactions.sender import Sender, SenderPorts
@@ -50,6 +50,37 @@ class SenderSetup(SupervisorSetup):
         """Return the states of the outbox entries with calls of a type."""
         entries = self.outbox.entries()
         return [entry.state for entry in entries if isinstance(entry.call, call_type)]
+
+
+@pytest.mark.parametrize("steps", range(1, CONFIRMATIONS))
+def test_a_job_is_not_refused_if_a_reorg_removes_its_request_to_cancel(steps):
+    """A refusal would exclude the provider from the job, whose customer waits for it."""
+    grid = SenderSetup()
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    height = grid.ledger.head().number
+    grid.ledger.cancel(number)
+    grid.run_steps(steps)
+    grid.ledger.reorg(grid.ledger.head().number - height)
+    grid.run_steps(3 * CONFIRMATIONS)
+
+    assert grid.states(Refuse) == []
+    assert grid.state_of(number) is JobState.SCHEDULED
+    assert len(grid.live_attempts()) == 1
+
+
+def test_a_job_is_refused_after_its_request_to_cancel_is_confirmed():
+    grid = SenderSetup()
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    request_block = grid.ledger.head().number + 1
+    grid.ledger.cancel(number)
+    grid.run_steps(4 * CONFIRMATIONS)
+
+    job = grid.ledger.job(number)
+    assert job.state is JobState.CANCELLED
+    assert job.state_block > request_block + CONFIRMATIONS
+    assert grid.states(Refuse) == [SendState.FINAL]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
