@@ -88,7 +88,7 @@ def _call_weights(
         sensible.settle_many: 4,
         sensible.end_request: 16,
         sensible.cancel: 2,
-        sensible.cancel_claimed: 4,
+        sensible.cancel_claimed: 8,
         sensible.cancel_run: 8,
         sensible.top_up: 14,
         sensible.top_up_delegate: 12,

@@ -249,7 +249,7 @@ class SensibleCalls:
             wait = self._draw_run_time_s()
             settlement = self._draw_settlement(job, wait)
             return Call(job.provider, GRID, "settleJob", settlement, wait=wait)
-        if self._random.random() < 0.3:
+        if self._random.random() < 0.5:
             return Call(job.provider, GRID, "refuseJob", (job.id,))
         return Call(job.provider, GRID, "setJobRunning", (job.id, job.claimed_at))
 
