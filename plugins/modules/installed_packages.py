@@ -45,9 +45,8 @@ DPKG_QUERY_COMMAND = (
     "--show",
     "--showformat=${db:Status-Status} ${Package} ${Version}\n",
 )
-# The first path is modified after each successful update by the hook 15update-stamp in
-# /etc/apt/apt.conf.d, which is part of package update-notifier-common. Without the hook, only the
-# second path is modified.
+# The paths whose modification time Ansible's module apt reads too. Only some hosts have the first
+# one.
 UPDATE_PATHS = (Path("/var/lib/apt/periodic/update-success-stamp"), Path("/var/lib/apt/lists"))
 
 

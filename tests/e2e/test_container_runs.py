@@ -6,7 +6,7 @@ During these tests, compute2 has no Apptainer, but a substitute for Enroot. The 
 its arguments and runs the command outside of any container.
 """
 
-import json
+import ast
 
 import pytest
 from tests.e2e import registry as registries
@@ -227,7 +227,7 @@ def test_a_node_with_enroot_uses_enroot(lab, jobs, submitted_jobs, private_regis
     assert result.code == 0
     assert step_output(result) == "/usr a,b 'c' $d\n"
     log = lab.run("infra", "cat", f"{jobs.home}/enroot").stdout
-    calls = [json.loads(line) for line in log.splitlines()]
+    calls = [ast.literal_eval(line) for line in log.splitlines()]
     fetch = next(call for call in calls if private_registry.host in call["words"][-1])
     assert (
         fetch["words"][-1]

@@ -15,6 +15,7 @@ import pytest
 from tests.adapters.chain.contracts_command import ContractsCli
 from tests.adapters.chain.deploying import ADMIN, DeploymentSite, UnsealedDevnet
 from tests.adapters.chain.generations import GENERATIONS
+from tests.adapters.chain.grid_setup import GridServices
 from tests.adapters.chain.grids import FakeGrid, RealGrid
 from tests.devnet import COIN, Devnet
 from tests.generation1 import PlainDevnet
@@ -138,6 +139,15 @@ def claimed_number(joined_grid):
     joined_grid.match(number)
     joined_grid.claim()
     return number
+
+
+@pytest.fixture
+def grid_services(chain, expected, tmp_path):
+    """Yield the services of a grid whose provider has joined."""
+    services = GridServices(chain, tmp_path, max_batch=expected.max_calls)
+    services.join()
+    yield services
+    services.close()
 
 
 @pytest.fixture

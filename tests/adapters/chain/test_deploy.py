@@ -13,7 +13,7 @@ from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.contracts.blueprint import address_of
 from gridstead.adapters.contracts.deployment_file import Origin, Record, read, rename_file, write
-from gridstead.adapters.contracts.steps import role_id
+from gridstead.adapters.contracts.steps import filler_step, role_id
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.contracts.checks import check_contracts
 from gridstead.domain.diagnostic import exit_code
@@ -254,3 +254,10 @@ def test_address_of_a_contract_is_computed_before_its_creation(site, nonce):
     )
 
     assert receipt["contractAddress"].lower() == address_of(ADMIN.address, nonce)
+
+
+def test_title_of_an_empty_transfer_is_that_of_earlier_releases():
+    """An interrupted deployment finds its transactions in the deployment file by their titles."""
+    step = filler_step(7, "0x" + "11" * 20)
+
+    assert step.title == "nonce 7 is used, which nothing else waits with"

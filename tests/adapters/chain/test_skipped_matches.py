@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.adapters.chain.generations import on_all
-from tests.adapters.chain.grid_setup import GridServices
 from tests.fakes.ledger import PRICES
 
 from gridstead.adapters.chain.abi import artifact
@@ -15,15 +13,6 @@ from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import Match
 
 RAISED_PRICES = (PRICES.gpu_per_min, 2 * PRICES.cpu_per_min, PRICES.memory_mb_per_min)
-
-
-@pytest.fixture
-def grid_services(chain, expected, tmp_path):
-    """Yield the services of a grid whose provider has joined."""
-    services = GridServices(chain, tmp_path, max_batch=expected.max_calls)
-    services.join()
-    yield services
-    services.close()
 
 
 def skipped_event_count(chain):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 from tests import billing_oracle
 from tests.adapters.chain.generations import on_all
-from tests.adapters.chain.grid_setup import GridServices
 from tests.adapters.chain.grids import queue_sizes
 from tests.adapters.chain.sender_setup import job_states
 from tests.devnet import COIN
@@ -21,15 +20,6 @@ from gridstead.domain.transactions.outbox import SendState
 pytestmark = on_all
 
 ESCROW = 200 * COIN
-
-
-@pytest.fixture
-def grid_services(chain, expected, tmp_path):
-    """Yield the services of a grid whose provider has joined."""
-    services = GridServices(chain, tmp_path, max_batch=expected.max_calls)
-    services.join()
-    yield services
-    services.close()
 
 
 def bill_of(expected, job, elapsed_s):

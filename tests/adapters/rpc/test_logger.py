@@ -202,13 +202,13 @@ class TestOldClients:
     def test_very_long_line_is_split_into_several_responses(
         self, client, owner, clock, responses, service
     ):
-        service._sink._limits = Limits()  # a larger limit than that of the fixture
+        service._store._limits = Limits()  # a larger limit than that of the fixture
         client.write(
             access_to(owner.address, clock), [line(b"x" * (MAX_LINE_BYTES + 1)), line(b"y")]
         )
 
         assert [len(next(responses).data) for _ in range(3)] == [MAX_LINE_BYTES, 1, 1]
-        service._sink._limits = Limits(log_bytes=MAX_BYTES)
+        service._store._limits = Limits(log_bytes=MAX_BYTES)
 
     def test_unknown_stream_is_stored_as_0(self, stub, access, owner, responses):
         requests = [WriteRequest(user=owner.address, log_name=NAME, data=b"x", stream=99)]

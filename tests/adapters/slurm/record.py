@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from gridstead.adapters.slurm import commands
+from gridstead.adapters.slurm import commands, failures
 from gridstead.adapters.slurm.runner import Command
 
 ACCOUNT = "grid"
@@ -114,7 +114,7 @@ def main() -> None:
     record("squeue-one", lab.run_command(commands.squeue_job(int(jobs[0]))))
     record("sacct", lab.run_command(commands.sacct(names, since=since)))
     job_ids = [int(jobs[2]), int(jobs[1])]
-    record("sacct-json", lab.run_command(commands.sacct_json(job_ids, since=since)))
+    record("sacct-json", lab.run_command(failures.sacct_json(job_ids, since=since)))
     record("nodes", lab.run_command(commands.nodes()))
     record("associations", lab.run_command(commands.associations(USER, account=ACCOUNT)))
     record("helpstate", lab.run("squeue", "--helpstate"))

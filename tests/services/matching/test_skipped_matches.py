@@ -145,6 +145,30 @@ def test_provider_that_raises_its_price_before_each_match_does_not_keep_jobs_pen
         assert (job.state, job.provider) == (JobState.META_SCHEDULED, HONEST)
 
 
+def test_skipped_match_counts_if_the_sender_stores_it_during_a_tick(grid, monkeypatch):
+    """The sender runs in another thread. Its report must reach the choice of the provider."""
+    grid.add_honest_provider()
+    number = grid.request()
+    grid.tick()
+    grid.set_prices(RAISED)
+    for _ in range(CONFIRMATIONS + 1):
+        grid.mine()
+    grid.set_prices(PRICES)
+    head = grid.ledger.head
+
+    def head_after_the_sender():
+        monkeypatch.undo()
+        grid.sender.tick()
+        return head()
+
+    monkeypatch.setattr(grid.ledger, "head", head_after_the_sender)
+    grid.service.tick()
+    assert grid.outbox.open_entries() == ()  # no second match without the report
+    grid.step(2)
+
+    assert grid.ledger.job(number).provider == HONEST
+
+
 def test_provider_that_stops_before_each_match_does_not_keep_a_job_pending(grid):
     grid.add_honest_provider()
     number = grid.request()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gridstead.adapters.slurm import commands
+from gridstead.adapters.slurm import commands, failures
 from gridstead.domain.supervisor.attempt import ALIVE_STATES, END_STATES
 from gridstead.errors import UnexpectedOutput
 
@@ -144,16 +144,16 @@ def test_sacct_and_squeue_agree_on_ended_jobs(read_recorded):
     ],
 )
 def test_failed_step_is_the_last_step_with_the_exit_code_of_the_job(listing, failed_steps):
-    assert commands.parse_failed_steps(listing) == failed_steps
+    assert failures.parse_failed_steps(listing) == failed_steps
 
 
 def test_sacct_json_has_the_correct_exit_code_where_the_text_is_wrong(read_recorded):
     attempt = by_job_number(commands.parse_sacct(read_recorded("sacct")))[3]
-    exits = commands.parse_sacct_json(read_recorded("sacct-json"))
+    exits = failures.parse_sacct_json(read_recorded("sacct-json"))
 
     assert attempt.exit_code == 9 << 8
     job_exit = exits[attempt.slurm_job_id, attempt.submitted_at]
-    assert job_exit == commands.JobExit(wait_status=137 << 8, is_step_out_of_memory=False)
+    assert job_exit == failures.JobExit(wait_status=137 << 8, is_step_out_of_memory=False)
 
 
 def test_sdiag_has_the_size_of_the_queue_to_slurmdbd(read_recorded):
@@ -205,10 +205,10 @@ def test_token_is_parsed(read_recorded):
         (commands.parse_sacct, "1|a|COMPLETED|0|1|1|1|0||n\n"),
         (commands.parse_sacct, "1|a|COMPLETED|0:0|2026-01-01T00:00:00|1|1|0||n\n"),
         (commands.parse_sacct, "1|a|COMPLETED|0:0|Unknown|1|1|0||n\n"),
-        (commands.parse_sacct_json, "{}"),
-        (commands.parse_sacct_json, "no"),
-        (commands.parse_failed_steps, "1.0"),
-        (commands.parse_failed_steps, "1.0|2"),
+        (failures.parse_sacct_json, "{}"),
+        (failures.parse_sacct_json, "no"),
+        (failures.parse_failed_steps, "1.0"),
+        (failures.parse_failed_steps, "1.0|2"),
         (commands.parse_dbd_queue, "Agent queue size: 3\n"),
         (commands.parse_nodes, "NodeName=a CPUTot=4\n"),
         (commands.parse_token, "nonsense"),

@@ -77,8 +77,8 @@ def check_mutant(seed: int, folder: Path, faults: Faults, *, run: bool) -> None:
         try:
             workflow, script = _read_and_render(source, fetch_module)
         except InvalidWorkflow:
-            pass
-        except Exception as err:  # noqa: BLE001 # recorded as a fault
+            pass  # a mutant may be invalid
+        except Exception as err:  # noqa: BLE001 # any other error is a fault, which the test reports
             messages.append(f"{type(err).__name__}: {err}")
     duration_s = time.process_time() - started_s
     if duration_s > MAX_CPU_S:

@@ -127,8 +127,8 @@ class TestStreams:
         # Failures are shown in every round: more text than a pipe can contain.
         function = r"step_1_1_work\(\) \(.*?\n\)\n"
         text = re.sub(function, "step_1_1_work() { return 1; }\n", text, flags=re.DOTALL)
-        # Every round fails on purpose. The job must go on to the next step, so it ignores the loop.
-        text = text.replace("in_order step_1_1 ||", "in_order step_1_1 || true ||")
+        go_on = "in_order step_1_1 || true ||"  # every round fails on purpose: for its markers
+        text = text.replace("in_order step_1_1 ||", go_on)
 
         code, output = node.run(job, text=text, timeout_s=20)
 

@@ -89,7 +89,9 @@ def filler_step(nonce: int, sender: str) -> TransactionStep:
 
     The step transfers 0 wei from the sender to the sender.
     """
-    title = f"nonce {nonce} is used by an empty transfer"
+    # Deployment files of earlier releases contain this title. With another title, an interrupted
+    # deployment would sign the transaction again without its earlier fees.
+    title = f"nonce {nonce} is used, which nothing else waits with"
     return TransactionStep(
         title=title,
         contract="",

@@ -10,18 +10,14 @@ no other field. In the last position, separators in the job name cannot shift ot
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
 
 from gridstead.adapters.slurm.runner import Command
 from gridstead.domain.jobs.ids import parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
     END_STATES,
-    OUT_OF_MEMORY_SIGNAL,
     STARTED_STATES,
     Attempt,
     parse_base_state,
@@ -54,8 +50,7 @@ _NO_TIME = frozenset({"N/A", "Unknown", "None", "NONE", ""})
 _UNLIMITED = frozenset({"UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit"})
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")  # 1-02:03:04 or 03:04
 _VERSION = re.compile(r"\S+ (\d+\.\d+\.\S+)")  # The first word is slurm or slurm-wlm.
-_EXIT_CODE = re.compile(r"(\d{1,3}):(\d{1,3})")  # code:signal
-_STEP_ID = re.compile(r"(\d+)\.(\d+)")  # 12.0 is the first step of job 12
+EXIT_CODE = re.compile(r"(\d{1,3}):(\d{1,3})")  # code:signal
 _DBD_QUEUE = re.compile(r"^\s*DBD Agent queue size: (\d+)$", re.MULTILINE)
 # One line of `scontrol --oneliner show nodes`, and its field CfgTRES: cpu=8,mem=16000M,gres/gpu=2.
 _NODE_LINE = re.compile(
@@ -67,7 +62,7 @@ _TRES_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 def squeue() -> Command:
     """Render the command that lists all jobs of slurmctld, of all users and in all states."""
     fields = ",".join(f"{name}:{width}" for name, width in _SQUEUE_FIELDS)
-    return _command("squeue", "--all", "--noheader", "--states=all", f"--Format={fields}")
+    return slurm_command("squeue", "--all", "--noheader", "--states=all", f"--Format={fields}")
 
 
 def squeue_job(slurm_job_id: int) -> Command:
@@ -76,7 +71,7 @@ def squeue_job(slurm_job_id: int) -> Command:
     If slurmctld does not have the job, the listing is empty or the command fails.
     """
     command = squeue()
-    return _command(*command.argv, f"--jobs={slurm_job_id}")
+    return slurm_command(*command.argv, f"--jobs={slurm_job_id}")
 
 
 def parse_squeue(text: str) -> tuple[Attempt, ...]:
@@ -94,7 +89,7 @@ def parse_squeue(text: str) -> tuple[Attempt, ...]:
 
 def sacct(names: Iterable[str], *, since: int) -> Command:
     """Render the query for all records of jobs with the ``names``, including earlier attempts."""
-    return _command(
+    return slurm_command(
         "sacct", "--allusers", "--noheader", "--allocations", "--duplicates", "--parsable2",
         "--noconvert", f"--name={','.join(names)}", f"--starttime=uts{since}",
         "--endtime=now+1day", f"--format={','.join(_SACCT_FIELDS)}",
@@ -104,92 +99,15 @@ def sacct(names: Iterable[str], *, since: int) -> Command:
 def parse_sacct(text: str) -> tuple[Attempt, ...]:
     """Return the records of a sacct listing.
 
-    Exit codes of 128 and more are wrong in this listing. The output of the command ``sacct_json``
-    has the correct exit codes.
+    Exit codes of 128 and more are wrong in this listing. The output of the command
+    ``sacct_json`` (``failures.py``) has the correct exit codes.
     """
     return tuple(_sacct_attempt(line) for line in text.splitlines())
 
 
-def sacct_json(slurm_job_ids: Iterable[int], *, since: int) -> Command:
-    """Render the query for exit codes as JSON. The text format subtracts 128 from large codes."""
-    ids = ",".join(str(slurm_job_id) for slurm_job_id in slurm_job_ids)
-    return _command(
-        "sacct", "--allusers", "--allocations", "--duplicates", "--json",
-        f"--jobs={ids}", f"--starttime=uts{since}", "--endtime=now+1day",
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobExit:
-    """How a job ended.
-
-    Attributes:
-        wait_status: The exit code of the batch script (code << 8 | signal).
-        is_step_out_of_memory: Whether the derived exit code shows that a step exceeded its memory.
-            False if another step failed with an exit code: Slurm keeps the highest exit code of all
-            steps.
-    """
-
-    wait_status: int
-    is_step_out_of_memory: bool
-
-
-def parse_sacct_json(text: str) -> dict[tuple[int, int], JobExit]:
-    """Return how jobs ended, by (Slurm job id, submission time)."""
-    exits: dict[tuple[int, int], JobExit] = {}
-    try:
-        for job in json.loads(text)["jobs"]:
-            key = (int(job["job_id"]), int(job["time"]["submission"]))
-            step_exit = job.get("derived_exit_code")
-            step_status = _json_wait_status(step_exit) if step_exit else 0
-            exits[key] = JobExit(
-                wait_status=_json_wait_status(job["exit_code"]),
-                is_step_out_of_memory=step_status == OUT_OF_MEMORY_SIGNAL,
-            )
-    except (ValueError, KeyError, TypeError) as err:
-        raise UnexpectedOutput("sacct --json", text) from err
-    return exits
-
-
-def sacct_steps(slurm_job_ids: Iterable[int], *, since: int) -> Command:
-    """Render the query for the exit codes of jobs and their steps."""
-    ids = ",".join(str(slurm_job_id) for slurm_job_id in slurm_job_ids)
-    return _command(
-        "sacct", "--allusers", "--noheader", "--parsable2", f"--jobs={ids}",
-        f"--starttime=uts{since}", "--endtime=now+1day", "--format=JobIDRaw,ExitCode",
-    )  # fmt: skip
-
-
-def parse_failed_steps(text: str) -> dict[int, int]:
-    """Return the number of the step with which each job failed, by Slurm job id.
-
-    It is the job's last step with the exit code of the job. Steps are counted from 1, in the order
-    in which Slurm created them. A job without such a step is left out: for example, its script
-    exited with another code.
-    """
-    job_codes: dict[int, str] = {}
-    last_steps: dict[tuple[int, str], int] = {}
-    for line in text.splitlines():
-        record_id, _, exit_code = line.partition("|")
-        if _EXIT_CODE.fullmatch(exit_code) is None:
-            raise UnexpectedOutput("sacct", line)
-        step = _STEP_ID.fullmatch(record_id)
-        if step is not None:
-            key = (int(step[1]), exit_code)
-            last_steps[key] = max(last_steps.get(key, 0), int(step[2]) + 1)
-        elif record_id.isdecimal():
-            job_codes[int(record_id)] = exit_code
-    failed_steps: dict[int, int] = {}
-    for key, number in last_steps.items():
-        slurm_job_id, exit_code = key
-        if job_codes.get(slurm_job_id) == exit_code:
-            failed_steps[slurm_job_id] = number
-    return failed_steps
-
-
 def sdiag() -> Command:
     """Render the query for the statistics of slurmctld, such as its queue of slurmdbd messages."""
-    return _command("sdiag")
+    return slurm_command("sdiag")
 
 
 def parse_dbd_queue(text: str) -> int:
@@ -202,7 +120,7 @@ def parse_dbd_queue(text: str) -> int:
 
 def nodes() -> Command:
     """Render the command that lists the nodes of the cluster."""
-    return _command("scontrol", "--oneliner", "show", "nodes")
+    return slurm_command("scontrol", "--oneliner", "show", "nodes")
 
 
 def parse_nodes(text: str) -> Hardware:
@@ -226,7 +144,7 @@ def parse_nodes(text: str) -> Hardware:
 
 def associations(address: str, *, account: str) -> Command:
     """Render the query for a user's association with an account."""
-    return _command(
+    return slurm_command(
         "sacctmgr", "--noheader", "--parsable2", "list", "associations",
         f"user={address}", f"account={account}", "format=user,account",
     )  # fmt: skip
@@ -239,19 +157,19 @@ def parse_associated(text: str, address: str, *, account: str) -> bool:
 
 def associate(address: str, *, account: str) -> Command:
     """Render the command that creates the association of a user with an account."""
-    return _command(
+    return slurm_command(
         "sacctmgr", "--immediate", "add", "user", f"name={address}", f"account={account}"
     )
 
 
 def reconfigure() -> Command:
     """Render the command that makes slurmctld read its configuration and associations again."""
-    return _command("scontrol", "reconfigure")
+    return slurm_command("scontrol", "reconfigure")
 
 
 def version() -> Command:
     """Render the query for the installed version of Slurm."""
-    return _command("scontrol", "--version")
+    return slurm_command("scontrol", "--version")
 
 
 def parse_version(text: str) -> str:
@@ -264,7 +182,7 @@ def parse_version(text: str) -> str:
 
 def token(user: str, *, life_s: int) -> Command:
     """Render the command that creates a token for slurmrestd."""
-    return _command("scontrol", "token", f"username={user}", f"lifespan={life_s}")
+    return slurm_command("scontrol", "token", f"username={user}", f"lifespan={life_s}")
 
 
 def parse_token(text: str) -> str:
@@ -275,7 +193,8 @@ def parse_token(text: str) -> str:
     return value
 
 
-def _command(*argv: str) -> Command:
+def slurm_command(*argv: str) -> Command:
+    """Return a command with the environment of all commands of Slurm."""
     return Command(argv=argv, environment=_ENVIRONMENT)
 
 
@@ -383,12 +302,6 @@ def _sacct_attempt(line: str) -> Attempt:
     )
 
 
-def _json_wait_status(exit_code: dict[str, Any]) -> int:
-    return_code = int(exit_code["return_code"]["number"])
-    signal = int(exit_code["signal"]["id"]["number"])
-    return return_code << 8 | signal
-
-
 def _suspended_s(started_at: int | None, ended_at: int | None, elapsed_s: int) -> int:
     if started_at is None or ended_at is None:
         return 0
@@ -416,7 +329,7 @@ def _parse_duration(text: str) -> int:
 
 def _parse_wait_status(source: str, text: str) -> int:
     """Return the wait status (code << 8 | signal) of an exit code in the format code:signal."""
-    match = _EXIT_CODE.fullmatch(text)
+    match = EXIT_CODE.fullmatch(text)
     if match is None:
         raise UnexpectedOutput(source, text)
     return int(match[1]) << 8 | int(match[2])

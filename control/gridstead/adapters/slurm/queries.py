@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from gridstead.adapters.slurm import commands
+from gridstead.adapters.slurm import commands, failures
 from gridstead.adapters.slurm.runner import Runner, read_output
 from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, ControllerSample
 from gridstead.errors import SchedulerUnavailable
@@ -96,13 +96,13 @@ def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iter
         has_signal = row.exit_code & 0xFF != 0
         if row.state == "FAILED" and not has_signal:
             failed_ids.add(row.slurm_job_id)
-    exits: dict[tuple[int, int], commands.JobExit] = {}
+    exits: dict[tuple[int, int], failures.JobExit] = {}
     failed_steps: dict[int, int] = {}
     for chunk in _chunks(sorted(failed_ids), commands.NAMES_PER_COMMAND):
-        listing = read_output(runner, commands.sacct_json(chunk, since=since))
-        exits |= commands.parse_sacct_json(listing)
-        steps_listing = read_output(runner, commands.sacct_steps(chunk, since=since))
-        failed_steps |= commands.parse_failed_steps(steps_listing)
+        listing = read_output(runner, failures.sacct_json(chunk, since=since))
+        exits |= failures.parse_sacct_json(listing)
+        steps_listing = read_output(runner, failures.sacct_steps(chunk, since=since))
+        failed_steps |= failures.parse_failed_steps(steps_listing)
     for row in rows:
         job_exit = exits.get((row.slurm_job_id, row.submitted_at))
         if job_exit is None:

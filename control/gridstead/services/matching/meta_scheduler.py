@@ -74,6 +74,9 @@ class MetaScheduler:
 
         A job without an eligible provider stays pending. The queue view shows the reason.
         """
+        # In this order, because the sender runs in another thread. It reports a skipped match
+        # before it closes the entry. So a match that is no longer open has been reported.
+        jobs_being_matched = self._jobs_being_matched()
         self._skipped_matches.update()
         self._follower.tick(self._read_events)
         if not self._hot_ids:
@@ -88,7 +91,8 @@ class MetaScheduler:
         timeouts = self._ledger.timeouts(at_block=head)
         self._expire(jobs.values(), head, timeouts)
         pending_jobs = [job for job in jobs.values() if job.state is JobState.PENDING]
-        reasons = self._match(pending_jobs, head, timeouts)
+        unmatched_jobs = [job for job in pending_jobs if job.job_key not in jobs_being_matched]
+        reasons = self._match(unmatched_jobs, head, timeouts)
         hot_states = {job_id: job.state for job_id, job in jobs.items() if job.state not in COLD}
         self._update_view(hot_states, reasons)
 
@@ -109,6 +113,14 @@ class MetaScheduler:
                 if state is JobState.PENDING:
                     reasons[job_id] = self._reasons.get(job_id, "being matched")
         return reasons
+
+    def _jobs_being_matched(self) -> set[JobKey]:
+        """Return the jobs that have a match in the outbox which is neither final nor rejected."""
+        job_keys: set[JobKey] = set()
+        for entry in self._outbox.open_entries():
+            if isinstance(entry.call, Match):
+                job_keys.add(entry.call.job_key)
+        return job_keys
 
     def _read_events(self, events: Iterable[ChainEvent]) -> None:
         for event in events:

@@ -162,6 +162,8 @@ class Sender:
     def _store(self, account_name: str, plan: TransactionPlan, view: ChainView) -> None:
         if not (plan.changes or plan.withdrawn_nonces or plan.closed_nonces):
             return
+        # Before the entries close: once they are closed, other matches of these jobs may be stored.
+        self._report_skipped(plan.changes, view)
         self._ports.transactions.record(
             account_name,
             changes=plan.changes,
@@ -172,7 +174,6 @@ class Sender:
         for nonce in plan.withdrawn_nonces:
             log.warning("transaction_withdrawn", nonce=nonce)
         self._failpoint("outcome_stored")
-        self._report_skipped(plan.changes, view)
 
     def _report_skipped(self, changes: Iterable[EntryChange], view: ChainView) -> None:
         entries = {entry.id: entry for entry in view.entries}
