@@ -212,6 +212,24 @@ contract JobRepository is IJobRepository, Roles {
     }
 
     /// @inheritdoc IJobRepository
+    function billUntil(JobId jobId) public view returns (uint256) {
+        Record storage record = _recordOf(jobId);
+        return record.isCancelledUnstarted ? record.cancelRequestTime : type(uint256).max;
+    }
+
+    /// @inheritdoc IJobRepository
+    function billUntilMany(JobId[] calldata jobIds)
+        external
+        view
+        returns (uint256[] memory result)
+    {
+        result = new uint256[](jobIds.length);
+        for (uint256 i = 0; i < jobIds.length; ++i) {
+            result[i] = billUntil(jobIds[i]);
+        }
+    }
+
+    /// @inheritdoc IJobRepository
     function resources(JobId jobId)
         external
         view

@@ -132,7 +132,11 @@ abstract contract JobSteps is IMetaScheduler {
         private
         returns (uint256)
     {
-        uint256 until = job.billUntil < block.timestamp ? job.billUntil : block.timestamp;
+        uint256 until = block.timestamp;
+        if (job.hasCancelRequest) {
+            uint256 limit = jobs.billUntil(jobId);
+            if (limit < until) until = limit;
+        }
         uint256 elapsed = until > job.startTime ? until - job.startTime : 0;
         if (reported <= elapsed) return reported;
         emit BilledTooMuchEvent(

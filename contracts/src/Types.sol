@@ -82,10 +82,7 @@ struct Job {
 
 /// @notice The fields of a job that the contracts need for their decisions.
 /// @dev `pricePerMinute` is the price for all resources of the job together, fixed at the match.
-/// Times are seconds since 1970. `startTime` is 0 for a job that has not started. `billUntil` is the
-/// time up to which a run of the job may be billed: the time of the customer's request to cancel the
-/// job, if the request was made before the start of the job was recorded. Otherwise it is the
-/// largest uint256.
+/// Times are seconds since 1970. `startTime` is 0 for a job that has not started.
 struct JobTerms {
     JobStatus status;
     address customer;
@@ -97,7 +94,6 @@ struct JobTerms {
     uint256 stateBlock;
     bool delegateSpendingAuthority;
     bool hasCancelRequest;
-    uint256 billUntil;
 }
 
 /// @notice The hardware of a provider. Each array has one entry per node. Memory is in MB.

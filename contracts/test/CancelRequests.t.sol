@@ -40,9 +40,13 @@ contract CancelRequestsTest is Grid {
         meta.cancelJob(running);
         JobId untouched = runningJob(ESCROW);
 
-        assertEq(jobs.terms(unstarted).billUntil, block.timestamp, "requested before the start");
-        assertEq(jobs.terms(running).billUntil, type(uint256).max, "requested after the start");
-        assertEq(jobs.terms(untouched).billUntil, type(uint256).max, "not requested");
+        JobId[] memory jobIds = new JobId[](3);
+        (jobIds[0], jobIds[1], jobIds[2]) = (unstarted, running, untouched);
+        uint256[] memory limits = jobs.billUntilMany(jobIds);
+        assertEq(limits[0], block.timestamp, "requested before the start");
+        assertEq(limits[1], type(uint256).max, "requested after the start");
+        assertEq(limits[2], type(uint256).max, "not requested");
+        assertEq(jobs.billUntil(unstarted), limits[0], "view of one job");
     }
 
     // The provider starts and settles the job.

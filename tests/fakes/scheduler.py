@@ -52,6 +52,8 @@ class FakeScheduler:
             is rejected.
         reject_leaves_record: Whether a rejected job has a FAILED record without a start time. Slurm
             writes such a record if no node can ever run the job.
+        start_before_cancel: Whether an attempt that is still in the queue starts just before a
+            cancellation reaches it.
         lose_answers: The number of submissions, from the next one on, that are queued although
             ``submit`` raises SchedulerUnavailable.
         users: The users of the host, by address.
@@ -73,6 +75,7 @@ class FakeScheduler:
         self.down = False
         self.reject = ""
         self.reject_leaves_record = False
+        self.start_before_cancel = False
         self.lose_answers = 0
         self.resolve_all = True
         self.users: dict[str, GridUser] = {}
@@ -100,6 +103,9 @@ class FakeScheduler:
     def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
         self._raise_if_down()
         attempt = self._find(slurm_job_id, job_key)
+        if attempt is not None and self.start_before_cancel and not attempt.has_started:
+            self.start(slurm_job_id)
+            attempt = self.attempt(slurm_job_id)
         if attempt is not None:
             self.end(
                 slurm_job_id, "CANCELLED", exit_code=EXIT_SIGTERM if attempt.has_started else 0

@@ -130,12 +130,6 @@ library Records {
         return record.startTime == 0 ? record.endTime : record.startTime;
     }
 
-    /// @dev Without a request, slot 4 is not read.
-    function _billUntil(Record storage record) private view returns (uint256) {
-        bool isLimited = record.hasCancelRequest && record.isCancelledUnstarted;
-        return isLimited ? record.cancelRequestTime : type(uint256).max;
-    }
-
     /// @notice The record without its strings.
     function toTerms(Record storage record) internal view returns (JobTerms memory) {
         return JobTerms({
@@ -148,8 +142,7 @@ library Records {
             startTime: record.startTime,
             stateBlock: record.stateBlock,
             delegateSpendingAuthority: record.delegateSpendingAuthority,
-            hasCancelRequest: record.hasCancelRequest,
-            billUntil: _billUntil(record)
+            hasCancelRequest: record.hasCancelRequest
         });
     }
 }

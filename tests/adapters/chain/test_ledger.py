@@ -280,7 +280,7 @@ def test_two_views_are_read_for_each_approved_provider(chain, monkeypatch):
 
 
 def test_requests_to_cancel_need_no_further_reads(chain, monkeypatch):
-    """The time up to which a run is billed is part of the terms of a job."""
+    """The times up to which runs are billed are read with the terms of the jobs."""
     grid = join_real_grid(chain)
     numbers = [grid.request(f"script-{index}") for index in range(3)]
     for number in numbers:

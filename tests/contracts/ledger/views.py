@@ -54,6 +54,7 @@ def frequent_views(model: ContractModel, accounts: Iterable[str]) -> Iterator[Vi
     ids = tuple(job.id for job in jobs)
     yield View(REPOSITORY, "getMany", (ids,), (tuple(map(_expected_job, jobs)),))
     yield View(REPOSITORY, "termsMany", (ids,), (tuple(map(_expected_terms, jobs)),))
+    yield View(REPOSITORY, "billUntilMany", (ids,), (tuple(map(steps.bill_until, jobs)),))
     yield View(GRID, "accruedFees", (), (model.state.fees,))
     for account in (*accounts, model.grid):
         yield View("Credit", "balanceOf", (account,), (credit.balance(model, account),))
@@ -150,8 +151,8 @@ def _expected_job(job: Job) -> tuple:
 
 def _expected_terms(job: Job) -> tuple:
     times = (job.claimed_at, job.started_at, job.state_block)
-    limits = (job.delegates, job.cancel_requested, steps.bill_until(job))
-    return (job.state, job.customer, job.provider, job.price, job.escrow, *times, *limits)
+    flags = (job.delegates, job.cancel_requested)
+    return (job.state, job.customer, job.provider, job.price, job.escrow, *times, *flags)
 
 
 def _prices(prices: Prices) -> tuple[int, int, int]:

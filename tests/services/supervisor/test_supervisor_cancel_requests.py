@@ -19,6 +19,7 @@ from tests.services.supervisor.supervisor_setup import (
 )
 
 from gridstead.domain.jobs.lifecycle import COLD, JobState
+from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle
 
 HOUR_S = 3600
 
@@ -230,6 +231,92 @@ def test_a_reorg_drops_the_request_to_cancel_a_running_job(grid, steps, is_start
 
     assert grid.state_of(number) is JobState.FINISHED
     assert len(grid.slurm.submissions) == 1
+
+
+@pytest.mark.parametrize("steps", range(1, CONFIRMATIONS))
+def test_a_reorg_drops_the_limit_that_a_request_sets_to_a_bill(grid, steps):
+    """The job ended by itself while its start and its request were not confirmed."""
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    (attempt,) = grid.slurm.attempts()
+    grid.slurm.start(attempt.slurm_job_id)
+    height = grid.ledger.head().number
+    grid.ledger.cancel(number)
+    grid.clock.advance(600)
+    grid.slurm.end(attempt.slurm_job_id)
+    grid.run_steps(steps)
+    grid.ledger.reorg(grid.ledger.head().number - height)
+    assert not grid.ledger.job(number).cancel_requested
+
+    grid.run_steps(4 * CONFIRMATIONS)
+
+    job = grid.ledger.job(number)
+    assert job.state is JobState.FINISHED
+    assert job.final_cost == billing_oracle.cost(600, job.price_per_min)
+
+
+def test_attempts_that_a_dropped_request_cancelled_do_not_count_as_lost_by_slurm(grid):
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    for _ in range(grid.policy.max_attempts):
+        cancel_and_reorg(grid, number, CONFIRMATIONS - 1)
+        grid.run_steps(3 * CONFIRMATIONS)
+    assert len(grid.slurm.submissions) == grid.policy.max_attempts + 1
+
+    grid.finish_jobs()
+
+    assert grid.state_of(number) is JobState.FINISHED
+
+
+@pytest.mark.parametrize("failpoint", [None, "before_Refuse"])
+def test_an_attempt_that_starts_just_before_its_cancellation_is_refused_once(grid, failpoint):
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    grid.slurm.start_before_cancel = True
+    grid.ledger.cancel(number)
+    grid.failpoint = failpoint
+    grid.run_steps(5 * CONFIRMATIONS)
+
+    (attempt,) = grid.slurm.attempts()
+    calls = [entry.call for entry in grid.outbox.entries()]
+    assert (attempt.state, attempt.has_started) == ("CANCELLED", True)
+    assert (grid.state_of(number), grid.ledger.job(number).final_cost) == (JobState.CANCELLED, 0)
+    assert [call for call in calls if isinstance(call, SetRunning | Settle)] == []
+    assert [type(call) for call in calls].count(Refuse) == 1
+    assert grid.journal.open_entries() == ()
+
+
+@pytest.mark.parametrize("is_cancel_lost", [True, False])
+def test_an_attempt_that_starts_before_the_sample_is_settled_once(grid, is_cancel_lost):
+    """The supervisor dies before it cancels the queued attempt, or Slurm refuses the call."""
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    (attempt,) = grid.slurm.attempts()
+    grid.ledger.cancel(number)
+    grid.slurm.down = is_cancel_lost
+    grid.tick() if is_cancel_lost else grid.start_supervisor()
+    grid.slurm.down = False
+    grid.slurm.start(attempt.slurm_job_id)
+    grid.run_steps(5 * CONFIRMATIONS)
+
+    calls = [type(entry.call) for entry in grid.outbox.entries()]
+    assert grid.state_of(number) is JobState.CANCELLED
+    assert (calls.count(SetRunning), calls.count(Settle), calls.count(Refuse)) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("steps", range(1, CONFIRMATIONS))
+def test_a_reorg_drops_a_request_whose_attempt_started_just_before_its_cancellation(grid, steps):
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    grid.slurm.start_before_cancel = True
+    cancel_and_reorg(grid, number, steps)
+    grid.run_steps(3 * CONFIRMATIONS)
+    grid.finish_jobs()
+
+    calls = [type(entry.call) for entry in grid.outbox.entries()]
+    assert grid.state_of(number) is JobState.FINISHED
+    assert (calls.count(SetRunning), calls.count(Settle), calls.count(Refuse)) == (1, 1, 0)
+    assert len(grid.slurm.submissions) == 2
 
 
 @pytest.mark.parametrize("failpoint", ["before_SetRunning", "before_Settle", "before_Refuse"])

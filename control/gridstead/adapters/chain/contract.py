@@ -42,18 +42,10 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """A contract at an address.
-
-    Attributes:
-        name: The name of the contract.
-        address: The address.
-        release: The earlier release whose interface the contract has, such as ``2.0.0``; empty for
-            the interface of this release.
-    """
+    """A contract at an address."""
 
     name: str
     address: str
-    release: str = ""
 
     def read(self, function: str, *arguments: Any) -> EthCall:  # noqa: ANN401
         """Return the encoded call of a view."""
@@ -61,7 +53,7 @@ class Contract:
 
     def data(self, function: str, *arguments: Any) -> str:  # noqa: ANN401
         """Return the encoded call of a function: its selector and arguments."""
-        return artifact(self.name, self.release).functions[function].encode(*arguments)
+        return artifact(self.name).functions[function].encode(*arguments)
 
     def decode(self, function: str, answer: bytes) -> Any:  # noqa: ANN401
         """Return the decoded result of a view. It is a tuple if the view returns several values.
@@ -73,7 +65,7 @@ class Contract:
             raise ChainUnavailable(
                 f"could not read {function}", detail=f"there is no contract at {self.address}"
             )
-        values = artifact(self.name, self.release).functions[function].decode(answer)
+        values = artifact(self.name).functions[function].decode(answer)
         return values[0] if len(values) == 1 else values
 
     def view(

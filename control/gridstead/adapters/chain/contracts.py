@@ -22,7 +22,6 @@ from gridstead.domain.contracts.releases import (
     DEEPSQUARE,
     GENERATION_2,
     GENERATIONS,
-    RELEASE_2,
     generation_of,
 )
 from gridstead.domain.jobs.ids import JobId
@@ -74,6 +73,15 @@ class Contracts:
         return self.generation > DEEPSQUARE
 
     @property
+    def has_cancel_requests(self) -> bool:
+        """Whether the cancellation of a claimed job is a request to its provider.
+
+        JobRepository then stores the time up to which such a job is billed. In 1.2 and 2.x, the
+        cancellation ends the job at once and returns the whole escrow.
+        """
+        return self.generation > GENERATION_2
+
+    @property
     def approves_records(self) -> bool:
         """Whether an approval names the record, so that the provider cannot replace it before.
 
@@ -112,21 +120,12 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
         chain_id=chain_id,
         version=version,
         meta_scheduler=grid,
-        jobs=JobRepository(jobs, _release_of_jobs(version)),
+        jobs=JobRepository(jobs),
         providers=ProviderManager(providers),
         queues=ProviderJobQueues(queues),
         constants=Constants(constants),
         credit=Credit(credit),
     )
-
-
-def _release_of_jobs(version: str) -> str:
-    """Return the earlier release whose JobRepository a grid has; empty for that of this release.
-
-    In 2.x, struct ``JobTerms`` does not have the time up to which a run is billed. DeepSquare's
-    JobRepository has only functions of this release.
-    """
-    return RELEASE_2 if generation_of(version) == GENERATION_2 else ""
 
 
 def _value_or_empty(view: ViewCall[str], answer: bytes | RpcError) -> str:

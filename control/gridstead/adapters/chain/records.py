@@ -12,7 +12,6 @@ from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Affinity, Hardware, Job, Label, Provider
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 
-NEVER = 2**256 - 1  # the maximum of uint256
 NO_ADDRESS = "0x" + "00" * 20
 
 
@@ -35,23 +34,16 @@ class ChainJobTerms:
         price_per_min: The price of one minute of the whole job, wei. 0 if the job is not matched.
         started_at: Unix seconds. 0 if the job has not started. In struct ``Job``, the start of a
             job that ended without a start is the time of the end.
-        bill_until: The time up to which a run is billed, Unix seconds. None if the contracts or the
-            job have no such limit.
     """
 
     price_per_min: int
     started_at: int
-    bill_until: int | None = None
 
     @classmethod
     def of(cls, struct: tuple[Any, ...]) -> Self:
-        """Return the terms of a decoded struct ``JobTerms``; only our contracts have it.
-
-        In contracts of 2.x, the struct has no time up to which a run is billed.
-        """
-        _, _, _, price, _, _, start, _, _, _, *limits = struct
-        bill_until = limits[0] if limits and limits[0] != NEVER else None
-        return cls(price_per_min=price, started_at=start, bill_until=bill_until)
+        """Return the terms of a decoded struct ``JobTerms``; only our contracts have it."""
+        _, _, _, price, _, _, start, *_ = struct
+        return cls(price_per_min=price, started_at=start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +89,20 @@ class ChainJobRecord:
         start, end = self.fields[6][1:3]
         return 0 if start == end else int(start)
 
-    def to_job(self, job_id: JobId, terms: ChainJobTerms) -> Job:
-        """Return the job with this id, which has the record's number."""
+    @property
+    def has_open_request(self) -> bool:
+        """Whether the customer requested to cancel the job, and the job has not ended."""
+        is_requested: bool = self.fields[8]
+        return is_requested and self.state not in COLD
+
+    def to_job(self, job_id: JobId, terms: ChainJobTerms, bill_until: int | None = None) -> Job:
+        """Return the job with this id, which has the record's number.
+
+        Args:
+            job_id: The id.
+            terms: The terms of the job.
+            bill_until: The time up to which a run is billed, Unix seconds. None without a limit.
+        """
         _, _, _, _, definition, _, time, name, cancel, last_error, exit_code = self.fields
         *_, script, _, uses, affinity = definition
         return Job(
@@ -119,7 +123,7 @@ class ChainJobRecord:
             state_block=time[4],
             cancel_requested=cancel,
             cancel_requested_at=time[3],
-            bill_until=None if self.state in COLD else terms.bill_until,
+            bill_until=bill_until if self.has_open_request else None,
             name=to_name(name),
             exit_code=exit_code,
             last_error=text(last_error),

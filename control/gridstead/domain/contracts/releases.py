@@ -11,10 +11,8 @@ DEEPSQUARE = 1
 GENERATION_2 = 2
 GENERATIONS = (DEEPSQUARE, GENERATION_2, 3)
 THIS_RELEASE = "3.0.0"
-# The releases whose artifacts this release contains, so that it can recognise their code and use
-# their interface.
-RELEASE_2 = "2.0.0"
-EARLIER_RELEASES = (RELEASE_2,)
+# The releases whose artifacts this release contains, so that their code can be recognised.
+EARLIER_RELEASES = ("2.0.0",)
 
 
 def generation_of(version: str) -> int | None:

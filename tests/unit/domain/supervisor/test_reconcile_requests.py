@@ -163,6 +163,21 @@ def test_refusal_of_a_job_that_ended_in_the_queue_waits_until_the_request_is_con
 
 
 @pytest.mark.parametrize(("confirmed_at", "count"), [(REQUESTED_AT, 0), (REQUESTED_AT + 1, 1)])
+def test_bill_that_a_request_limits_waits_until_the_request_is_confirmed(confirmed_at, count):
+    running = replace(REQUESTED, state=JobState.RUNNING, started_at=T0 + 2)
+    ended = accounting_sample(attempt(running, "COMPLETED"))
+
+    actions = planned_actions(
+        [running],
+        [submitted_record(running)],
+        accounting_sample=ended,
+        confirmed_at=confirmed_at,
+    )
+
+    assert [call.seconds for call in calls_of(actions)] == [10] * count
+
+
+@pytest.mark.parametrize(("confirmed_at", "count"), [(REQUESTED_AT, 0), (REQUESTED_AT + 1, 1)])
 def test_lost_run_is_settled_as_cancelled_after_its_request_is_confirmed(confirmed_at, count):
     running = job(JobState.RUNNING, cancel_requested=True, cancel_requested_at=REQUESTED_AT)
     lost = replace(submitted_record(running), absent_since=T0 + 2)
