@@ -54,6 +54,8 @@ class FakeScheduler:
             writes such a record if no node can ever run the job.
         start_before_cancel: Whether an attempt that is still in the queue starts just before a
             cancellation reaches it.
+        lose_cancellations: The number of cancellations, from the next one on, that raise
+            SchedulerUnavailable and have no effect.
         lose_answers: The number of submissions, from the next one on, that are queued although
             ``submit`` raises SchedulerUnavailable.
         users: The users of the host, by address.
@@ -76,6 +78,7 @@ class FakeScheduler:
         self.reject = ""
         self.reject_leaves_record = False
         self.start_before_cancel = False
+        self.lose_cancellations = 0
         self.lose_answers = 0
         self.resolve_all = True
         self.users: dict[str, GridUser] = {}
@@ -106,6 +109,9 @@ class FakeScheduler:
         if attempt is not None and self.start_before_cancel and not attempt.has_started:
             self.start(slurm_job_id)
             attempt = self.attempt(slurm_job_id)
+        if self.lose_cancellations:
+            self.lose_cancellations -= 1
+            raise SchedulerUnavailable("could not cancel job", detail="the request was lost")
         if attempt is not None:
             self.end(
                 slurm_job_id, "CANCELLED", exit_code=EXIT_SIGTERM if attempt.has_started else 0

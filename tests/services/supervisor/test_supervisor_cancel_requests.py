@@ -19,7 +19,13 @@ from tests.services.supervisor.supervisor_setup import (
 )
 
 from gridstead.domain.jobs.lifecycle import COLD, JobState
-from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle
+from gridstead.domain.transactions.calls import (
+    ClaimCancelling,
+    ClaimJobs,
+    Refuse,
+    SetRunning,
+    Settle,
+)
 
 HOUR_S = 3600
 
@@ -189,6 +195,11 @@ def test_a_request_waits_while_slurm_is_down(grid):
     assert grid.state_of(number) is JobState.CANCELLED
 
 
+def stored_calls(grid):
+    """Return the kinds of the calls that the supervisor stored in its outbox, in order."""
+    return [type(entry.call) for entry in grid.outbox.entries()]
+
+
 def cancel_and_reorg(grid, number, steps):
     """Cancel a job, run steps, and remove the request and the later blocks in a reorg."""
     height = grid.ledger.head().number
@@ -269,39 +280,37 @@ def test_attempts_that_a_dropped_request_cancelled_do_not_count_as_lost_by_slurm
 
 
 @pytest.mark.parametrize("failpoint", [None, "before_Refuse"])
-def test_an_attempt_that_starts_just_before_its_cancellation_is_refused_once(grid, failpoint):
+@pytest.mark.parametrize("lost_cancellations", [0, 3])
+def test_an_attempt_that_starts_just_before_its_cancellation_is_refused_once(
+    grid, failpoint, lost_cancellations
+):
+    """It starts after the sample in which it was in the queue, so after the request."""
     number = grid.request_job()
     grid.run_steps(2 * CONFIRMATIONS)
     grid.slurm.start_before_cancel = True
+    grid.slurm.lose_cancellations = lost_cancellations
     grid.ledger.cancel(number)
     grid.failpoint = failpoint
     grid.run_steps(5 * CONFIRMATIONS)
 
     (attempt,) = grid.slurm.attempts()
-    calls = [entry.call for entry in grid.outbox.entries()]
     assert (attempt.state, attempt.has_started) == ("CANCELLED", True)
     assert (grid.state_of(number), grid.ledger.job(number).final_cost) == (JobState.CANCELLED, 0)
-    assert [call for call in calls if isinstance(call, SetRunning | Settle)] == []
-    assert [type(call) for call in calls].count(Refuse) == 1
+    assert stored_calls(grid) == [ClaimJobs, ClaimCancelling, Refuse]
     assert grid.journal.open_entries() == ()
 
 
-@pytest.mark.parametrize("is_cancel_lost", [True, False])
-def test_an_attempt_that_starts_before_the_sample_is_settled_once(grid, is_cancel_lost):
-    """The supervisor dies before it cancels the queued attempt, or Slurm refuses the call."""
+def test_an_attempt_that_starts_after_the_request_and_before_the_sample_is_settled_once(grid):
     number = grid.request_job()
     grid.run_steps(2 * CONFIRMATIONS)
     (attempt,) = grid.slurm.attempts()
     grid.ledger.cancel(number)
-    grid.slurm.down = is_cancel_lost
-    grid.tick() if is_cancel_lost else grid.start_supervisor()
-    grid.slurm.down = False
+    grid.sync_clock()
     grid.slurm.start(attempt.slurm_job_id)
     grid.run_steps(5 * CONFIRMATIONS)
 
-    calls = [type(entry.call) for entry in grid.outbox.entries()]
-    assert grid.state_of(number) is JobState.CANCELLED
-    assert (calls.count(SetRunning), calls.count(Settle), calls.count(Refuse)) == (1, 1, 0)
+    assert (grid.state_of(number), grid.ledger.job(number).final_cost) == (JobState.CANCELLED, 0)
+    assert stored_calls(grid) == [ClaimJobs, ClaimCancelling, SetRunning, Settle]
 
 
 @pytest.mark.parametrize("steps", range(1, CONFIRMATIONS))
@@ -313,9 +322,9 @@ def test_a_reorg_drops_a_request_whose_attempt_started_just_before_its_cancellat
     grid.run_steps(3 * CONFIRMATIONS)
     grid.finish_jobs()
 
-    calls = [type(entry.call) for entry in grid.outbox.entries()]
     assert grid.state_of(number) is JobState.FINISHED
-    assert (calls.count(SetRunning), calls.count(Settle), calls.count(Refuse)) == (1, 1, 0)
+    assert stored_calls(grid)[-2:] == [SetRunning, Settle]
+    assert Refuse not in stored_calls(grid)
     assert len(grid.slurm.submissions) == 2
 
 
