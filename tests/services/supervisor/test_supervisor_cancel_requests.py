@@ -244,28 +244,6 @@ def test_a_reorg_drops_the_request_to_cancel_a_running_job(grid, steps, is_start
     assert len(grid.slurm.submissions) == 1
 
 
-@pytest.mark.parametrize("steps", range(1, CONFIRMATIONS))
-def test_a_reorg_drops_the_limit_that_a_request_sets_to_a_bill(grid, steps):
-    """The job ended by itself while its start and its request were not confirmed."""
-    number = grid.request_job()
-    grid.run_steps(2 * CONFIRMATIONS)
-    (attempt,) = grid.slurm.attempts()
-    grid.slurm.start(attempt.slurm_job_id)
-    height = grid.ledger.head().number
-    grid.ledger.cancel(number)
-    grid.clock.advance(600)
-    grid.slurm.end(attempt.slurm_job_id)
-    grid.run_steps(steps)
-    grid.ledger.reorg(grid.ledger.head().number - height)
-    assert not grid.ledger.job(number).cancel_requested
-
-    grid.run_steps(4 * CONFIRMATIONS)
-
-    job = grid.ledger.job(number)
-    assert job.state is JobState.FINISHED
-    assert job.final_cost == billing_oracle.cost(600, job.price_per_min)
-
-
 def test_attempts_that_a_dropped_request_cancelled_do_not_count_as_lost_by_slurm(grid):
     number = grid.request_job()
     grid.run_steps(2 * CONFIRMATIONS)

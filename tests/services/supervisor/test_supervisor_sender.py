@@ -69,6 +69,29 @@ def test_a_job_is_not_refused_if_a_reorg_removes_its_request_to_cancel(steps):
     assert len(grid.live_attempts()) == 1
 
 
+@pytest.mark.parametrize("steps", range(1, CONFIRMATIONS))
+def test_a_reorg_drops_the_limit_that_a_request_sets_to_a_bill(steps):
+    """The job ended by itself while its request was not confirmed."""
+    grid = SenderSetup()
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    (attempt,) = grid.slurm.attempts()
+    grid.slurm.start(attempt.slurm_job_id)
+    height = grid.ledger.head().number
+    grid.ledger.cancel(number)
+    grid.clock.advance(RUN_S)
+    grid.slurm.end(attempt.slurm_job_id)
+    grid.run_steps(steps)
+    grid.ledger.reorg(grid.ledger.head().number - height)
+    assert not grid.ledger.job(number).cancel_requested
+    grid.run_steps(4 * CONFIRMATIONS)
+
+    job = grid.ledger.job(number)
+    assert job.state is JobState.FINISHED
+    assert job.final_cost == billing_oracle.cost(RUN_S, job.price_per_min)
+    assert grid.states(Settle) == [SendState.FINAL]
+
+
 def test_a_job_is_refused_after_its_request_to_cancel_is_confirmed():
     grid = SenderSetup()
     number = grid.request_job()
