@@ -43,8 +43,8 @@ class JobRepository(Contract):
     def bill_until_of_many(self, numbers: Iterable[int]) -> ViewCall[tuple[int | None, ...]]:
         """Return a call for the times up to which runs of several jobs are billed.
 
-        Only contracts with requests to cancel have this view. A time is in Unix seconds. It is None
-        for a job without such a limit.
+        Only contracts with requests to cancel have this view. A time is in Unix seconds. A job
+        without such a limit has None.
         """
         return self.view(_limits, "billUntilMany", list(map(to_bytes32, numbers)))
 
