@@ -37,7 +37,12 @@ TIMEOUTS = """\
 |---|---|---|---|
 | META_SCHEDULED | PENDING | `claimJobTimeout` blocks after its match | not in the contracts |
 | SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | none |
+| SCHEDULED, cancelled | CANCELLED, refunded | `settleGrace` seconds after cancel request | none |
 | RUNNING | PANICKED, refunded | `settleGrace` seconds after paid time or cancel request | none |
+
+Of several times, the earliest counts. A SCHEDULED job whose customer requested to cancel it ends as
+CANCELLED also after `startTimeout`. In contracts before version 3, the cancellation of a SCHEDULED
+job ends the job at once.
 """
 MARGIN = (
     "The contracts allow the change after this time. On DeepSquare 1.2 only the meta-scheduler\n"
@@ -71,7 +76,8 @@ END_NOTES = f"""
   `lost by Slurm 3 times`, `a pre-hook of the provider failed` and `cancelled before it started`:
   nothing is billed.
 - `expired`: the provider did not act before a timeout, and the contract ended the job.
-- A job has no text if its customer cancelled it before the chain recorded its start.
+- A job that its customer cancelled before it started has no text, with two exceptions: `expired`,
+  and `the id of its script is malformed`.
 
 Texts contain no names of hosts, users or files. The supervisor's log has the longer reasons of
 Slurm and of the Job Definition service.

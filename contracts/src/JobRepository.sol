@@ -115,6 +115,7 @@ contract JobRepository is IJobRepository, AccessControl {
         Record storage record = _recordOf(jobId);
         record.hasCancelRequest = true;
         record.cancelRequestTime = uint40(block.timestamp);
+        record.isCancelledUnstarted = record.status != JobStatus.RUNNING;
     }
 
     /// @inheritdoc IJobRepository
@@ -216,6 +217,24 @@ contract JobRepository is IJobRepository, AccessControl {
     }
 
     /// @inheritdoc IJobRepository
+    function billUntil(JobId jobId) public view returns (uint256) {
+        Record storage record = _recordOf(jobId);
+        return record.isCancelledUnstarted ? record.cancelRequestTime : type(uint256).max;
+    }
+
+    /// @inheritdoc IJobRepository
+    function billUntilMany(JobId[] calldata jobIds)
+        external
+        view
+        returns (uint256[] memory result)
+    {
+        result = new uint256[](jobIds.length);
+        for (uint256 i = 0; i < jobIds.length; ++i) {
+            result[i] = billUntil(jobIds[i]);
+        }
+    }
+
+    /// @inheritdoc IJobRepository
     function resources(JobId jobId)
         external
         view
@@ -281,7 +300,7 @@ contract JobRepository is IJobRepository, AccessControl {
         // A job that the customer or the matching service has ended may still be in the provider's
         // Slurm queue. Therefore the provider must also cancel such a job.
         bool awaitsCancellation = status == JobStatus.CANCELLED || status == JobStatus.PANICKED
-            || (status == JobStatus.RUNNING && record.hasCancelRequest);
+            || (!Lifecycle.isCold(status) && record.hasCancelRequest);
         return awaitsCancellation && record.provider == provider;
     }
 

@@ -80,6 +80,8 @@ abstract contract JobSteps is IMetaScheduler {
         if (job.status != JobStatus.META_SCHEDULED && job.status != JobStatus.SCHEDULED) {
             revert MetaScheduledScheduledStatusOnly(job.status);
         }
+        // A job with a request to cancel must not be matched again.
+        if (job.hasCancelRequest) return _endUnpaid(jobId, job, JobStatus.CANCELLED, "");
         jobs.setUnmatched(jobId);
         emit JobRefusedEvent(jobId, job.provider, job.customer);
         emit JobUnmatched(jobId, job.provider);
@@ -128,12 +130,18 @@ abstract contract JobSteps is IMetaScheduler {
         _pay(job.customer, job.maxCost - cost);
     }
 
-    /// @dev The reported seconds, limited to the seconds since the start.
+    /// @dev The reported seconds, limited to the seconds since the start. If the customer requested
+    /// to cancel the job before its start was recorded, limited to the seconds until the request.
     function _capSeconds(JobId jobId, JobTerms memory job, uint256 reported)
         private
         returns (uint256)
     {
-        uint256 elapsed = block.timestamp - job.startTime;
+        uint256 until = block.timestamp;
+        if (job.hasCancelRequest) {
+            uint256 limit = jobs.billUntil(jobId);
+            if (limit < until) until = limit;
+        }
+        uint256 elapsed = until > job.startTime ? until - job.startTime : 0;
         if (reported <= elapsed) return reported;
         emit BilledTooMuchEvent(
             jobId, job.provider, (reported + SECONDS_PER_MINUTE - 1) / SECONDS_PER_MINUTE
@@ -159,8 +167,9 @@ abstract contract JobSteps is IMetaScheduler {
         uint256 current = job.status == JobStatus.META_SCHEDULED ? block.number : block.timestamp;
         if (current <= expiry) revert NotExpired(job.status, expiry);
 
-        if (job.status == JobStatus.META_SCHEDULED) _unmatch(jobId, job);
-        else _endUnpaid(jobId, job, JobStatus.PANICKED, "expired");
+        if (job.status == JobStatus.META_SCHEDULED) return _unmatch(jobId, job);
+        bool isRequest = job.status == JobStatus.SCHEDULED && job.hasCancelRequest;
+        _endUnpaid(jobId, job, isRequest ? JobStatus.CANCELLED : JobStatus.PANICKED, "expired");
     }
 
     function _topUp(JobId jobId, JobTerms memory job, address payer, uint256 amount) internal {
@@ -211,14 +220,14 @@ abstract contract JobSteps is IMetaScheduler {
         if (job.status == JobStatus.META_SCHEDULED) {
             return job.stateBlock + constants.claimJobTimeout();
         }
-        if (job.status == JobStatus.SCHEDULED) return job.claimTime + constants.startTimeout();
         if (job.status == JobStatus.PENDING) return NEVER;
-        uint256 end = job.startTime + Billing.paidSecondsUp(job.maxCost, job.pricePerMinute);
-        if (job.hasCancelRequest) {
-            uint256 cancelTime = jobs.get(jobId).time.cancelRequestTimestamp;
-            if (cancelTime < end) end = cancelTime;
-        }
-        return end + constants.settleGrace();
+        uint256 grace = constants.settleGrace();
+        uint256 expiry = job.status == JobStatus.SCHEDULED
+            ? job.claimTime + constants.startTimeout()
+            : job.startTime + Billing.paidSecondsUp(job.maxCost, job.pricePerMinute) + grace;
+        if (!job.hasCancelRequest) return expiry;
+        uint256 requestExpiry = jobs.get(jobId).time.cancelRequestTimestamp + grace;
+        return requestExpiry < expiry ? requestExpiry : expiry;
     }
 
     /// @dev The whole minutes that are paid for and have not elapsed. The result is 0 for an

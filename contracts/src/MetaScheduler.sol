@@ -84,7 +84,8 @@ contract MetaScheduler is JobSteps, AccessControl {
 
         jobs.setCancelRequested(jobId);
         emit JobCancelRequested(jobId, job.provider);
-        if (job.status == JobStatus.RUNNING) {
+        // After the claim, only the provider knows whether the job runs.
+        if (job.status == JobStatus.SCHEDULED || job.status == JobStatus.RUNNING) {
             _queue(IProviderJobQueues.Kind.CANCELLING, job.provider, jobId);
         } else {
             _endUnpaid(jobId, job, JobStatus.CANCELLED, "");

@@ -69,7 +69,7 @@ class GasGrid:
         self.send(self.admin, self.queues.functions.transferOwnership(self.contract.address))
         self.send(self.admin, self.meta.grantRole(role, self.matcher))
         for customer in (self.customer, self.newcomer):
-            self.send(self.admin, self.credit.functions.transfer(customer, 10**5 * 10**18))
+            self.send(self.admin, self.credit.functions.transfer(customer, 2 * 10**5 * 10**18))
         self.send(self.customer, self.credit.functions.approve(self.contract.address, UNLIMITED))
         self.send(self.provider, self.providers.functions.register(HARDWARE, PRICES, LABELS))
         self.send(self.admin, self.providers.functions.approve(self.provider))
@@ -281,6 +281,12 @@ def _settle(grid: GasGrid) -> int:
     return grid.send(grid.provider, grid.meta.settleJob(job, FINISHED, 90, 0, "", EVIDENCE))
 
 
+def _refuse_requested(grid: GasGrid) -> int:
+    job = grid.create_job_in_step("claim")
+    grid.send(grid.customer, grid.meta.cancelJob(job))
+    return grid.send(grid.provider, grid.meta.refuseJob(job))
+
+
 def _settle_failed(grid: GasGrid) -> int:
     job = grid.create_job_in_step("start")
     grid.pass_time(90)
@@ -340,6 +346,7 @@ REPEATED_CALLS: dict[str, Callable[[GasGrid], int]] = {
         "request", "customer", "setDelegateSpendingAuthority", False
     ),
     "refuseJob, claimed": _call_on_job("claim", "provider", "refuseJob"),
+    "refuseJob, cancelled": _refuse_requested,
     "timeoutJob, claimed": _call_on_job("claim", "matcher", "timeoutJob"),
     "panicJob, running": _call_on_job("start", "matcher", "panicJob", "node lost"),
     "setJobRunning": _set_running,

@@ -80,6 +80,12 @@ WRONG_RULES = {
         "is_joined",
         lambda model, provider: providers.standing(model, provider).approved,
     ),
+    "a request before the start does not limit the bill": (
+        steps,
+        "billing_end",
+        lambda model, _: model.now,
+    ),
+    "a refused request is matched again": (steps, "is_requested", lambda _: False),
     "a cancelled job accepts a delegated top-up": (
         meta_scheduler,
         "may_spend",
@@ -91,14 +97,16 @@ WRONG_RULES = {
 
 # For each wrong rule, the seed of a sequence that detects it. The test plays this sequence first.
 DETECTING_SEEDS = {
-    "a fee is rounded up": 20261128,
-    "a deadline is a second too early": 20261157,
-    "a request to cancel does not change the expiry": 20261189,
+    "a fee is rounded up": 20261120,
+    "a deadline is a second too early": 20261151,
+    "a request to cancel does not change the expiry": 20261139,
     "a hot job may change to any state": 20261121,
     "a banned provider may claim": 20261120,
-    "a cancelled job accepts a delegated top-up": 20261135,
-    "an escrow may pay less than a minute": 20261130,
-    "a queue skips no stale entry": 20261121,
+    "a request before the start does not limit the bill": 20261131,
+    "a refused request is matched again": 20261124,
+    "a cancelled job accepts a delegated top-up": 20261133,
+    "an escrow may pay less than a minute": 20261120,
+    "a queue skips no stale entry": 20261120,
 }
 
 

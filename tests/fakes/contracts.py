@@ -129,13 +129,15 @@ class Contracts:
         job = self.state.jobs[number]
         if job.state in COLD:
             raise _revert("cancelJob", "JobHotStatusOnly")
-        requested_at = job.cancel_requested_at or self.now
+        if job.cancel_requested:
+            return
+        bill_until = self.now if job.state is JobState.SCHEDULED else None
         self.state.jobs[number] = replace(
-            job, cancel_requested=True, cancel_requested_at=requested_at
+            job, cancel_requested=True, cancel_requested_at=self.now, bill_until=bill_until
         )
-        if job.provider and not job.cancel_requested:
+        if job.provider:
             self.state.cancelling[job.provider].append(number)
-        if job.state is not JobState.RUNNING:
+        if job.state not in {JobState.SCHEDULED, JobState.RUNNING}:
             self._end(number, JobState.CANCELLED, 0)
 
     def top_up(self, number: int, amount: int) -> None:
@@ -192,8 +194,11 @@ class Contracts:
         self._return_to_queue(job)
 
     def _return_to_queue(self, job: Job) -> None:
-        """Make a job pending again, so that it can be matched again."""
+        """Make a job pending again, or end it if its customer requested to cancel it."""
         number = job.id.number
+        if job.cancel_requested:
+            self._end(number, JobState.CANCELLED, 0)
+            return
         self._emit(ChainEventKind.JOB_REFUSED, job)
         self.state.jobs[number] = replace(
             self._transition(number, JobState.PENDING), provider="", price_per_min=0
@@ -210,8 +215,11 @@ class Contracts:
         if is_unclaimed:
             self._return_to_queue(job)
             return
-        self.state.cancelling[job.provider].append(number)
-        self._end(number, JobState.PANICKED, 0, error="expired")
+        if not job.cancel_requested:
+            self.state.cancelling[job.provider].append(number)
+        is_request = job.state is JobState.SCHEDULED and job.cancel_requested
+        end_state = JobState.CANCELLED if is_request else JobState.PANICKED
+        self._end(number, end_state, 0, error="expired")
 
     def _run(self, wallet: str, number: int, started_at: int) -> None:
         self._provider_job(wallet, number, "setJobRunning")
@@ -226,7 +234,8 @@ class Contracts:
             raise _revert("settleJob", "RunningColdStatusOnly")
         seconds = 0
         if job.state is JobState.RUNNING and call.state is not JobState.PANICKED:
-            seconds = min(call.seconds, self.now - job.started_at)
+            until = self.now if job.bill_until is None else job.bill_until
+            seconds = min(call.seconds, max(0, until - job.started_at))
         self._end(number, call.state, seconds, exit_code=call.exit_code, error=call.error)
 
     def _end(
@@ -242,9 +251,8 @@ class Contracts:
             self._move(ESCROW, job.provider, bill.provider)
         self._move(ESCROW, FEES, bill.fee)
         self._move(ESCROW, job.customer, bill.refund)
-        self.state.jobs[number] = replace(
-            job, ended_at=self.now, final_cost=bill.cost, exit_code=exit_code, last_error=error
-        )
+        job = replace(job, ended_at=self.now, final_cost=bill.cost, bill_until=None)
+        self.state.jobs[number] = replace(job, exit_code=exit_code, last_error=error)
 
     def _transition(self, number: int, state: JobState) -> Job:
         """Return a job with a new state, and emit the event. The caller must store the job."""

@@ -57,6 +57,10 @@ class FakeScheduler:
             is rejected.
         reject_leaves_record: Whether a rejected job has a FAILED record without a start time. Slurm
             writes such a record if no node can ever run the job.
+        start_before_cancel: Whether an attempt that is still in the queue starts just before a
+            cancellation reaches it.
+        lose_cancellations: The number of cancellations, from the next one on, that raise
+            SchedulerUnavailable and have no effect.
         lose_answers: The number of submissions, from the next one on, that are queued although
             ``submit`` raises SchedulerUnavailable.
         users: The users of the host, by address.
@@ -78,6 +82,8 @@ class FakeScheduler:
         self.down = False
         self.reject = ""
         self.reject_leaves_record = False
+        self.start_before_cancel = False
+        self.lose_cancellations = 0
         self.lose_answers = 0
         self.resolve_all = True
         self.users: dict[str, GridUser] = {}
@@ -105,6 +111,12 @@ class FakeScheduler:
     def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
         self._raise_if_down()
         attempt = self._find(slurm_job_id, job_key)
+        if attempt is not None and self.start_before_cancel and not attempt.has_started:
+            self.start(slurm_job_id)
+            attempt = self.attempt(slurm_job_id)
+        if self.lose_cancellations:
+            self.lose_cancellations -= 1
+            raise SchedulerUnavailable("could not cancel job", detail="the request was lost")
         if attempt is not None:
             exit_code = EXIT_SIGTERM if attempt.has_started else 0
             self.end(slurm_job_id, "CANCELLED", exit_code=exit_code)

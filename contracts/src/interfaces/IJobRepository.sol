@@ -85,6 +85,16 @@ interface IJobRepository {
     /// exist.
     function termsMany(JobId[] calldata jobIds) external view returns (JobTerms[] memory);
 
+    /// @notice The time up to which a run of the job may be billed, in seconds since 1970: the time
+    /// of the customer's request to cancel the job, if the request was made before the start of the
+    /// job was recorded. Otherwise the largest uint256. Reverts with InvalidJob if the job does not
+    /// exist.
+    function billUntil(JobId jobId) external view returns (uint256);
+
+    /// @notice The times up to which runs of several jobs may be billed, in seconds since 1970, as
+    /// in billUntil. Reverts with InvalidJob if a job does not exist.
+    function billUntilMany(JobId[] calldata jobIds) external view returns (uint256[] memory);
+
     /// @notice The escrow, and the resources that the price depends on. Reverts with InvalidJob if
     /// the job does not exist.
     function resources(JobId jobId)

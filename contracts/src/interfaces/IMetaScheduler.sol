@@ -102,9 +102,11 @@ interface IMetaScheduler {
         bytes32 s
     ) external returns (JobId);
 
-    /// @notice Ends a job that has not started, with a full refund. A running job continues until
-    /// its provider ends it. In both cases the job is added to the provider's queue of jobs to
-    /// cancel. A PENDING job has no provider and is added to no queue.
+    /// @notice Ends a job that has not been claimed, with a full refund. For a claimed or running
+    /// job, this is a request: the job may already run, so it keeps its state until its provider
+    /// settles or refuses it, or until it expires. If the start of the job is not recorded yet, at
+    /// most the run time until this call is billed. Further calls have no effect. A job with a
+    /// provider is added to the provider's queue of jobs to cancel.
     function cancelJob(JobId jobId) external;
 
     /// @notice Adds credits of the caller to the escrow of a claimed or running job.
@@ -142,7 +144,8 @@ interface IMetaScheduler {
     /// and emits BatchElementSkipped.
     function metaScheduleMany(Match[] calldata matches) external;
 
-    /// @notice Makes a matched or claimed job PENDING again, without waiting for a timeout.
+    /// @notice Makes a matched or claimed job PENDING again, without waiting for a timeout. A job
+    /// whose customer requested to cancel it becomes CANCELLED, with a full refund.
     function timeoutJob(JobId jobId) external;
 
     /// @notice Ends a job in any hot state, with a full refund. A state is hot if the job has not
@@ -159,8 +162,9 @@ interface IMetaScheduler {
     /// not revert if the queue is empty.
     function claimJobs(uint256 most) external returns (uint256 claimed);
 
-    /// @notice Refuses a matched or claimed job that has not started. The job becomes PENDING. A
-    /// removed or banned provider can do nothing else with a job that it has not claimed.
+    /// @notice Refuses a matched or claimed job that has not started. The job becomes PENDING. If
+    /// its customer requested to cancel it, the job becomes CANCELLED, with a full refund. A removed
+    /// or banned provider can do nothing else with a job that it has not claimed.
     function refuseJob(JobId jobId) external;
 
     /// @notice Does the same as refuseJob for each element. An invalid element is skipped and emits
@@ -179,8 +183,9 @@ interface IMetaScheduler {
     /// @notice Ends a job and divides its escrow. The cost is floor(billedSeconds * price per
     /// minute / 60), but at most the escrow. The provider receives the cost minus the fee. The
     /// customer receives the escrow minus the cost. If `billedSeconds` exceeds the time since the
-    /// start of the job, only the time since the start is billed. A job that never ran, or that
-    /// ends as PANICKED, costs nothing.
+    /// start of the job, only the time since the start is billed. The time after a request to
+    /// cancel that was made before the start was recorded is not billed. A job that never ran, or
+    /// that ends as PANICKED, costs nothing.
     /// @param evidence The hash of the accounting record of the bill. The hash is emitted but not
     /// checked.
     function settleJob(
@@ -228,8 +233,9 @@ interface IMetaScheduler {
     /// @notice Expires a job whose provider has not acted in time. A matched job that is not
     /// claimed within claimJobTimeout blocks becomes PENDING again. A claimed job that has not
     /// started within startTimeout seconds becomes PANICKED. A running job becomes PANICKED if it
-    /// is not settled within settleGrace seconds. These seconds are counted from the end of its
-    /// paid time, or from an earlier request to cancel it. A job that becomes PANICKED is refunded
+    /// is not settled within settleGrace seconds after the end of its paid time. A request to
+    /// cancel the job expires settleGrace seconds after the request, if that is earlier. A claimed
+    /// job with a request becomes CANCELLED instead of PANICKED. In both states a job is refunded
     /// in full.
     function expireJob(JobId jobId) external;
 

@@ -45,6 +45,7 @@ struct Record {
     uint128 pendingTopUp;
     int64 exitCode;
     uint40 cancelRequestTime;
+    bool isCancelledUnstarted; // The request was made before the start was recorded.
     // Each of these values has its own slot. A string of up to 31 bytes needs no second slot.
     bytes32 name;
     string batchLocationHash;

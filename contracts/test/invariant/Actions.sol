@@ -54,6 +54,7 @@ abstract contract Actions is World {
         bool mustSucceed = isHotJob && who == job.customer && _isTokenHonest;
         if (mustSucceed) _expect(ok, "a customer cancels a hot job");
         _countIf(ok && job.status == JobStatus.RUNNING, "request to cancel a run");
+        _countIf(ok && job.status == JobStatus.SCHEDULED, "request to cancel a claimed job");
     }
 
     function _topUp(uint256 seed) internal {
@@ -127,6 +128,10 @@ abstract contract Actions is World {
             isBilled && time > block.timestamp - job.startedAt,
             "bill above the time since the start"
         );
+        _countIf(
+            isBilled && job.billUntil > job.startedAt && time > job.billUntil - job.startedAt,
+            "bill above the time until a request"
+        );
         _countIf(isBilled && !manager.isJoined(who), "settlement by a removed provider");
         _countIf(!ok && !_isTokenHonest && isValid, "payment refused");
     }
@@ -182,6 +187,7 @@ abstract contract Actions is World {
         }
         bool ok = _callAs(who, abi.encodeCall(meta.refuseJob, (id)));
         if (ok) _expect(who == job.provider, "only its provider refuses a job");
+        _countIf(ok && job.isCancelRequested, "refusal of a request to cancel");
     }
 
     function _withdraw(uint256 seed) internal {
@@ -204,7 +210,9 @@ abstract contract Actions is World {
             _pickJob(seed, JobStatus(1 + _derive(seed, "state") % 3));
         bool ok = _callAs(_pickCaller(seed, outsider), abi.encodeCall(meta.expireJob, (id)));
         _countIf(ok && job.status == JobStatus.META_SCHEDULED, "match expired");
-        _countIf(ok && job.status == JobStatus.SCHEDULED, "claim expired");
+        bool isClaimed = job.status == JobStatus.SCHEDULED;
+        _countIf(ok && isClaimed && !job.isCancelRequested, "claim expired");
+        _countIf(ok && isClaimed && job.isCancelRequested, "request to cancel expired");
         _countIf(ok && job.status == JobStatus.RUNNING, "run expired");
     }
 }

@@ -6,29 +6,40 @@ import {Handler} from "./Handler.sol";
 import {Witness} from "./Witness.sol";
 
 /// @notice The start and the end of a campaign. A campaign starts with two jobs in each hot state
-/// (a state of a job that has not ended). At the end, each job is ended by its customer, by its
-/// provider or by any account. Then the admin withdraws the fees.
+/// (a state of a job that has not ended), and with four jobs whose customers requested to cancel
+/// them before their start. At the end, each job is ended by its customer, by its provider or by
+/// any account. Then the admin withdraws the fees.
 contract Ending is Handler {
-    /// @notice Creates two jobs in each hot state.
+    /// @notice Creates two jobs in each hot state, and four jobs with a request to cancel.
     function createJobs() external {
         vm.warp(1_800_000_000);
         vm.roll(1000);
-        for (uint256 i = 0; i < 8; ++i) {
+        for (uint256 i = 0; i < 12; ++i) {
             address provider = providers[i % 3];
             _callAs(
                 customers[i % 3],
                 abi.encodeCall(meta.requestNewJob, (_definition(i), 200e18, "job", true))
             );
             JobId id = JobId.wrap(bytes32(i + 1));
-            // The jobs with i = 0 and 1 stay PENDING, 2 and 3 META_SCHEDULED, 4 and 5 SCHEDULED.
-            // The jobs with i = 6 and 7 become RUNNING.
+            // The jobs with i = 0 and 1 stay PENDING, 2 and 3 META_SCHEDULED. The jobs with i = 6
+            // and 7 become RUNNING, the others SCHEDULED.
             if (i > 1) _callAs(matcher, abi.encodeCall(meta.metaSchedule, (id, provider)));
             if (i > 3) _callAs(provider, abi.encodeCall(meta.claimNextJob, ()));
-            if (i > 5) {
-                _callAs(provider, abi.encodeCall(meta.setJobRunning, (id, uint64(block.timestamp))));
-            }
+            if (i == 6 || i == 7) _start(i);
+        }
+        vm.warp(block.timestamp + 1 hours);
+        for (uint256 i = 8; i < 12; ++i) {
+            bytes memory call = abi.encodeCall(meta.cancelJob, (JobId.wrap(bytes32(i + 1))));
+            _callAs(customers[i % 3], call);
+            if (i > 9) _start(i);
         }
         (attempts, successes) = (0, 0); // The campaign does not count these calls.
+    }
+
+    /// @dev Reports that a job started at its claim.
+    function _start(uint256 i) private {
+        bytes memory call = abi.encodeCall(meta.setJobRunning, (JobId.wrap(bytes32(i + 1)), 0));
+        _callAs(providers[i % 3], call);
     }
 
     /// @notice Ends every job and withdraws the fees.

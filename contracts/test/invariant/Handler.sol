@@ -72,12 +72,13 @@ contract Handler is Actions {
     function start(uint256 seed) external {
         (JobId id, Witness.JobRecord memory job) = _pickJob(seed, JobStatus.SCHEDULED);
         address who = _pickCaller(seed, job.provider);
-        // Half of the reported times lie within the last two hours. The others are 64 bits of a
-        // hash, at one of three offsets. Almost all of them lie in the far future.
+        // A quarter of the reported times lie within the last two hours, and a quarter are the time
+        // of the claim. The others are 64 bits of a hash, at one of three offsets. Almost all of
+        // them lie in the far future.
         uint64 reported = uint64(_derive(seed, "reported") >> (_derive(seed, "size") % 3 * 96));
-        if (_derive(seed, "recent") % 2 == 0) {
-            reported = uint64(block.timestamp - _derive(seed, "ago") % 7200);
-        }
+        uint256 kind = _derive(seed, "recent") % 4;
+        if (kind == 0) reported = uint64(block.timestamp - _derive(seed, "ago") % 7200);
+        if (kind == 1) reported = uint64(job.claimedAt);
         bool ok;
         if (seed % 3 == 0) {
             ok = _callAs(
@@ -108,7 +109,7 @@ contract Handler is Actions {
         _settleMany(seed);
     }
 
-    function refuse(uint256 seed) external {
+    function refuse(uint256 seed, uint256 tokenSeed) external withHostileToken(tokenSeed) {
         _refuse(seed);
     }
 

@@ -96,6 +96,7 @@ contract InvariantsTest is Base {
             assertEq(terms[i].provider, jobRecords[i].provider, "provider");
             assertEq(terms[i].pricePerMinute, jobRecords[i].price, "price");
             assertEq(terms[i].maxCost, jobRecords[i].locked, "escrow");
+            assertTrue(terms[i].hasCancelRequest == jobRecords[i].isCancelRequested, "request");
             address provider = jobRecords[i].provider;
             bool isPending =
                 _belongsInQueue(jobRecords[i], provider, IProviderJobQueues.Kind.TOP_UP);
@@ -162,9 +163,11 @@ contract InvariantsTest is Base {
             // The provider has not been notified of the whole escrow.
             return isClaimed && job.notified != job.locked;
         }
-        // The cancel queue. A request to cancel a running job does not change its state.
+        // The cancel queue. A request to cancel a claimed or running job does not change its state.
+        bool isClaimedOrRunning =
+            job.status == JobStatus.SCHEDULED || job.status == JobStatus.RUNNING;
         return job.status == JobStatus.CANCELLED || job.status == JobStatus.PANICKED
-            || job.status == JobStatus.RUNNING;
+            || (isClaimedOrRunning && job.isCancelRequested);
     }
 
     function _isHot(JobStatus status) private pure returns (bool) {

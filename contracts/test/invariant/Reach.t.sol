@@ -16,6 +16,7 @@ contract ReachTest is Base {
     Ending private handler;
     string[] private situations = [
         "bill above the time since the start",
+        "bill above the time until a request",
         "call during a transfer",
         "successful call during a transfer",
         "claim expired",
@@ -28,7 +29,10 @@ contract ReachTest is Base {
         "panic of a running job",
         "payment refused",
         "price above the maximum of the match",
+        "refusal of a request to cancel",
+        "request to cancel a claimed job",
         "request to cancel a run",
+        "request to cancel expired",
         "run expired",
         "settlement by a removed provider",
         "stale entry skipped",

@@ -19,6 +19,8 @@ contract Witness {
         uint256 notified; // The part of the escrow that the provider has been notified of.
         uint256 claimedAt;
         uint256 startedAt;
+        bool isCancelRequested;
+        uint256 billUntil; // The time of a request to cancel before the start. 0 without one.
         uint256 paid;
         uint256 fee;
         uint256 refunded;
@@ -99,6 +101,7 @@ contract Witness {
             ++matchesByProvider[record.provider];
         } else if (selector == JobRepository.setUnmatched.selector) {
             _changeStatus(record, JobStatus.PENDING);
+            _checkRule(!record.isCancelRequested, "no match after a request to cancel");
             (record.provider, record.price, record.claimedAt) = (address(0), 0, 0);
         } else if (selector == JobRepository.setClaimed.selector) {
             _changeStatus(record, JobStatus.SCHEDULED);
@@ -110,6 +113,10 @@ contract Witness {
                 record.claimedAt <= record.startedAt && record.startedAt <= block.timestamp,
                 "start between claim and now"
             );
+        } else if (selector == JobRepository.setCancelRequested.selector) {
+            _checkRule(!record.isCancelRequested, "a job has one request to cancel");
+            record.isCancelRequested = true;
+            if (record.status != JobStatus.RUNNING) record.billUntil = block.timestamp;
         } else if (selector == JobRepository.setEnded.selector) {
             _recordEnd(record, JobStatus(_word(input, 1)), _word(input, 2));
             record.hashAtEnd = hashOf(_word(input, 0));
@@ -143,10 +150,11 @@ contract Witness {
         if (cost != 0) {
             _checkRule(isBillable, "no pay without a run or for a panic");
             _checkRule(record.claimedAt != 0, "no pay without a claim");
-            uint256 elapsed = block.timestamp - record.startedAt;
+            uint256 end = record.billUntil == 0 ? block.timestamp : record.billUntil;
+            _checkRule(end > record.startedAt, "no pay for a start after the request to cancel");
             _checkRule(
-                cost * SECONDS_PER_MINUTE <= elapsed * record.price,
-                "cost within the time since the start"
+                cost * SECONDS_PER_MINUTE <= (end - record.startedAt) * record.price,
+                "cost within the time since the start, until a request before the start"
             );
         }
         _checkRule(cost <= record.locked, "cost within the escrow");

@@ -125,7 +125,8 @@ def cost_so_far(job: Job, now: int) -> int:
         return job.final_cost
     if job.state is not JobState.RUNNING:
         return 0
-    running_s = max(0, now - job.started_at)
+    until = now if job.bill_until is None else min(now, job.bill_until)
+    running_s = max(0, until - job.started_at)
     return min(job.escrow, cost_floor(running_s, job.price_per_min))
 
 
@@ -153,6 +154,7 @@ def job_to_json(job: Job) -> dict[str, object]:
         "started_at": job.started_at or None,
         "ended_at": job.ended_at or None,
         "cancel_requested": job.cancel_requested,
+        "cancel_requested_at": job.cancel_requested_at if job.cancel_requested else None,
         "exit_code": shell_exit_code(job) if job.state in COLD else None,
         "last_error": job.last_error,
     }

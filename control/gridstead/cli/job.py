@@ -38,6 +38,7 @@ from gridstead.cli.output import (
 )
 from gridstead.cli.watch import INTERRUPTED, format_time, wait_for_end
 from gridstead.cli.watch import watch as watch_job
+from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
         "submitted": format_time(job.submitted_at),
         "started": format_time(job.started_at),
         "ended": format_time(job.ended_at),
+        **_cancel_request(job),
         "price per minute": credits_text(job.price_per_min),
         "cost": credits_text(cost_so_far(job, int(time.time()))),
         "escrow": credits_text(job.escrow),
@@ -103,6 +105,13 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
     if job.last_error:
         record["error"] = job.last_error
     emit_record(record)
+
+
+def _cancel_request(job: Job) -> dict[str, object]:
+    """Return the line about the customer's request to cancel the job; empty without one."""
+    if not job.cancel_requested:
+        return {}
+    return {"cancel requested": format_time(job.cancel_requested_at)}
 
 
 @app.command()
@@ -152,13 +161,18 @@ def _state_after(event: str, numbers: Mapping[str, int]) -> str:
 
 @app.command()
 def cancel(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Cancel a job. Its running time is billed, and the rest of its escrow is refunded."""
+    """Cancel a job. Its running time is billed, and the rest of its escrow is refunded.
+
+    A job that a provider has claimed ends when its provider has stopped it.
+    """
     job_number = parse_job_number(number)
     client = open_client(config)
     client.job(job_number)
     client.customer.cancel_job(job_number)
     job = client.job(job_number)
     sentence = f"job {job_number} is cancelled; its provider stops it"
+    if job.bill_until is not None:
+        sentence = f"{sentence}, and bills at most its run time until this request"
     if job.state is JobState.CANCELLED:
         refund = credits_text(job.escrow - job.final_cost)
         sentence = f"job {job_number} is cancelled; {refund} credits were refunded"

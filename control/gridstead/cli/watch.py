@@ -40,6 +40,15 @@ STATE_DESCRIPTIONS = {
     JobState.PANICKED: "lost by its provider; it is not billed",
 }
 
+REQUEST_DESCRIPTION = "cancelled by its customer; its provider stops it"
+
+
+def describe(job: Job) -> str:
+    """Return what the state of a job means, or that the job waits for its provider to stop it."""
+    if job.cancel_requested and job.state not in COLD:
+        return REQUEST_DESCRIPTION
+    return STATE_DESCRIPTIONS[job.state]
+
 
 def format_time_of_day(timestamp: float) -> str:
     """Return the local time of day of a Unix time."""
@@ -101,8 +110,11 @@ def wait_for_end(client: GridClient, number: int) -> None:
 
 
 def _follow(client: GridClient, number: int, *, quiet: bool) -> Job:
-    """Wait until a job has ended, and return it. Print each new state unless ``quiet``."""
-    printed_state: JobState | None = None
+    """Wait until a job has ended, and return it.
+
+    Print each new state, and a request to cancel the job, unless ``quiet``.
+    """
+    printed: tuple[JobState, bool] | None = None  # the state, and whether a request was made
     with Status("", console=stderr_console, spinner="dots") as status:
         while True:
             try:
@@ -111,10 +123,11 @@ def _follow(client: GridClient, number: int, *, quiet: bool) -> Job:
                 status.update(Text(f"{error.message}; retrying"))
                 time.sleep(POLL_S)
                 continue
-            if job.state is not printed_state and not quiet:
+            current = (job.state, job.cancel_requested)
+            if current != printed and not quiet:
                 now = format_time_of_day(time.time())
-                print_line(f"{now}  {job.state.name:<15} {STATE_DESCRIPTIONS[job.state]}")
-                printed_state = job.state
+                print_line(f"{now}  {job.state.name:<15} {describe(job)}")
+                printed = current
             if job.state in COLD:
                 return job
             status.update(Text(_status(client, job)))
@@ -123,7 +136,7 @@ def _follow(client: GridClient, number: int, *, quiet: bool) -> Job:
 
 def _status(client: GridClient, job: Job) -> str:
     """Return the status line of a job that has not ended."""
-    description = f"job {job.id.number}: {STATE_DESCRIPTIONS[job.state]}"
+    description = f"job {job.id.number}: {describe(job)}"
     if job.state is not JobState.PENDING:
         cost = credits_text(cost_so_far(job, int(time.time())))
         return f"{description}, {cost} credits so far"

@@ -32,6 +32,8 @@ class Generation:
             provider's current price.
         notifies_of_early_cancel: Whether a provider is notified of jobs that are cancelled before
             they run.
+        requests_cancel: Whether the cancellation of a claimed job is a request to its provider. If
+            false, the job ends at once with a full refund.
         settles_when_removed: Whether a removed provider may settle its running jobs.
         request_transactions: How many transactions a job request without an earlier allowance
             takes.
@@ -49,6 +51,7 @@ class Generation:
     keeps_reported_start: bool
     fixes_price: bool
     notifies_of_early_cancel: bool
+    requests_cancel: bool
     settles_when_removed: bool
     request_transactions: int
     has_own_events: bool
@@ -73,13 +76,14 @@ OURS = Generation(
     keeps_reported_start=True,
     fixes_price=True,
     notifies_of_early_cancel=True,
+    requests_cancel=True,
     settles_when_removed=True,
     request_transactions=1,
     has_own_events=True,
     expires_claimed_jobs=True,
     approves_records=True,
 )
-RELEASE_2 = replace(OURS, version="2", approves_records=False)
+RELEASE_2 = replace(OURS, version="2", approves_records=False, requests_cancel=False)
 PLAIN_DEEPSQUARE = Generation(
     version="",
     max_calls=1,
@@ -90,6 +94,7 @@ PLAIN_DEEPSQUARE = Generation(
     keeps_reported_start=False,
     fixes_price=False,
     notifies_of_early_cancel=False,
+    requests_cancel=False,
     settles_when_removed=False,
     request_transactions=2,
     has_own_events=False,

@@ -10,6 +10,7 @@ from tests.adapters.chain.grids import join_real_grid
 from tests.adapters.chain.sender_setup import WalletSender, settlement
 
 from gridstead.adapters.store.cursor import VolatileCursor
+from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.jobs.billing import paid_seconds_ceil, paid_seconds_floor
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.matching.expiry import MARGIN_BLOCKS, MARGIN_S, expiry
@@ -68,6 +69,14 @@ class Operator:
         number, claimed_at = self.claim_job()
         self.grid.run(number, claimed_at)
         return self.grid.job(number)
+
+    def set_start_timeout(self, seconds):
+        """Change a constant of the grid."""
+        devnet = self.grid.devnet
+        constants = devnet.contracts.constants
+        data = constants.data("setStartTimeout", seconds)
+        DirectSender(devnet.node, devnet.admin).transact(constants.address, data, name="constant")
+        self.timeouts = self.grid.ledger.timeouts(at_block=self.grid.ledger.head())
 
     def mine_at(self, timestamp):
         """Mine a block with this time."""
@@ -134,6 +143,25 @@ def test_claimed_job_that_never_starts_is_refunded(operator):
     assert operator.grid.balances() == balances
 
 
+@pytest.mark.parametrize("claimed_ago_s", [60, 3 * DAY_S])
+def test_request_to_cancel_that_the_provider_ignores_is_refunded(operator, claimed_ago_s):
+    """A request expires settleGrace after it, but not later than the claim without it."""
+    balances = operator.grid.balances()
+    number, claimed_at = operator.claim_job()
+    operator.mine_at(claimed_at + claimed_ago_s)
+    operator.grid.cancel(number)
+    assert operator.timeouts.start_s == operator.timeouts.settle_grace_s
+    expires_at = claimed_at + operator.timeouts.start_s
+    operator.mine_at(expires_at + MARGIN_S)
+    assert operator.tick() == []
+    operator.mine_at(expires_at + MARGIN_S + 1)
+
+    operator.tick()
+
+    assert operator.grid.job(number).state is JobState.CANCELLED
+    assert operator.grid.balances() == balances
+
+
 def test_running_job_that_is_never_settled_is_refunded(operator):
     balances = operator.grid.balances()
     job = operator.start_job()
@@ -189,10 +217,14 @@ def test_expiry_times_equal_those_of_the_contract(operator):
     cancelled_number = operator.start_job().id.number
     operator.grid.cancel(cancelled_number)
     claimed_number, claimed_at = operator.claim_job()
+    operator.set_start_timeout(90 * DAY_S)
+    requested_number, _ = operator.claim_job()
+    operator.grid.cancel(requested_number)
     matched_number = operator.match_job()
     assert operator.grid.job(cancelled_number).cancel_requested_at
 
-    for number in (matched_number, claimed_number, running_number, cancelled_number):
+    numbers = (matched_number, claimed_number, running_number, cancelled_number, requested_number)
+    for number in numbers:
         job = operator.grid.job(number)
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
         with pytest.raises(TransactionReverted, match="NotExpired") as refusal:

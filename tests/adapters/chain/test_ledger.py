@@ -255,10 +255,8 @@ def test_jobs_of_a_block_are_read_once(chain, read_blocks):
     assert read_blocks == [head.number]
 
 
-@on_all
-def test_two_views_are_read_for_each_approved_provider(chain, monkeypatch):
-    grid = join_real_grid(chain)
-    head = grid.ledger.head()
+def record_sizes(chain, monkeypatch):
+    """Return a list that receives the number of views of each read from the node."""
     read_views = chain.node.read
     sizes = []
 
@@ -267,10 +265,40 @@ def test_two_views_are_read_for_each_approved_provider(chain, monkeypatch):
         return read_views(views, at_block=at_block)
 
     monkeypatch.setattr(chain.node, "read", record_size)
+    return sizes
+
+
+@on_all
+def test_two_views_are_read_for_each_approved_provider(chain, monkeypatch):
+    grid = join_real_grid(chain)
+    head = grid.ledger.head()
+    sizes = record_sizes(chain, monkeypatch)
 
     addresses = [grid.provider, grid.customer, chain.admin.address]
     assert set(grid.ledger.approved_providers(addresses, at_block=head)) == {grid.provider}
     assert sum(sizes) == 2 * len(addresses)
+
+
+def test_requests_to_cancel_need_no_further_reads(chain, monkeypatch):
+    """The times up to which runs are billed are read with the terms of the jobs."""
+    grid = join_real_grid(chain)
+    numbers = [grid.request(f"script-{index}") for index in range(3)]
+    for number in numbers:
+        grid.match(number)
+    grid.claim()
+    ids = [grid.job_id(number) for number in numbers]
+    sizes = record_sizes(chain, monkeypatch)
+    grid.ledger.jobs(ids, at_block=grid.ledger.head())
+    sizes_without_requests = sizes.copy()
+    for number in numbers:
+        grid.cancel(number)
+        grid.run(number, grid.ledger.head().timestamp - 1)
+    sizes.clear()
+
+    jobs = grid.ledger.jobs(ids, at_block=grid.ledger.head()).values()
+    assert sizes == sizes_without_requests
+    assert [job.state for job in jobs] == [JobState.RUNNING] * len(numbers)
+    assert [job.bill_until for job in jobs] == [job.cancel_requested_at for job in jobs]
 
 
 def test_job_at_an_older_block_keeps_its_state(chain):

@@ -129,11 +129,31 @@ def test_job_cancelled_before_its_start_costs_nothing(grid_services):
     slurm_job_id = grid_services.submit(number)
     grid_services.call_and_mine(grid_services.grid.cancel, number)
     grid_services.until(lambda: not grid_services.slurm.attempt(slurm_job_id).is_alive)
+    job = grid_services.settle(number)
 
-    job = grid_services.job(number)
     assert (job.state, job.final_cost) == (JobState.CANCELLED, 0)
     after, _ = grid_services.grid.balances()
     assert after == before
+
+
+def test_job_cancelled_while_its_supervisor_is_down_is_billed_until_the_request(
+    grid_services, expected
+):
+    """The chain has not recorded the start. On contracts before 3.0.0 the whole run is free."""
+    number = grid_services.request()
+    slurm_job_id = grid_services.submit(number)
+    grid_services.slurm.start(slurm_job_id)
+    grid_services.pass_time(300)  # no service runs
+    grid_services.call_and_mine(grid_services.grid.cancel, number)
+    grid_services.pass_time(300)
+    job = grid_services.settle(number)
+
+    attempt = grid_services.slurm.attempt(slurm_job_id)
+    run_s = job.cancel_requested_at - attempt.started_at if expected.requests_cancel else 0
+    assert run_s >= 300 * expected.requests_cancel
+    assert attempt.state == "CANCELLED"
+    assert job.state is JobState.CANCELLED
+    assert job.final_cost == billing_oracle.cost(run_s, job.price_per_min)
 
 
 def test_cancelled_running_job_is_billed_for_its_time(grid_services, expected):

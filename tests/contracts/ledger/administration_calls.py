@@ -137,7 +137,7 @@ class AdministrationCalls:
         is_joined = partial(providers.is_joined, self._model)
         provider = self._choice(list(filterfalse(is_joined, self._accounts.providers)))
         operator = self._accounts.operator.address
-        if providers.standing(self._model, provider).banned and self._random.random() < 0.8:
+        if providers.standing(self._model, provider).banned and self._random.random() < 0.5:
             return Call(operator, MANAGER, "unban", (provider,))
         if provider in self._model.state.waiting:
             if self._random.random() < 0.5:

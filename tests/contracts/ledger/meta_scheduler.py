@@ -54,14 +54,20 @@ def request_with_permit(model: ContractModel, *arguments: object) -> None:
 
 
 def cancel(model: ContractModel, job_id: bytes) -> None:
-    """Cancel a job that has not started, or request the provider to cancel a running job."""
+    """Cancel a job that is not claimed, or request its provider to cancel a later one."""
     job = _own_job(model, job_id)
     _require_hot(job)
     if job.cancel_requested:
         return
-    records.change(model, job, cancel_requested=True, cancel_requested_at=model.now)
+    records.change(
+        model,
+        job,
+        cancel_requested=True,
+        cancel_requested_at=model.now,
+        requested_unstarted=job.state is not JobState.RUNNING,
+    )
     model.emit(GRID, "JobCancelRequested", job.id, job.provider)
-    if job.state is JobState.RUNNING:
+    if job.state in (JobState.SCHEDULED, JobState.RUNNING):
         records.push(model, QueueKind.CANCELLING, job)
     else:
         steps.end_unpaid(model, job, JobState.CANCELLED)

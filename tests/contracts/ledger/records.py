@@ -167,7 +167,7 @@ def is_live(model: ContractModel, kind: QueueKind, job_id: bytes, provider: str)
 
 def _is_cancelling(job: Job) -> bool:
     is_ended_by_others = job.state in (JobState.CANCELLED, JobState.PANICKED)
-    is_cancel_requested = job.state is JobState.RUNNING and job.cancel_requested
+    is_cancel_requested = job.state not in COLD and job.cancel_requested
     return is_ended_by_others or is_cancel_requested
 
 

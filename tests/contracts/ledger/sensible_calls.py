@@ -78,6 +78,11 @@ class SensibleCalls:
             self._job(JobState.PENDING, JobState.META_SCHEDULED, JobState.SCHEDULED)
         )
 
+    def cancel_claimed(self) -> Call:
+        """Request to cancel a claimed job, some time after the claim."""
+        call = self._cancel_call(self._job(JobState.SCHEDULED))
+        return replace(call, wait=self._draw_run_time_s())
+
     def cancel_run(self) -> Call:
         """Request to cancel a running job."""
         return self._cancel_call(self._job(JobState.RUNNING))
@@ -236,6 +241,18 @@ class SensibleCalls:
         )
         return Call(jobs[0].provider, GRID, "settleMany", (settlements,), wait=wait)
 
+    def end_request(self) -> Call:
+        """Refuse, start or settle a job that was cancelled before its recorded start."""
+        jobs = self._jobs(JobState.SCHEDULED, JobState.RUNNING)
+        job = self._choice([job for job in jobs if job.requested_unstarted])
+        if job.state is JobState.RUNNING:
+            wait = self._draw_run_time_s()
+            settlement = self._draw_settlement(job, wait)
+            return Call(job.provider, GRID, "settleJob", settlement, wait=wait)
+        if self._random.random() < 0.5:
+            return Call(job.provider, GRID, "refuseJob", (job.id,))
+        return Call(job.provider, GRID, "setJobRunning", (job.id, job.claimed_at))
+
     def settle_by_minutes(self) -> Call:
         """Settle a job with the function of DeepSquare 1.2, which bills whole minutes."""
         job = self._job(
@@ -258,9 +275,9 @@ class SensibleCalls:
         )
 
     def expire_cancelled(self) -> Call:
-        """Expire a running job whose customer requested to cancel it. Times as in ``expire``."""
-        cancelled_jobs = [job for job in self._jobs(JobState.RUNNING) if job.cancel_requested]
-        return self._expiry_call(self._choice(cancelled_jobs))
+        """Expire a job whose customer requested to cancel it. Times as in ``expire``."""
+        jobs = self._jobs(JobState.SCHEDULED, JobState.RUNNING)
+        return self._expiry_call(self._choice([job for job in jobs if job.cancel_requested]))
 
     def _expiry_call(self, job: Job) -> Call:
         call_time = steps.expiry(self._model, job) + self._random.randint(0, 1)

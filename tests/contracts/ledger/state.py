@@ -35,6 +35,7 @@ class Job:
         escrow: All credits that were put in escrow for the job, with all top-ups, in wei.
         pending_top_up: The top-ups that its provider has not claimed, in wei.
         price: The price per minute that the match fixed, in wei. It is 0 before the match.
+        requested_unstarted: Whether its customer requested to cancel it before its recorded start.
     """
 
     id: bytes
@@ -56,6 +57,7 @@ class Job:
     ended_at: int = 0
     cancel_requested_at: int = 0
     cancel_requested: bool = False
+    requested_unstarted: bool = False
     error: str = ""
     exit_code: int = 0
 

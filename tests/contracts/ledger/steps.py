@@ -36,9 +36,12 @@ def claim(model: ContractModel, job: Job) -> None:
 
 
 def unmatch(model: ContractModel, job: Job) -> None:
-    """Return a job that has not started to PENDING."""
+    """Return a job that has not started to PENDING. After a request to cancel, end it instead."""
     if job.state not in (JobState.META_SCHEDULED, JobState.SCHEDULED):
         raise Refused("MetaScheduledScheduledStatusOnly", int(job.state))
+    if is_requested(job):
+        end_unpaid(model, job, JobState.CANCELLED)
+        return
     records.unmatch(model, job)
     model.emit(GRID, "JobRefusedEvent", job.id, job.provider, job.customer)
     model.emit(GRID, "JobUnmatched", job.id, job.provider)
@@ -62,7 +65,7 @@ def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None
         raise Refused("ProviderNotJoined")
     seconds = 0
     if job.state is JobState.RUNNING and to is not JobState.PANICKED:
-        seconds = min(report.seconds, model.now - job.started_at)
+        seconds = min(report.seconds, max(0, billing_end(model, job) - job.started_at))
         if seconds < report.seconds:
             minutes = -(-report.seconds // SECONDS_PER_MINUTE)  # Rounded up.
             model.emit(GRID, "BilledTooMuchEvent", job.id, job.provider, minutes)
@@ -76,6 +79,21 @@ def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None
     model.emit(GRID, "JobSettled", job.id, *values)
     pay_from_escrow(model, job.provider, bill.provider)
     pay_from_escrow(model, job.customer, bill.refund)
+
+
+def is_requested(job: Job) -> bool:
+    """Return whether the customer requested to cancel a job that has not ended."""
+    return job.cancel_requested
+
+
+def bill_until(job: Job) -> int:
+    """Return the Unix time after which a job is not billed, or MAX_UINT if there is none."""
+    return job.cancel_requested_at if job.requested_unstarted else MAX_UINT
+
+
+def billing_end(model: ContractModel, job: Job) -> int:
+    """Return the Unix time at which the bill of a job ends at the latest."""
+    return min(model.now, bill_until(job))
 
 
 def end_unpaid(model: ContractModel, job: Job, to: JobState, error: str = "") -> None:
@@ -121,7 +139,11 @@ def emit_top_up(model: ContractModel, job: Job) -> None:
 
 
 def expire(model: ContractModel, job: Job) -> None:
-    """Expire a job after its timeout: an unclaimed match becomes PENDING, other jobs panic."""
+    """Expire a job after its timeout.
+
+    An unclaimed match becomes PENDING, and a claimed job with a request to cancel CANCELLED. Other
+    jobs panic.
+    """
     last_valid = expiry(model, job)
     is_unclaimed = job.state is JobState.META_SCHEDULED
     current = model.block if is_unclaimed else model.now
@@ -129,6 +151,8 @@ def expire(model: ContractModel, job: Job) -> None:
         raise Refused("NotExpired", int(job.state), last_valid)
     if is_unclaimed:
         unmatch(model, job)
+    elif job.state is JobState.SCHEDULED and job.cancel_requested:
+        end_unpaid(model, job, JobState.CANCELLED, "expired")
     else:
         end_unpaid(model, job, JobState.PANICKED, "expired")
 
@@ -143,7 +167,10 @@ def expiry(model: ContractModel, job: Job) -> int:
         case JobState.META_SCHEDULED:
             return job.state_block + constants["claimJobTimeout"]
         case JobState.SCHEDULED:
-            return job.claimed_at + constants["startTimeout"]
+            start_expiry = job.claimed_at + constants["startTimeout"]
+            if not job.cancel_requested:
+                return start_expiry
+            return min(start_expiry, job.cancel_requested_at + constants["settleGrace"])
         case JobState.RUNNING:
             return latest_end(job) + constants["settleGrace"]
         case _:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from tests.contracts.ledger import credit, providers, records
+from tests.contracts.ledger import credit, providers, records, steps
 from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE
 from tests.contracts.ledger.constants import DEFAULTS
 from tests.contracts.ledger.model import ContractModel
@@ -54,6 +54,7 @@ def frequent_views(model: ContractModel, accounts: Iterable[str]) -> Iterator[Vi
     ids = tuple(job.id for job in jobs)
     yield View(REPOSITORY, "getMany", (ids,), (tuple(map(_expected_job, jobs)),))
     yield View(REPOSITORY, "termsMany", (ids,), (tuple(map(_expected_terms, jobs)),))
+    yield View(REPOSITORY, "billUntilMany", (ids,), (tuple(map(steps.bill_until, jobs)),))
     yield View(GRID, "accruedFees", (), (model.state.fees,))
     for account in (*accounts, model.grid):
         yield View("Credit", "balanceOf", (account,), (credit.balance(model, account),))

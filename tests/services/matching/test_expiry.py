@@ -6,6 +6,8 @@ The fake contracts reject the expiry of a job that is not overdue.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from structlog.testing import capture_logs
 from tests import billing_oracle
@@ -187,6 +189,21 @@ def test_a_claimed_job_that_never_starts_is_refunded_in_full(grid, job):
     grid.tick()
 
     assert grid.state_of(job) is JobState.PANICKED
+    assert grid.ledger.balance(CUSTOMER) == job.escrow
+    assert grid.rejected_entries() == []
+
+
+def test_a_request_to_cancel_that_its_provider_ignores_is_refunded_in_full(grid, job):
+    grid.ledger.constants = replace(grid.ledger.constants, start_s=30 * 86_400)
+    grid.ledger.claim(PROVIDER)
+    grid.ledger.cancel(job.id.number)
+    requested_at = grid.ledger.job(job.id.number).cancel_requested_at
+    grid.mine_at(requested_at + grid.ledger.constants.settle_grace_s + MARGIN_S)
+    assert grid.tick() == []
+    grid.mine_at(grid.ledger.head().timestamp + 1)
+    grid.tick()
+
+    assert grid.state_of(job) is JobState.CANCELLED
     assert grid.ledger.balance(CUSTOMER) == job.escrow
     assert grid.rejected_entries() == []
 

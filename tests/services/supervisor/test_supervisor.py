@@ -4,7 +4,7 @@
 import pytest
 from structlog.testing import capture_logs
 from tests import billing_oracle
-from tests.services.supervisor.supervisor_setup import CUSTOMER, SupervisorSetup
+from tests.services.supervisor.supervisor_setup import CONFIRMATIONS, CUSTOMER, SupervisorSetup
 
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.errors import InvalidInput, SchedulerUnavailable
@@ -266,7 +266,7 @@ def test_a_running_job_that_its_customer_cancels_is_billed_for_its_run_time(grid
     number, _ = grid.request_running_job()
     grid.clock.advance(30)
     grid.ledger.cancel(number)
-    grid.run_steps()
+    grid.run_steps(CONFIRMATIONS + 4)
 
     job = grid.ledger.job(number)
     assert job.state is JobState.CANCELLED

@@ -30,6 +30,7 @@ class SupervisorMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.grid = SupervisorSetup()
+        self.cancelled_keys = set()  # of the jobs that a customer or Slurm cancelled
 
     def has_duplicate_attempts(self):
         """Return whether a job has more than one live attempt."""
@@ -61,7 +62,10 @@ class SupervisorMachine(RuleBasedStateMachine):
         live_attempts = self.grid.live_attempts()
         if live_attempts:
             attempt = data.draw(st.sampled_from(live_attempts))
-            self.grid.start_or_end(attempt, data.draw(st.sampled_from(END_STATES)))
+            end_state = data.draw(st.sampled_from(END_STATES))
+            if end_state == "CANCELLED":
+                self.cancelled_keys.add(attempt.job_key)
+            self.grid.start_or_end(attempt, end_state)
 
     @rule()
     def slurmctld_crashes(self):
@@ -90,9 +94,26 @@ class SupervisorMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def a_customer_cancels(self, data):
-        hot_numbers = [job.id.number for job in self.grid.jobs() if job.state not in COLD]
-        if hot_numbers:
-            self.grid.ledger.cancel(data.draw(st.sampled_from(hot_numbers)))
+        hot_jobs = [job for job in self.grid.jobs() if job.state not in COLD]
+        if hot_jobs:
+            job = data.draw(st.sampled_from(hot_jobs))
+            self.cancelled_keys.add(job.job_key)
+            self.grid.ledger.cancel(job.id.number)
+
+    @precondition(lambda self: self.grid.ledger.head().number > 3 * CONFIRMATIONS)
+    @rule(data=st.data(), steps=st.integers(0, CONFIRMATIONS - 1))
+    def a_reorg_drops_the_request(self, data, steps):
+        """A customer cancels a claimed job. The request never has enough confirmations."""
+        claimed_jobs = [
+            job
+            for job in self.grid.jobs()
+            if job.state in {JobState.SCHEDULED, JobState.RUNNING} and not job.cancel_requested
+        ]
+        if claimed_jobs:
+            height = self.grid.ledger.head().number
+            self.grid.ledger.cancel(data.draw(st.sampled_from(claimed_jobs)).id.number)
+            self.grid.run_steps(steps)
+            self.grid.ledger.reorg(self.grid.ledger.head().number - height)
 
     # A reorg at a lower height could revert the approval of the provider.
     @precondition(lambda self: self.grid.ledger.head().number > 3 * CONFIRMATIONS)
@@ -114,6 +135,17 @@ class SupervisorMachine(RuleBasedStateMachine):
             assert job.final_cost <= job.escrow
             if job.state is JobState.PANICKED:
                 assert job.final_cost == 0
+
+    @invariant()
+    def a_job_that_nobody_cancelled_does_not_end_as_cancelled(self):
+        for job in self.grid.jobs():
+            assert job.state is not JobState.CANCELLED or job.job_key in self.cancelled_keys
+
+    @invariant()
+    def a_job_with_a_request_to_cancel_is_never_matched_again(self):
+        for job in self.grid.jobs():
+            if job.cancel_requested:
+                assert job.state not in {JobState.PENDING, JobState.META_SCHEDULED}
 
     def teardown(self):
         """End all faults and finish the jobs. Then no attempt or open journal entry may remain."""

@@ -8,7 +8,7 @@ from tests.services.supervisor.supervisor_setup import CONFIRMATIONS, PROVIDER, 
 
 from gridstead.domain.chain.events import ChainEventKind
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.transactions.calls import SetRunning, Settle
+from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle
 from gridstead.domain.transactions.outbox import SendState
 from gridstead.domain.transactions.plan import DispatchPolicy
 from gridstead.services.transactions.sender import Sender, SenderPorts
@@ -50,6 +50,60 @@ class SenderSetup(SupervisorSetup):
         """Return the states of the outbox entries with calls of a type."""
         entries = self.outbox.entries()
         return [entry.state for entry in entries if isinstance(entry.call, call_type)]
+
+
+@pytest.mark.parametrize("steps", range(1, CONFIRMATIONS))
+def test_a_job_is_not_refused_if_a_reorg_removes_its_request_to_cancel(steps):
+    """A refusal would exclude the provider from the job, whose customer waits for it."""
+    grid = SenderSetup()
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    height = grid.ledger.head().number
+    grid.ledger.cancel(number)
+    grid.run_steps(steps)
+    grid.ledger.reorg(grid.ledger.head().number - height)
+    grid.run_steps(3 * CONFIRMATIONS)
+
+    assert grid.states(Refuse) == []
+    assert grid.state_of(number) is JobState.SCHEDULED
+    assert len(grid.live_attempts()) == 1
+
+
+@pytest.mark.parametrize("steps", range(1, CONFIRMATIONS))
+def test_a_reorg_drops_the_limit_that_a_request_sets_to_a_bill(steps):
+    """The job ended by itself while its request was not confirmed."""
+    grid = SenderSetup()
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    (attempt,) = grid.slurm.attempts()
+    grid.slurm.start(attempt.slurm_job_id)
+    height = grid.ledger.head().number
+    grid.ledger.cancel(number)
+    grid.clock.advance(RUN_S)
+    grid.slurm.end(attempt.slurm_job_id)
+    grid.run_steps(steps)
+    grid.ledger.reorg(grid.ledger.head().number - height)
+    assert not grid.ledger.job(number).cancel_requested
+    grid.run_steps(4 * CONFIRMATIONS)
+
+    job = grid.ledger.job(number)
+    assert job.state is JobState.FINISHED
+    assert job.final_cost == billing_oracle.cost(RUN_S, job.price_per_min)
+    assert grid.states(Settle) == [SendState.FINAL]
+
+
+def test_a_job_is_refused_after_its_request_to_cancel_is_confirmed():
+    grid = SenderSetup()
+    number = grid.request_job()
+    grid.run_steps(2 * CONFIRMATIONS)
+    request_block = grid.ledger.head().number + 1
+    grid.ledger.cancel(number)
+    grid.run_steps(4 * CONFIRMATIONS)
+
+    job = grid.ledger.job(number)
+    assert job.state is JobState.CANCELLED
+    assert job.state_block > request_block + CONFIRMATIONS
+    assert grid.states(Refuse) == [SendState.FINAL]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])

@@ -105,7 +105,10 @@ def accounting_sample(*attempts, taken_at=T0 + 60, is_complete=True):
 
 
 def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMATIONS, **changes):
-    """Return a snapshot at T0 + 60 in which all claims are confirmed and Slurm has no jobs."""
+    """Return a snapshot at T0 + 60. Slurm has no jobs.
+
+    All claims are confirmed, and all requests to cancel that were made before T0 + 60.
+    """
     base = Snapshot(
         now=now,
         head=Block(number=height, hash="0x" + "ee" * 32, timestamp=now),
@@ -116,6 +119,7 @@ def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMAT
         accounting_sample=accounting_sample(),
         reports=(),
         open_outbox_keys=frozenset(),
+        confirmed_at=now,
     )
     return replace(base, **changes)
 

@@ -73,6 +73,15 @@ class Contracts:
         return self.generation > DEEPSQUARE
 
     @property
+    def has_cancel_requests(self) -> bool:
+        """Whether the cancellation of a claimed job is a request to its provider.
+
+        JobRepository then stores the time up to which such a job is billed. In 1.2 and 2.x, the
+        cancellation ends the job at once and returns the whole escrow.
+        """
+        return self.generation > GENERATION_2
+
+    @property
     def approves_records(self) -> bool:
         """Whether an approval names the record, so that the provider cannot replace it before.
 

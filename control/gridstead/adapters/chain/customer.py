@@ -211,7 +211,10 @@ class Customer:
         return _job_number(self._transact("requestNewJobWithPermit", payload))
 
     def cancel_job(self, number: int) -> None:
-        """Cancel a job of the caller. If the job is claimed, its provider ends it later."""
+        """Cancel a job of the caller, or request its provider to end it if it is running.
+
+        On contracts of version 3, this is also a request if the job is claimed.
+        """
         self._transact("cancelJob", self._contracts.meta_scheduler.cancel_job(number))
 
     def top_up(self, number: int, amount: int) -> None:

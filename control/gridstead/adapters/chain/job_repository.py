@@ -9,6 +9,8 @@ from typing import Any
 from gridstead.adapters.chain.contract import Contract, ViewCall, to_bytes32
 from gridstead.adapters.chain.records import ChainJobRecord, ChainJobTerms
 
+NEVER = 2**256 - 1  # the maximum of uint256
+
 
 class JobRepository(Contract):
     """The job records. A call with an unknown number reverts with InvalidJob.
@@ -38,6 +40,14 @@ class JobRepository(Contract):
         """Return a call for the terms of several jobs; ours only."""
         return self.view(_terms, "termsMany", list(map(to_bytes32, numbers)))
 
+    def bill_until_of_many(self, numbers: Iterable[int]) -> ViewCall[tuple[int | None, ...]]:
+        """Return a call for the times up to which runs of several jobs are billed.
+
+        Only contracts with requests to cancel have this view. A time is in Unix seconds. A job
+        without such a limit has None.
+        """
+        return self.view(_limits, "billUntilMany", list(map(to_bytes32, numbers)))
+
     def terms(self, number: int) -> ViewCall[ChainJobTerms]:
         """Return a call for the terms of a job; ours only."""
         return self.view(ChainJobTerms.of, "terms", to_bytes32(number))
@@ -53,3 +63,7 @@ def _records(structs: Iterable[tuple[Any, ...]]) -> tuple[ChainJobRecord, ...]:
 
 def _terms(structs: Iterable[tuple[Any, ...]]) -> tuple[ChainJobTerms, ...]:
     return tuple(map(ChainJobTerms.of, structs))
+
+
+def _limits(times: Iterable[int]) -> tuple[int | None, ...]:
+    return tuple(None if time == NEVER else time for time in times)

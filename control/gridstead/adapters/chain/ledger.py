@@ -8,6 +8,8 @@ DeepSquare"), from which ours are derived.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import Any
 
 from gridstead.adapters.chain.abi import reverted
 from gridstead.adapters.chain.contract import ViewCall, ask
@@ -186,25 +188,33 @@ class ChainLedger:
         pages = [numbers[start : start + JOBS_PER_READ] for start in starts]
         record_views = list(map(repository.get_many, pages))
         terms_views = list(map(repository.terms_of_many, pages))
-        calls = [view.read for view in record_views]
-        calls += [view.read for view in terms_views]
-        answers = self._node.read(calls, at_block=at_block)
+        has_limits = self._contracts.has_cancel_requests
+        limits_views = list(map(repository.bill_until_of_many, pages)) if has_limits else []
+        views: list[ViewCall[Any]] = [*record_views, *terms_views, *limits_views]
+        answers = self._node.read([view.read for view in views], at_block=at_block)
         jobs: list[Job] = []
         for index, page in enumerate(pages):
-            record_data, terms_data = answers[index], answers[len(pages) + index]
-            if isinstance(record_data, RpcError) or isinstance(terms_data, RpcError):
+            page_answers = answers[index :: len(pages)]  # the answer of each view for this page
+            data = [answer for answer in page_answers if isinstance(answer, bytes)]
+            if len(data) < len(page_answers):
                 jobs += self._jobs_one_by_one(page, at_block)  # a job of the page does not exist
                 continue
-            records = record_views[index].value(record_data)
-            terms = terms_views[index].value(terms_data)
-            jobs += map(self._to_job, records, terms)
+            records = record_views[index].value(data[0])
+            terms = terms_views[index].value(data[1])
+            limits = limits_views[index].value(data[2]) if has_limits else repeat(None)
+            jobs += map(self._to_job, records, terms, limits)
         return jobs
 
     def _jobs_one_by_one(self, numbers: Sequence[int], at_block: Block) -> list[Job]:
         views = list(map(self._contracts.jobs.get, numbers))
         answers = self._node.read([view.read for view in views], at_block=at_block)
         records = self._existing_records(views, answers)
-        return list(map(self._to_job, records, self._terms(records, at_block)))
+        terms = self._terms(records, at_block)
+        limits = self._bill_limits(records, at_block)
+        jobs = []
+        for record, record_terms in zip(records, terms, strict=True):
+            jobs.append(self._to_job(record, record_terms, limits.get(record.number)))
+        return jobs
 
     def _existing_records(
         self, views: Sequence[ViewCall[ChainJobRecord]], answers: Sequence[bytes | RpcError]
@@ -234,8 +244,21 @@ class ChainLedger:
         providers = self.approved_providers(addresses, at_block=at_block)
         return [_plain_terms(record, providers.get(record.provider)) for record in records]
 
-    def _to_job(self, record: ChainJobRecord, terms: ChainJobTerms) -> Job:
-        return record.to_job(self._contracts.job_id(record.number), terms)
+    def _bill_limits(
+        self, records: Sequence[ChainJobRecord], at_block: Block
+    ) -> dict[int, int | None]:
+        """Return the times up to which the jobs with a request to cancel are billed, by number."""
+        numbers = [record.number for record in records if record.has_open_request]
+        if not numbers or not self._contracts.has_cancel_requests:
+            return {}
+        view = self._contracts.jobs.bill_until_of_many(numbers)
+        (limits,) = ask(self._node, [view], at_block=at_block)
+        return dict(zip(numbers, limits, strict=True))
+
+    def _to_job(
+        self, record: ChainJobRecord, terms: ChainJobTerms, bill_until: int | None = None
+    ) -> Job:
+        return record.to_job(self._contracts.job_id(record.number), terms, bill_until)
 
 
 def _plain_terms(record: ChainJobRecord, provider: Provider | None) -> ChainJobTerms:

@@ -107,7 +107,10 @@ class MetaSchedulerContract(Contract):
         return self.call("claimNextTopUpJob")
 
     def refuse_job(self, number: int) -> Payload:
-        """Refuse a claimed job. The job can then be matched again."""
+        """Refuse a claimed job. The job can then be matched again.
+
+        A job with a request to cancel is CANCELLED instead.
+        """
         return self.call("refuseJob", to_bytes32(number))
 
     def timeout_job(self, number: int) -> Payload:

@@ -10,7 +10,7 @@ from gridstead.adapters.chain.abi import text
 from gridstead.domain.jobs.billing import Prices, Resources
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Affinity, Hardware, Job, Label, Provider
-from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.jobs.lifecycle import COLD, JobState
 
 NO_ADDRESS = "0x" + "00" * 20
 
@@ -89,8 +89,20 @@ class ChainJobRecord:
         start, end = self.fields[6][1:3]
         return 0 if start == end else int(start)
 
-    def to_job(self, job_id: JobId, terms: ChainJobTerms) -> Job:
-        """Return the job with this id, which has the record's number."""
+    @property
+    def has_open_request(self) -> bool:
+        """Whether the customer requested to cancel the job, and the job has not ended."""
+        is_requested: bool = self.fields[8]
+        return is_requested and self.state not in COLD
+
+    def to_job(self, job_id: JobId, terms: ChainJobTerms, bill_until: int | None = None) -> Job:
+        """Return the job with this id, which has the record's number.
+
+        Args:
+            job_id: The id.
+            terms: The terms of the job.
+            bill_until: The time up to which a run is billed, Unix seconds. None without a limit.
+        """
         _, _, _, _, definition, _, time, name, cancel, last_error, exit_code = self.fields
         *_, script, _, uses, affinity = definition
         return Job(
@@ -111,6 +123,7 @@ class ChainJobRecord:
             state_block=time[4],
             cancel_requested=cancel,
             cancel_requested_at=time[3],
+            bill_until=bill_until if self.has_open_request else None,
             name=to_name(name),
             exit_code=exit_code,
             last_error=text(last_error),

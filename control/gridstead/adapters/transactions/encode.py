@@ -54,7 +54,7 @@ GAS_PER_CALL: dict[type[Call], int] = {
     Match: 90_000,
     SetRunning: 50_000,
     Settle: 130_000,
-    Refuse: 50_000,
+    Refuse: 70_000,
 }
 
 

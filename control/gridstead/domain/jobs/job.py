@@ -73,6 +73,9 @@ class Job:
         cancel_requested: Whether the customer requested to cancel the job.
         cancel_requested_at: When the customer requested to cancel the job, Unix seconds. 0 if the
             customer did not.
+        bill_until: The time up to which the run of the job is billed, Unix seconds: the time of a
+            request to cancel that was made after the claim, before the chain recorded the start.
+            None if there is no such request, or if the job is cold.
         name: The customer's name of the job. Untrusted text.
         exit_code: The wait status as in Slurm (code << 8 | signal). 0 while the job is hot.
         last_error: The last error that the provider or the grid reported. May be empty.
@@ -95,6 +98,7 @@ class Job:
     state_block: int
     cancel_requested: bool = False
     cancel_requested_at: int = 0
+    bill_until: int | None = None
     name: str = ""
     exit_code: int = 0
     last_error: str = ""

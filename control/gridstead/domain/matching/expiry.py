@@ -10,6 +10,8 @@ requests the expiry of the job, and the contracts perform it:
 - If a claimed job does not start in time, or is not settled in time after its run, it becomes
   PANICKED and its whole escrow is refunded. The job is not matched again: only its provider knows
   whether it ran, and only the customer can decide to run it twice.
+- If the customer requested to cancel a claimed job and the provider neither settles nor refuses it
+  in time, it becomes CANCELLED instead.
 
 In the contracts, the claim timeout starts at the block of each match. The meta-scheduler also waits
 for this timeout after the last claim of the provider: a provider claims its matches in the order in
@@ -41,9 +43,9 @@ class Timeouts:
         claim_blocks: The number of blocks in which a provider must claim a match.
         start_s: The time in which a claimed job must start, seconds. None if the contracts have no
             such timeout.
-        settle_grace_s: The time in which a job must be settled after its paid time has ended or
-            after its customer requested to cancel it, seconds. None if the contracts have no such
-            timeout.
+        settle_grace_s: The time in which a running job must be settled after its paid time has
+            ended, and in which a claimed or running job must be ended after its customer requested
+            to cancel it, seconds. None if the contracts have no such timeout.
     """
 
     claim_blocks: int
@@ -72,14 +74,19 @@ def expiry(job: Job, timeouts: Timeouts, *, claimed_at: int | None) -> int | Non
         case JobState.META_SCHEDULED:
             return job.state_block + timeouts.claim_blocks
         case JobState.SCHEDULED if timeouts.start_s is not None and claimed_at is not None:
-            return claimed_at + timeouts.start_s
+            return _limit_by_request(job, timeouts, claimed_at + timeouts.start_s)
         case JobState.RUNNING if timeouts.settle_grace_s is not None:
             end = job.started_at + paid_seconds_ceil(job.escrow, job.price_per_min)
-            if job.cancel_requested:
-                end = min(end, job.cancel_requested_at)
-            return end + timeouts.settle_grace_s
+            return _limit_by_request(job, timeouts, end + timeouts.settle_grace_s)
         case _:
             return None
+
+
+def _limit_by_request(job: Job, timeouts: Timeouts, limit: int) -> int:
+    """Return the limit, or the earlier time at which a request to cancel the job expires."""
+    if not job.cancel_requested or timeouts.settle_grace_s is None:
+        return limit
+    return min(limit, job.cancel_requested_at + timeouts.settle_grace_s)
 
 
 def has_expired(

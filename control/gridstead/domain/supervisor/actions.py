@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.supervisor.attempt import Attempt
+from gridstead.domain.supervisor.evidence import is_cancelled_by_us
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecord
 from gridstead.domain.transactions.calls import Call
 
@@ -86,6 +88,22 @@ def note(
         reason=reason,
     )
     return Note(entry=entry)
+
+
+def cancel_and_note(record: JournalRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
+    """Yield the actions that cancel an attempt whose end is not the end of the job.
+
+    The journal records the cancellation first. We may submit the job again later.
+    """
+    if not is_cancelled_by_us(attempt, record):
+        yield note(
+            record,
+            EntryKind.CANCELLED_BY_US,
+            occurred_at=attempt.submitted_at,
+            slurm_job_id=attempt.slurm_job_id,
+            reason=reason,
+        )
+    yield cancel(attempt, record.job_key, reason)
 
 
 def cancel(attempt: Attempt, job_key: JobKey, reason: str) -> Cancel:

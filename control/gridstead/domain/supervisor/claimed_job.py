@@ -2,8 +2,9 @@
 """Plans the next actions for one job that this provider has claimed and has not settled.
 
 The plan follows the state of the job in Slurm, see ``evidence.py``: a live job is reported as
-running, an ended job is settled, and a job that Slurm does not have is submitted or given up.
-``reconcile.py`` plans for all jobs and passes the claimed jobs to this module.
+running, an ended job is settled, and a job that Slurm does not have is submitted or given up. The
+contract calls are in ``job_calls.py``. ``reconcile.py`` plans for all jobs and passes the claimed
+jobs to this module.
 
 In this module "us" means the provider of this supervisor.
 """
@@ -16,9 +17,16 @@ from typing import assert_never
 from gridstead.domain.jobs.ids import is_batch_location_hash
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.supervisor.actions import Action, Extend, Put, Submit, cancel, note
-from gridstead.domain.supervisor.attempt import END_STATES, Attempt
-from gridstead.domain.supervisor.end_text import NO_SCRIPT, REFUSED_BY_SLURM, end_text
+from gridstead.domain.supervisor.actions import (
+    Action,
+    Extend,
+    Submit,
+    cancel,
+    cancel_and_note,
+    note,
+)
+from gridstead.domain.supervisor.attempt import Attempt
+from gridstead.domain.supervisor.end_text import NO_SCRIPT, REFUSED_BY_SLURM
 from gridstead.domain.supervisor.evidence import (
     Absent,
     Alive,
@@ -30,17 +38,21 @@ from gridstead.domain.supervisor.evidence import (
     is_cancelled_by_us,
 )
 from gridstead.domain.supervisor.hooks import pre_hook_failed
+from gridstead.domain.supervisor.job_calls import (
+    give_up,
+    is_unstarted_request,
+    refuse,
+    refuse_request,
+    report_end,
+    report_start,
+)
 from gridstead.domain.supervisor.journal import EntryKind, JournalRecord
 from gridstead.domain.supervisor.settlement import (
-    billed_seconds,
-    evidence_hash,
-    max_billable_seconds,
     time_limit_min,
 )
 from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
-from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle, outbox_key
 
-NO_EVIDENCE = "0x" + "00" * 32
+CANCELLED_BY_CUSTOMER = "its customer cancelled it"
 
 
 def plan_claimed_job(
@@ -49,7 +61,7 @@ def plan_claimed_job(
     """Plan for a hot job that is claimed by us."""
     if not is_batch_location_hash(job.batch_location_hash):
         reason = "the id of its script is malformed"
-        yield from _give_up(job, snapshot, policy, JobState.FAILED, reason)
+        yield from give_up(job, snapshot, policy, JobState.FAILED, reason)
         return
     yield from _cancel_impostors(record, job, snapshot, policy)
     live_attempts = snapshot.live_attempts(record.job_key)
@@ -120,11 +132,29 @@ def _plan_live_job(
     """Plan for a job that is pending or running in Slurm."""
     yield from _note_attempt(record, attempt, snapshot, policy)
     if job.cancel_requested:
-        yield cancel(attempt, record.job_key, "its customer cancelled it")
+        yield from _stop_attempt(record, job, attempt, snapshot)
     else:
         yield from _extend_time_limit(job, attempt, policy)
     if job.state is JobState.SCHEDULED and attempt.has_started:
-        yield _report_start(job, attempt)
+        yield report_start(job, attempt)
+
+
+def _stop_attempt(
+    record: JournalRecord, job: Job, attempt: Attempt, snapshot: Snapshot
+) -> Iterator[Action]:
+    """Cancel an attempt because the customer requested to cancel its job.
+
+    A reorg may remove the request. An attempt that has not started is cancelled at once: its end is
+    not the end of the job, so the job can be submitted again. An attempt that has started cannot be
+    repeated, so it runs until the request is confirmed.
+
+    An attempt may start between the sample and its cancellation. It then ran only after the request
+    and is not billed: its job is refused like one that never started.
+    """
+    if not attempt.has_started:
+        yield from cancel_and_note(record, attempt, CANCELLED_BY_CUSTOMER)
+    elif snapshot.is_request_confirmed(job):
+        yield cancel(attempt, record.job_key, CANCELLED_BY_CUSTOMER)
 
 
 def _note_attempt(
@@ -152,47 +182,6 @@ def _extend_time_limit(job: Job, attempt: Attempt, policy: SupervisorPolicy) -> 
         )
 
 
-def _report_end(
-    job: Job, attempt: Attempt, snapshot: Snapshot, policy: SupervisorPolicy
-) -> Iterator[Action]:
-    """Report the start and then the end of an ended job to the chain.
-
-    The end waits until the start is mined and the claim is confirmed. Without a start, the contract
-    accepts some end states but pays nothing, and refuses the other end states.
-
-    If the attempt ended before its script started, the end state is CANCELLED, FAILED or PANICKED.
-    """
-    if job.state is JobState.SCHEDULED and attempt.has_started:
-        yield _report_start(job, attempt)
-        return
-    if not _is_claim_confirmed(job, snapshot, policy):
-        return
-    state = END_STATES[attempt.state]
-    if job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
-        state = JobState.PANICKED
-    call = Settle(
-        job_key=job.job_key,
-        state=state,
-        seconds=_seconds_to_bill(job, attempt, snapshot, policy),
-        exit_code=attempt.exit_code,
-        error=end_text(attempt, job.resources),
-        evidence=evidence_hash(attempt),
-    )
-    yield Put(key=outbox_key(call), call=call)
-
-
-def _seconds_to_bill(
-    job: Job, attempt: Attempt, snapshot: Snapshot, policy: SupervisorPolicy
-) -> int:
-    seconds = billed_seconds(job, attempt, snapshot.reports, hook_timeout_s=policy.hook_timeout_s)
-    if policy.deepsquare_slack_min is None:
-        return seconds
-    max_seconds = max_billable_seconds(
-        job, now=snapshot.head.timestamp, slack_min=policy.deepsquare_slack_min
-    )
-    return min(seconds, max_seconds)
-
-
 def _plan_ended_job(
     job: Job, attempt: Attempt, snapshot: Snapshot, policy: SupervisorPolicy
 ) -> Iterator[Action]:
@@ -202,9 +191,9 @@ def _plan_ended_job(
         attempt, snapshot.reports, clock_skew_s=clock_skew_s
     ):
         reason = "a pre-hook of the provider failed"
-        yield from _give_up(job, snapshot, policy, JobState.PANICKED, reason)
+        yield from give_up(job, snapshot, policy, JobState.PANICKED, reason)
     else:
-        yield from _report_end(job, attempt, snapshot, policy)
+        yield from report_end(job, attempt, snapshot, policy)
 
 
 def _note_absence(record: JournalRecord, snapshot: Snapshot) -> Iterator[Action]:
@@ -224,19 +213,21 @@ def _submit_or_give_up(
 ) -> Iterator[Action]:
     """Submit a job that is absent from Slurm, or end it on the chain."""
     paid_limit_min = time_limit_min(job, max_min=policy.max_time_limit_min)
-    if record.unrunnable_reason or paid_limit_min < 1:
+    if is_unstarted_request(job):
+        yield from refuse_request(job, snapshot, policy)
+    elif record.unrunnable_reason or paid_limit_min < 1:
         reason = NO_SCRIPT if record.unrunnable_reason else "its credits do not pay for one minute"
         state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
-        yield from _give_up(job, snapshot, policy, state, reason)
+        yield from give_up(job, snapshot, policy, state, reason)
     elif job.cancel_requested:
-        yield from _give_up(
-            job, snapshot, policy, JobState.CANCELLED, "cancelled before it started"
-        )
+        if snapshot.is_request_confirmed(job):
+            reason = "cancelled before it started"
+            yield from give_up(job, snapshot, policy, JobState.CANCELLED, reason)
     elif record.rejection_reason:
         yield from _retry_rejected(record, job, snapshot, policy)
     elif record.attempt_count >= policy.max_attempts:
         reason = f"lost by Slurm {record.attempt_count} times"
-        yield from _give_up(job, snapshot, policy, JobState.PANICKED, reason)
+        yield from give_up(job, snapshot, policy, JobState.PANICKED, reason)
     else:
         yield Submit(job=job, time_limit_min=paid_limit_min)
 
@@ -256,44 +247,6 @@ def _retry_rejected(
             paid_limit_min = time_limit_min(job, max_min=policy.max_time_limit_min)
             yield Submit(job=job, time_limit_min=paid_limit_min)
     elif job.state is not JobState.SCHEDULED:
-        yield from _give_up(job, snapshot, policy, JobState.PANICKED, REFUSED_BY_SLURM)
-    elif _is_claim_confirmed(job, snapshot, policy):
-        call = Refuse(job_key=job.job_key)
-        yield Put(key=outbox_key(call), call=call)
-
-
-def _give_up(
-    job: Job, snapshot: Snapshot, policy: SupervisorPolicy, state: JobState, reason: str
-) -> Iterator[Action]:
-    """End a job whose script never ran, or whose run has no record. Nothing is billed."""
-    if _is_claim_confirmed(job, snapshot, policy):
-        call = Settle(
-            job_key=job.job_key,
-            state=state,
-            seconds=0,
-            exit_code=0,
-            error=reason,
-            evidence=NO_EVIDENCE,
-        )
-        yield Put(key=outbox_key(call), call=call)
-
-
-def _is_claim_confirmed(job: Job, snapshot: Snapshot, policy: SupervisorPolicy) -> bool:
-    """Return whether the claim of a job has enough confirmations.
-
-    The contract stores only the block of the last transition. So for a running job whose claim was
-    read before the last restart, the block of the start counts, which is later than the claim.
-    """
-    claim_block = job.state_block
-    if job.state is JobState.RUNNING:
-        claim_block = snapshot.claim_blocks.get(job.id, job.state_block)
-    return snapshot.head.number - claim_block >= policy.confirmations
-
-
-def _report_start(job: Job, attempt: Attempt) -> Put:
-    """Return the report of a start, which does not wait for confirmations.
-
-    If a reorg removes the claim, the contract refuses the start, and the start is planned again.
-    """
-    call = SetRunning(job_key=job.job_key, started_at=attempt.started_at or 0)
-    return Put(key=outbox_key(call), call=call)
+        yield from give_up(job, snapshot, policy, JobState.PANICKED, REFUSED_BY_SLURM)
+    else:
+        yield from refuse(job, snapshot, policy)

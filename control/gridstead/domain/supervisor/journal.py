@@ -31,7 +31,8 @@ class EntryKind(Enum):
         ABSENT: A sample of Slurm's jobs does not contain the job.
         PRESENT: A sample contains the job again. Earlier absences do not count.
         CANCELLED_BY_US: We cancelled the Slurm job, because the job was not claimed by us on the
-            chain. Uses ``slurm_job_id``; ``occurred_at`` is the time of the submission.
+            chain, or because its customer cancelled it before the Slurm job started. Uses
+            ``slurm_job_id``; ``occurred_at`` is the time of the submission.
         IMPOSTOR: A Slurm job has the job key but does not belong to the job. Uses ``reason``.
         CLOSED: The supervisor has nothing more to do for the job.
     """
@@ -67,7 +68,8 @@ class JournalRecord:
     Attributes:
         job_key: The key of the job.
         claimed_at: When the job was claimed by us. None if the journal has no claim.
-        attempt_count: How many submissions are known to have reached Slurm.
+        attempt_count: How many submissions are known to have reached Slurm, except those that we
+            cancelled.
         submit_intended_at: When the last submission was started. None if none was started.
         slurm_job_id: The Slurm job id of the last submission. None while its result is unknown.
         rejection_reason: Why Slurm refused the last submission. Empty if Slurm did not refuse it.
@@ -117,8 +119,7 @@ def apply(  # noqa: C901 # one exhaustive match over the kinds
         case EntryKind.SEEN:
             return replace(_with_submission(record, entry), is_durable=True, absent_since=None)
         case EntryKind.CANCELLED_BY_US:
-            cancelled_attempt = (entry.slurm_job_id or 0, occurred_at)
-            return replace(record, cancelled_by_us=record.cancelled_by_us | {cancelled_attempt})
+            return _with_cancellation(record, entry)
         case EntryKind.ABSENT:
             # After the clock was set back, a later entry can have an earlier time. The earlier time
             # counts.
@@ -165,6 +166,23 @@ def _with_submission(record: JournalRecord, entry: JournalEntry) -> JournalRecor
     if entry.slurm_job_id != record.slurm_job_id:
         attempt_count += 1
     return replace(record, slurm_job_id=entry.slurm_job_id, attempt_count=attempt_count)
+
+
+def _with_cancellation(record: JournalRecord, entry: JournalEntry) -> JournalRecord:
+    """Return the record after we cancelled an attempt whose end is not the end of the job.
+
+    Slurm did not lose this attempt, so it does not count.
+    """
+    cancelled_attempt = (entry.slurm_job_id or 0, entry.occurred_at)
+    attempt_count = record.attempt_count
+    is_new = cancelled_attempt not in record.cancelled_by_us
+    if is_new and entry.slurm_job_id == record.slurm_job_id:
+        attempt_count -= 1
+    return replace(
+        record,
+        attempt_count=attempt_count,
+        cancelled_by_us=record.cancelled_by_us | {cancelled_attempt},
+    )
 
 
 @dataclass(slots=True)

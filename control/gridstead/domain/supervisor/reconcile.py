@@ -20,10 +20,9 @@ from collections.abc import Iterator
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
-from gridstead.domain.supervisor.actions import Action, Put, cancel, note
+from gridstead.domain.supervisor.actions import Action, Put, cancel, cancel_and_note, note
 from gridstead.domain.supervisor.attempt import Attempt
 from gridstead.domain.supervisor.claimed_job import plan_claimed_job
-from gridstead.domain.supervisor.evidence import is_cancelled_by_us
 from gridstead.domain.supervisor.journal import EntryKind, JournalRecord
 from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
 from gridstead.domain.transactions.calls import (
@@ -110,7 +109,7 @@ def _plan_unclaimed_job(
     if is_missing or _is_settled(record, job, policy):
         reason = NOT_CLAIMED if job is None else f"the job is {job.state.name} on the chain"
         for attempt in snapshot.live_attempts(record.job_key):
-            yield from _cancel_and_note(record, attempt, reason)
+            yield from cancel_and_note(record, attempt, reason)
     if is_missing:
         yield from _close_if_absent(record, snapshot, policy)
 
@@ -129,22 +128,6 @@ def _is_missing_for_confirmations(
     if since_block is None or not is_head_after_claim(record, snapshot.head):
         return False
     return snapshot.head.number - since_block >= policy.confirmations
-
-
-def _cancel_and_note(record: JournalRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
-    """Cancel an attempt, and write to the journal that its end is not the end of the job.
-
-    We may claim the job again later, and submit it again.
-    """
-    if not is_cancelled_by_us(attempt, record):
-        yield note(
-            record,
-            EntryKind.CANCELLED_BY_US,
-            occurred_at=attempt.submitted_at,
-            slurm_job_id=attempt.slurm_job_id,
-            reason=reason,
-        )
-    yield cancel(attempt, record.job_key, reason)
 
 
 def _close_if_absent(

@@ -24,9 +24,11 @@ def billed_seconds(
 ) -> int:
     """Return the seconds to bill, as specified in docs/explanation/billing.md.
 
-    The result is the minimum of three values: the elapsed time in Slurm, the time that the escrow
-    pays for, and the run time in the reports of the nodes. The reports may be missing. The elapsed
-    time and the run time do not contain the run time of the site's pre-hooks.
+    The result is the minimum of four values: the elapsed time in Slurm, the time that the escrow
+    pays for, the run time in the reports of the nodes, and the time until a request to cancel that
+    the chain received before the start. The reports and the request may be missing. The elapsed
+    time, the run time and the time until the request contain neither the run time of the site's
+    pre-hooks nor the time for which the job was suspended.
 
     Args:
         job: The job.
@@ -40,6 +42,8 @@ def billed_seconds(
     node_s = node_seconds(attempt, reports)
     if node_s is not None:
         ran_s = min(ran_s, node_s)
+    if job.bill_until is not None:
+        ran_s = min(ran_s, job.bill_until - job.started_at - attempt.suspended_s)
     hooks_s = pre_hook_seconds(attempt, reports, timeout_s=hook_timeout_s)
     seconds = max(0, ran_s - hooks_s)
     paid_s = paid_seconds_floor(job.escrow, job.price_per_min)

@@ -29,7 +29,8 @@ class SupervisorPolicy:
         chain_id: The id of the chain of the jobs.
         contract: The address of the MetaScheduler, lower case.
         provider: The address of this provider's wallet, lower case.
-        confirmations: How many blocks must follow a claim before an irreversible action.
+        confirmations: How many blocks must follow a claim or a request to cancel before an
+            irreversible action.
         claim_limit: Maximum number of jobs in one claim.
         max_attempts: How many submissions of one job Slurm may lose or refuse. After that many, the
             supervisor gives the job up.
@@ -72,6 +73,9 @@ class Snapshot:
         unclaimed_since_block: The number of the first block at which the supervisor saw that the
             provider's claim of an open job is missing, by job key. Blocks before the claim do not
             count.
+        confirmed_at: The time of the block that is ``confirmations`` blocks before the newest
+            block, Unix seconds. Earlier requests to cancel are confirmed. None if there is no such
+            block.
         claim_blocks: The block numbers of this provider's claims of open jobs, by job id, as far as
             the supervisor has read them since its start.
     """
@@ -86,7 +90,18 @@ class Snapshot:
     reports: tuple[NodeReport, ...]
     open_outbox_keys: frozenset[str]
     unclaimed_since_block: Mapping[JobKey, int] = field(default_factory=dict)
+    confirmed_at: int | None = None
     claim_blocks: Mapping[JobId, int] = field(default_factory=dict)
+
+    def is_request_confirmed(self, job: Job) -> bool:
+        """Return whether the request to cancel a job has enough confirmations.
+
+        The contract stores only the time of the request. Blocks may have equal times, so the time
+        must be before that of the confirmed block.
+        """
+        if self.confirmed_at is None or not job.cancel_requested:
+            return False
+        return job.cancel_requested_at < self.confirmed_at
 
     def live_attempts(self, job_key: JobKey) -> list[Attempt]:
         """Return the live Slurm jobs with a job key. Empty if slurmctld did not answer."""

@@ -87,7 +87,10 @@ class Settle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse:
-    """Refuse a claimed or matched job, so that it becomes pending again."""
+    """Refuse a claimed or matched job, so that it becomes pending again.
+
+    A claimed job with a request to cancel becomes CANCELLED instead, with a full refund.
+    """
 
     job_key: JobKey
 

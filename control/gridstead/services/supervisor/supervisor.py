@@ -200,8 +200,17 @@ class Supervisor:
             reports=tuple(self._memory.reports),
             open_outbox_keys=self._open_keys(),
             unclaimed_since_block=self._update_unclaimed(jobs, head),
+            confirmed_at=self._confirmed_at(jobs, head),
             claim_blocks=dict(self._memory.claim_blocks),
         )
+
+    def _confirmed_at(self, jobs: Mapping[JobId, Job], head: Block) -> int | None:
+        """Return the time of the block with enough confirmations, if a job needs this time."""
+        number = head.number - self._policy.confirmations
+        if number < 0 or not any(job.cancel_requested for job in jobs.values()):
+            return None
+        block = self._ports.ledger.block(number)
+        return block.timestamp if block else None
 
     def _open_keys(self) -> frozenset[str]:
         """Return the keys of the open calls in the outbox, except mined claims.

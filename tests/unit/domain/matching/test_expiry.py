@@ -142,6 +142,23 @@ def test_grace_of_a_cancelled_run_starts_at_the_request_but_not_after_the_paid_t
     assert expires_at == RUNNING.started_at + grace_starts_after_s + GRACE_S
 
 
+@pytest.mark.parametrize(
+    ("start_s", "requested_at", "expires_at"),
+    [
+        (90 * GRACE_S, T0, T0 + GRACE_S),
+        (90 * GRACE_S, T0 + 60, T0 + 60 + GRACE_S),
+        (GRACE_S, T0 + 60, T0 + GRACE_S),
+    ],
+)
+def test_request_to_cancel_a_claimed_job_shortens_but_never_extends_its_timeout(
+    start_s, requested_at, expires_at
+):
+    timeouts = replace(TIMEOUTS, start_s=start_s)
+    requested = replace(CLAIMED, cancel_requested=True, cancel_requested_at=requested_at)
+
+    assert expiry(requested, timeouts, claimed_at=T0) == expires_at
+
+
 def test_claimed_job_with_an_unknown_claim_time_is_not_due():
     assert not has_expired(CLAIMED, head=head(10**9, T0 + 10**9), timeouts=TIMEOUTS)
 

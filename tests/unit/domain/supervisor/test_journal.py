@@ -27,6 +27,23 @@ def test_second_entry_with_a_new_slurm_job_id_is_a_new_attempt():
     assert record.attempt_count == 2
 
 
+def test_attempt_that_we_cancelled_is_not_counted():
+    submitted_entries = [(EntryKind.SUBMITTED, T0, 42), (EntryKind.SEEN, T0 + 6, 43)]
+    cancelled_entry = (EntryKind.CANCELLED_BY_US, T0 + 1, 43)
+
+    record = journal_record(job(), *submitted_entries, cancelled_entry, cancelled_entry)
+
+    assert record.attempt_count == 1
+
+
+def test_cancellation_of_an_earlier_attempt_does_not_change_the_count():
+    submitted_entries = [(EntryKind.SUBMITTED, T0, 42), (EntryKind.SEEN, T0 + 6, 43)]
+
+    record = journal_record(job(), *submitted_entries, (EntryKind.CANCELLED_BY_US, T0, 42))
+
+    assert record.attempt_count == 2
+
+
 @pytest.mark.parametrize(
     ("reason", "recorded_reason"), [("no partition", "no partition"), ("", "rejected")]
 )

@@ -253,15 +253,6 @@ def test_rejected_job_is_submitted_again_after_a_minute(rejection_count, waited_
     assert [type(action) for action in actions] == types
 
 
-def test_cancelled_job_is_settled_at_once_after_a_rejection():
-    our_job = job(cancel_requested=True)
-
-    actions = planned_actions([our_job], [rejected_record(our_job, rejection_count=1)], now=T0 + 10)
-
-    (call,) = calls_of(actions)
-    assert call.state is JobState.CANCELLED
-
-
 def test_rejected_job_is_not_submitted_again_while_the_result_of_a_submission_is_unknown():
     our_job = job()
     record_without_result = journal_record(
