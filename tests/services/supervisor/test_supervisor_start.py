@@ -72,6 +72,7 @@ def test_a_customer_who_cancels_after_the_first_block_of_a_run_pays_for_it(grid)
     grid.step()
     grid.clock.advance(30)
     grid.ledger.cancel(number)
+    grid.run_steps()  # the request is confirmed
     grid.run_steps()
 
     job = grid.ledger.job(number)
