@@ -15,10 +15,10 @@ from tests.fakes.crash import Crash
 
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.node import Node
-from gridstead.adapters.contracts.blueprint import plan_set
+from gridstead.adapters.contracts.blueprint import plan_set, salt_of_set
 from gridstead.adapters.contracts.deploy import Deployment
 from gridstead.adapters.contracts.deployment_file import read
-from gridstead.adapters.contracts.factory import STANDARD_FACTORY, salt_of
+from gridstead.adapters.contracts.factory import STANDARD_FACTORY
 from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.domain.contracts.checks import check_contracts
 from gridstead.domain.contracts.setup import DeploymentOptions
@@ -42,7 +42,8 @@ def options(**changes):
 
 def planned_addresses(deployer=STANDARD_FACTORY, salt="", supply=COIN):
     """Return the addresses of the contracts of ADMIN's set, by name."""
-    contracts = plan_set(deployer, salt_of(salt), admin=ADMIN.address, supply=supply)
+    set_salt = salt_of_set(salt, admin=ADMIN.address, supply=supply)
+    contracts = plan_set(deployer, set_salt, admin=ADMIN.address, supply=supply)
     return {contract.name: contract.address for contract in contracts}
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.adapters.chain.deploying import (
@@ -14,8 +15,10 @@ from tests.adapters.chain.deploying import (
 )
 from tests.devnet import COIN
 
+from gridstead.adapters.chain.abi import artifact
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer
+from gridstead.adapters.contracts import blueprint
 from gridstead.adapters.contracts.deployment_file import read
 from gridstead.adapters.contracts.factory import STANDARD_FACTORY
 from gridstead.adapters.contracts.steps import role_id
@@ -71,15 +74,29 @@ def test_run_without_the_deployment_file_finds_the_set_and_writes_the_file_again
     assert read(site.path) == record
 
 
-def test_another_salt_or_supply_gives_other_addresses(site):
-    address_sets = [planned_addresses(), planned_addresses(salt="2"), planned_addresses(supply=7)]
-    first, other_salt, other_supply = address_sets
+def test_sets_with_another_salt_or_supply_have_no_contract_in_common(site):
+    """A common JobRepository would have MetaScheduler of the older set as its only writer."""
+    first, other_salt, other_supply = (
+        set(planned_addresses().values()),
+        set(planned_addresses(salt="2").values()),
+        set(planned_addresses(supply=7).values()),
+    )
     site.path = site.path.with_name("second.json")
 
-    assert site.run(salt="2") == other_salt
-    assert not set(first.values()) & set(other_salt.values())
-    assert first["Credit"] != other_supply["Credit"]
-    assert first["MetaScheduler"] != other_supply["MetaScheduler"]
+    assert set(site.run(salt="2").values()) == other_salt
+    assert first.isdisjoint(other_salt)
+    assert first.isdisjoint(other_supply)
+
+
+def test_sets_of_releases_with_other_code_have_no_contract_in_common(monkeypatch):
+    first = set(planned_addresses().values())
+    constants = artifact("Constants")
+    changed = replace(constants, bytecode=constants.bytecode + "00")
+    monkeypatch.setattr(
+        blueprint, "artifact", lambda name: changed if name == "Constants" else artifact(name)
+    )
+
+    assert first.isdisjoint(planned_addresses().values())
 
 
 def nonces(steps):

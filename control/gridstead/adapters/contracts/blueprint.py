@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from eth_utils.crypto import keccak
+
 from gridstead.adapters.chain.abi import artifact, read_document
 from gridstead.adapters.chain.node import Node, RpcError
-from gridstead.adapters.contracts.factory import address_of
+from gridstead.adapters.contracts.factory import address_of, hash_of_text
 from gridstead.domain.contracts.deployment import NOBODY
 from gridstead.domain.jobs.job import Block
 
@@ -44,12 +46,31 @@ class PlannedContract:
     arguments: tuple[str | int, ...]
 
 
+def salt_of_set(text: str, *, admin: str, supply: int) -> bytes:
+    """Return the salt with which a factory creates the contracts of a set, 32 bytes.
+
+    Sets that differ in their code, admin, supply or text have no contract in common. A common
+    JobRepository would accept only MetaScheduler of the older set.
+
+    Raises:
+        InvalidInput: If the text has characters that UTF-8 cannot encode.
+    """
+    codes = "".join(artifact(name).bytecode.removeprefix("0x") for name in ORDER)
+    parts = (
+        hash_of_text(text),
+        bytes.fromhex(admin[2:]),
+        supply.to_bytes(32, "big"),
+        keccak(bytes.fromhex(codes)),
+    )
+    return bytes(keccak(b"".join(parts)))
+
+
 def plan_set(factory: str, salt: bytes, *, admin: str, supply: int) -> tuple[PlannedContract, ...]:
     """Return the contracts of a set of this release, in the order of their creation.
 
     Args:
         factory: The address of the factory that creates the contracts.
-        salt: The 32 bytes of the salt.
+        salt: The result of ``salt_of_set``.
         admin: The account that owns and administers the contracts, and receives the supply.
         supply: The credits that Credit mints, wei.
     """

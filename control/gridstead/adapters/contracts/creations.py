@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gridstead.adapters.chain.node import Node
-from gridstead.adapters.contracts.blueprint import PlannedContract, plan_set
+from gridstead.adapters.contracts.blueprint import PlannedContract, plan_set, salt_of_set
 from gridstead.adapters.contracts.deployment_file import Record
-from gridstead.adapters.contracts.factory import creation_data, has_factory, salt_of
+from gridstead.adapters.contracts.factory import creation_data, has_factory
 from gridstead.adapters.contracts.inspection import has_code
 from gridstead.adapters.contracts.steps import TransactionStep
 from gridstead.domain.contracts.setup import DeploymentOptions
@@ -31,7 +31,7 @@ def plan_creations(
     Raises:
         ConfigError: If a contract of the file exists at another address.
     """
-    salt = salt_of(options.salt)
+    salt = salt_of_set(options.salt, admin=record.admin, supply=options.supply)
     contracts = plan_set(factory, salt, admin=record.admin, supply=options.supply)
     addresses = {contract.name: contract.address for contract in contracts}
     _check_recorded(node, record, addresses)

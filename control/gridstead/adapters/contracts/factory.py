@@ -43,8 +43,8 @@ _KEYLESS_HASH = "0x" + keccak(bytes.fromhex(KEYLESS_TRANSACTION[2:])).hex()
 _NO_NONCE = 2**64
 
 
-def salt_of(text: str) -> bytes:
-    """Return the 32 bytes of a salt: the Keccak-256 hash of its text in UTF-8.
+def hash_of_text(text: str) -> bytes:
+    """Return the Keccak-256 hash of the text of a salt in UTF-8.
 
     Raises:
         InvalidInput: If the text has characters that UTF-8 cannot encode.
