@@ -66,7 +66,7 @@ looks:
 
 DISABLED_STATES = {"disabled", "masked"}
 RUNNING_STATES = {"active", "reloading", "refreshing"}
-COMMAND_TIMEOUT_S = 30
+COMMAND_TIMEOUT_S = 60
 POLL_INTERVAL_S = 0.5
 START_TIMEOUT_S = 60
 OUTPUT_MAX_CHARS = 500
@@ -246,7 +246,7 @@ def run_and_check_output(expected: dict[str, Any]) -> str:
 def run(argv: list[str]) -> tuple[int, str]:
     """Return a command's exit code and output.
 
-    The code is 127 if the program does not exist, and 124 if it takes more than 30 s.
+    The code is 127 if the program does not exist, and 124 if it takes more than 60 s.
     """
     try:
         result = subprocess.run(
