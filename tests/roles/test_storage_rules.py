@@ -36,8 +36,9 @@ FIREWALL_RULES = "etc/gridstead/storage.nft.j2"
 
 
 def lines(render, template, host, **variables):
-    """Return the lines of a rendered template without comments. The back end is MooseFS, unless
-    ``variables`` select another.
+    """Return the lines of a rendered template without comments.
+
+    The back end is MooseFS, unless ``variables`` select another.
     """
     text = render(ROLE, ROLE.path / "templates" / template, host, **(MOOSEFS | variables))
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
