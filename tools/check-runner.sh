@@ -33,12 +33,13 @@ keep_output() {
     return "${PIPESTATUS[0]}"
 }
 
-# Prints the failed tests in the kept output again, with the last messages. A CI may show only the
-# end of the whole output.
+# Prints the failed tests in the kept output and in that of the background command again, with the
+# last messages. A CI may show only the end of the whole output.
 list_failures() {
-    [[ -n ${kept_output-} ]] || return 0
-    grep '^E   ' "$kept_output" | tail -n 8
-    grep -E '^(FAILED|ERROR) |: FAILED|^lint: failed' "$kept_output" | tail -n 12
+    local -r files=(${kept_output:+"$kept_output"} ${background_log:+"$background_log"})
+    ((${#files[@]})) || return 0
+    grep --no-filename '^E   ' "${files[@]}" | tail -n 8
+    grep --no-filename -E '^(FAILED|ERROR) |: FAILED|^lint: failed' "${files[@]}" | tail -n 12
 }
 
 # Starts a command in a new process group, so that stop_background also ends its children. A shell
@@ -50,12 +51,12 @@ start_background() {
     background_pid=$!
 }
 
-# Waits for the background command, prints and keeps its output, and returns its exit code.
+# Waits for the background command, prints its output and returns its exit code.
 wait_for_background() {
     wait "$background_pid"
     local -r status=$?
     background_pid=
-    keep_output cat "$background_log"
+    cat "$background_log"
     return "$status"
 }
 

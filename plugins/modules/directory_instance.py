@@ -143,7 +143,7 @@ class Instance:
             self._module.run_command(["dscreate", "from-file", file.name], check_rc=True)
 
     def has_certificate(self, nickname: str, path: str) -> bool:
-        """Return whether a certificate in the key store equals the certificate in a file."""
+        """Return whether the certificate ``nickname`` of the key store equals that in a file."""
         _, out, _ = self._module.run_command(
             ["certutil", "-L", "-d", str(self._folder), "-n", nickname, "-a"]
         )

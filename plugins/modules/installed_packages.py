@@ -46,8 +46,8 @@ DPKG_QUERY_COMMAND = (
     "--show",
     "--showformat=${db:Status-Status} ${Package} ${Version}\n",
 )
-# The paths whose modification time Ansible's module apt reads too. Only some hosts have the first
-# one.
+# Ansible's module apt reads the modification times of the same paths. The first path exists only on
+# hosts with package update-notifier-common.
 UPDATE_PATHS = (Path("/var/lib/apt/periodic/update-success-stamp"), Path("/var/lib/apt/lists"))
 
 

@@ -127,7 +127,7 @@ def one_step(command: str, *, memory_mb: int = 64, cpus: int = 1) -> dict[str, o
     }
 
 
-def _request(workflow: dict[str, object], script: str, escrow: int) -> JobRequest:
+def _request(workflow: dict[str, object], script_id: str, escrow: int) -> JobRequest:
     requested = workflow["resources"]
     resources = Resources(
         gpus=requested["gpus"],
@@ -135,4 +135,6 @@ def _request(workflow: dict[str, object], script: str, escrow: int) -> JobReques
         cpus_per_task=requested["cpusPerTask"],
         memory_per_cpu_mb=requested["memPerCpu"],
     )
-    return JobRequest(resources=resources, batch_location_hash=script, escrow=escrow, name="crowd")
+    return JobRequest(
+        resources=resources, batch_location_hash=script_id, escrow=escrow, name="crowd"
+    )

@@ -40,7 +40,7 @@ EXIT_SIGTERM = 15
 
 
 class Change(NamedTuple):
-    """The job after a change, and the time at which a daemon stores the change (Unix seconds)."""
+    """The time at which a daemon stores a change (Unix seconds), and the job after it."""
 
     stored_at: int
     attempt: Attempt

@@ -91,7 +91,7 @@ def test_a_path_of_another_user_is_replaced_and_the_target_of_a_link_is_not_chan
 def test_two_prologs_of_a_customer_at_once_keep_the_first_directory(
     run_prolog, folder, tmp_path, monkeypatch
 ):
-    """The fake chown acts as the other prolog. It must find no directory that it would remove."""
+    """The fake chown acts as the other prolog, which must find no directory to remove."""
     customer_directory = folder / f"user-{UID}"
     program = tmp_path / "chown-bin/chown"
     program.parent.mkdir()

@@ -15,7 +15,7 @@ HOSTS = ("controller", "controller2", SERVER, CLIENT)
 MOOSEFS = {"shared_storage_backend": "moosefs"}
 SERVER_ADDRESS = "192.0.2.13"
 # The addresses of all clients. The server is a client too.
-ADDRESSES = {
+CLIENT_ADDRESSES = {
     "192.0.2.10",
     "192.0.2.12",
     SERVER_ADDRESS,
@@ -36,7 +36,10 @@ FIREWALL_RULES = "etc/gridstead/storage.nft.j2"
 
 
 def lines(render, template, host, **variables):
-    """Return the lines of a rendered template without comments. The default back end is MooseFS."""
+    """Return the lines of a rendered template without comments.
+
+    The back end is MooseFS, unless ``variables`` select another.
+    """
     text = render(ROLE, ROLE.path / "templates" / template, host, **(MOOSEFS | variables))
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
@@ -58,7 +61,7 @@ def addresses_with(option, options_by_address):
 
 
 def test_only_clients_have_an_export(render):
-    assert moosefs_exports(render).keys() == ADDRESSES
+    assert moosefs_exports(render).keys() == CLIENT_ADDRESSES
 
 
 def test_only_the_host_of_user_directories_has_an_export_without_root_mapping(render):
@@ -66,7 +69,7 @@ def test_only_the_host_of_user_directories_has_an_export_without_root_mapping(re
 
     assert addresses_with("maproot=0:0", exports) == {SERVER_ADDRESS}
     assert addresses_with("admin", exports) == {SERVER_ADDRESS}
-    assert addresses_with("maproot=nobody", exports) == ADDRESSES - {SERVER_ADDRESS}
+    assert addresses_with("maproot=nobody", exports) == CLIENT_ADDRESSES - {SERVER_ADDRESS}
 
 
 def test_exports_to_controllers_with_shared_state_do_not_map_root(render):
@@ -82,7 +85,8 @@ def test_slurmctld_waits_for_the_mount_that_contains_its_state(render):
 
     for host in HOSTS:
         unit = " ".join(lines(render, MOUNT_UNIT, host, **state))
-        assert ("slurmctld.service" in unit) is host.startswith("controller")
+        is_controller = host.startswith("controller")
+        assert ("slurmctld.service" in unit) == is_controller
 
 
 def test_the_password_of_the_admin_export_differs_from_that_of_all_clients(render):
@@ -98,7 +102,8 @@ def passwords_of_exports(render):
     """Return the password of each export, by the address of the client."""
     passwords = {}
     for address, options in moosefs_exports(render).items():
-        (passwords[address],) = values_of("password", options)
+        (password,) = values_of("password", options)
+        passwords[address] = password
     return passwords
 
 
@@ -131,7 +136,7 @@ def test_the_server_accepts_connections_only_from_clients(render):
     rules = lines(render, FIREWALL_RULES, SERVER)
 
     (rule,) = lines_with("ip saddr", rules)
-    assert set(items_of_set(rule)) == ADDRESSES
+    assert set(items_of_set(rule)) == CLIENT_ADDRESSES
 
 
 def items_of_set(rule):
@@ -188,11 +193,11 @@ def test_nfs_exports_map_root_except_on_the_host_of_user_directories(render):
         address, _, options = client.strip(")").partition("(")
         exports[address] = options.split(",")
 
-    assert exports.keys() == ADDRESSES
+    assert exports.keys() == CLIENT_ADDRESSES
     for option in ("secure", "sync", "fsid=0"):
-        assert addresses_with(option, exports) == ADDRESSES
+        assert addresses_with(option, exports) == CLIENT_ADDRESSES
     assert addresses_with("no_root_squash", exports) == {SERVER_ADDRESS}
-    assert addresses_with("root_squash", exports) == ADDRESSES - {SERVER_ADDRESS}
+    assert addresses_with("root_squash", exports) == CLIENT_ADDRESSES - {SERVER_ADDRESS}
 
 
 def test_clients_mount_nfs_and_the_server_binds_its_folder(render):
@@ -272,4 +277,4 @@ def test_a_storage_host_accepts_nfs_only_from_its_clients(render):
     addresses = set()
     for network in items_of_set(rule):
         addresses |= {str(address) for address in ip_network(network)}
-    assert addresses == ADDRESSES
+    assert addresses == CLIENT_ADDRESSES

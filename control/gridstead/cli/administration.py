@@ -44,7 +44,7 @@ def _constant_line(constant: Constant) -> str:
 
 
 _CONSTANTS_HELP = "\n".join(map(_constant_line, CONSTANTS))
-_MAX_DIGITS = len(str(2**256))  # the digits of the largest number that a contract can store
+_MAX_DIGITS = len(str(2**256 - 1))  # of the largest number that a contract can store
 
 
 @app.command()

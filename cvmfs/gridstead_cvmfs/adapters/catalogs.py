@@ -28,10 +28,9 @@ from gridstead_cvmfs.domain.tree import (
 )
 
 SET_CACHE_SIZE = "PRAGMA cache_size = -256"  # 256 KiB, because many catalogs are open at a time
-_COLUMNS = "name, mode, size, mtime, uid, gid, hardlinks, flags, hash, symlink"
-# The f-strings in the next two statements contain constants only, so SQL injection is impossible.
-_SELECT_ENTRY = f"SELECT {_COLUMNS} FROM catalog WHERE md5path_1 = ? AND md5path_2 = ?"  # noqa: S608
-_SELECT_ENTRIES = f"SELECT {_COLUMNS} FROM catalog WHERE parent_1 = ? AND parent_2 = ?"  # noqa: S608
+_SELECT = "SELECT name, mode, size, mtime, uid, gid, hardlinks, flags, hash, symlink FROM catalog"
+_SELECT_ENTRY = _SELECT + " WHERE md5path_1 = ? AND md5path_2 = ?"
+_SELECT_ENTRIES = _SELECT + " WHERE parent_1 = ? AND parent_2 = ?"
 _SELECT_CHUNKS = (
     "SELECT offset, size, hash FROM chunks WHERE md5path_1 = ? AND md5path_2 = ? ORDER BY offset"
 )

@@ -103,13 +103,13 @@ class DiskObjects:
                 database.execute("CREATE TABLE kept (path TEXT PRIMARY KEY) WITHOUT ROWID")
                 rows = ((name.path,) for name in keep)
                 database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", rows)
-                return self._remove_unmarked(database, dry_run=dry_run)
+                return self._remove_others(database, dry_run=dry_run)
         except sqlite3.OperationalError as error:
             raise StorageFull(f"no room for {database_path}", detail=str(error)) from error
         finally:
             database_path.unlink(missing_ok=True)
 
-    def _remove_unmarked(self, marks: sqlite3.Connection, *, dry_run: bool) -> SweepResult:
+    def _remove_others(self, kept: sqlite3.Connection, *, dry_run: bool) -> SweepResult:
         """Remove the objects whose path is not in the table ``kept``."""
         kept_count = 0
         removed_count = 0
@@ -117,7 +117,7 @@ class DiskObjects:
         for path in self._files():
             relative_path = str(path.relative_to(self._root))
             query = "SELECT 1 FROM kept WHERE path = ?"
-            if marks.execute(query, (relative_path,)).fetchone():
+            if kept.execute(query, (relative_path,)).fetchone():
                 kept_count += 1
                 continue
             removed_count += 1

@@ -270,8 +270,8 @@ def _md5(text: str) -> bytes:
 def _inode(text: str) -> int:
     """Return an inode number greater than 1: 0 means no inode, and 1 is the root of FUSE."""
     first_bytes = _md5(text)[:8]
-    positive_number = int.from_bytes(first_bytes) >> 1  # also positive as a signed integer
-    return positive_number | 2
+    number = int.from_bytes(first_bytes) >> 1  # not negative as a signed integer
+    return number | 2
 
 
 def _text(value: object) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of one revision: finds the catalog of a path, and fetches missing catalogs."""
+"""The tree of one revision, which finds the catalog of a path and fetches missing catalogs."""
 
 from __future__ import annotations
 

@@ -44,9 +44,9 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     for name, value in variables.items():
         is_setting = name.lower() in VARIABLE_NAMES or name.lower().startswith(VARIABLE_PREFIXES)
         is_path = value.startswith(("/", "file:"))
-        is_ca_bundle = value.startswith("/etc/ssl/")
+        is_in_etc_ssl = value.startswith("/etc/ssl/")
         has_one_line = "\n" not in value
-        if is_setting and has_one_line and (is_ca_bundle or not is_path):
+        if is_setting and has_one_line and (is_in_etc_ssl or not is_path):
             settings[name] = value
     return settings
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The approval of a provider names the record, so that the provider cannot replace the record."""
+"""The approval of a provider names its record. A record that replaces it is not approved."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ExactCustomer:
 
 def advance(grid, number, state):
     """Let the matcher and the provider act until the job has a state."""
-    # The step at an index leaves the state with this number.
+    # steps[n] moves a job out of state number n.
     steps = [grid.match, lambda _: grid.claim(), lambda job: grid.run(job, 0)]
     first_step = grid.job(number).state
     for step in steps[first_step : JobState(state)]:

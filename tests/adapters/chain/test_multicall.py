@@ -16,7 +16,7 @@ from gridstead.adapters.chain.abi import artifact
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.contracts.multicall import place_multicall
 
-# The ABI of the function that published clients contain, which is not our own ABI.
+# The address and the ABI of aggregate3 in published clients. Our own ABI is not used here.
 CLIENT_ADDRESS = "0xad25E3e89e005EE6b1d9a4723DE82b2D591779d2"
 CLIENT_ABI = json.loads("""[{
   "type": "function", "name": "aggregate3", "stateMutability": "payable",

@@ -280,7 +280,7 @@ def test_request_is_sent_again_only_once(endpoint, node):
         (b'[{"id": 1}, {"id": 1}]', "an answer is missing from the batch"),
     ],
 )
-def test_answer_that_is_not_a_batch_is_unavailable(endpoint, node, body, detail):
+def test_answer_that_does_not_match_the_batch_is_unavailable(endpoint, node, body, detail):
     endpoint.answer = lambda _: body
 
     assert detail in unavailable_error(node).detail

@@ -85,10 +85,10 @@ def test_written_file_is_world_readable_and_no_temporary_file_remains(tmp_path):
 def test_unchanged_keys_are_not_written_again(tmp_path):
     file = tmp_path / "keys"
     write_keys((KEY,), file)
-    # A write would replace the file, so the inode number would change.
     old_status = file.stat()
 
     assert not write_keys((KEY,), file)
+    # A write would replace the file, so the inode number would change.
     new_status = file.stat()
     assert (new_status.st_ino, new_status.st_mtime_ns) == (
         old_status.st_ino,

@@ -120,9 +120,8 @@ def test_end_processes_compares_the_whole_environment_variable(tmp_path):
     matching_process = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": str(tmp_path)})
     other_process = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": f"{tmp_path}/x"})
 
-    remaining_pids = end_processes(
-        variable, timeout_s=-1
-    )  # The call returns before the process has ended.
+    # The call returns before the process has ended.
+    remaining_pids = end_processes(variable, timeout_s=-1)
     assert remaining_pids == (matching_process.pid,)
     assert end_processes(variable, timeout_s=60) == ()
 

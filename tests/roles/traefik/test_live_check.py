@@ -15,7 +15,10 @@ def gateway(options, folder):
 
 
 def live_options(options, gateway: Gateway):
-    """Return the options of a check of the running gateway: its ports, and a timeout of 0 s."""
+    """Return options for a check of the running gateway.
+
+    They have the static document of the gateway, which contains its ports, and a timeout of 0 s.
+    """
     static = json.loads((gateway.folder / "traefik.yml").read_text())
     return {**options, "static_document": static, "timeout_s": 0}
 

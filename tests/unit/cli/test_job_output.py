@@ -27,9 +27,10 @@ LOG_LINES = [b"a", b"b", b"c", b"d", b"e"]
 
 
 def logger_lines(first, *data):
-    """Return an answer of the logger. ``first`` is the number of the first line.
+    """Return a message of the logger. ``first`` is the number of the first line.
 
-    ``resume`` is the number of the answer's last line. The next request continues after that line.
+    ``resume`` is the number of the last line of the message. The next request continues after that
+    line.
     """
     return Lines(
         lines=data, timestamp_ns=0, stream=Stream.STDOUT, first=first, resume=first + len(data) - 1
@@ -37,10 +38,10 @@ def logger_lines(first, *data):
 
 
 @pytest.fixture
-def connections(monkeypatch):
+def fake_logger(monkeypatch):
     """Replace the logger with a fake that records requests and returns prepared answers in order.
 
-    An answer is a list of lines and errors. A request fails if no prepared answer is left.
+    An answer is a list of messages and errors. A request fails if no prepared answer is left.
     """
     monkeypatch.setattr(job_output, "RETRY_S", 0.001)
     monkeypatch.setattr(job_output, "POLL_S", 0.001)
@@ -73,8 +74,8 @@ def print_all():
     return output, printed_lines
 
 
-def test_broken_stream_is_resumed(connections):
-    connections.prepare(
+def test_broken_stream_is_resumed(fake_logger):
+    fake_logger.prepare(
         [
             [logger_lines(1, b"a", b"b"), CONNECTION_LOST],
             [CONNECTION_LOST],
@@ -88,11 +89,11 @@ def test_broken_stream_is_resumed(connections):
     assert output.error is None
     # A request contains the number of the last line that was read, and whether the answer must end
     # at the current end of the log.
-    assert connections.requests == [(0, True), (2, True), (2, True)]
+    assert fake_logger.requests == [(0, True), (2, True), (2, True)]
 
 
-def test_repeated_lines_are_printed_once(connections):
-    connections.prepare(
+def test_repeated_lines_are_printed_once(fake_logger):
+    fake_logger.prepare(
         [[logger_lines(1, b"a", b"b"), logger_lines(1, b"a", b"b", b"c"), logger_lines(2, b"b")]]
     )
 
@@ -101,7 +102,7 @@ def test_repeated_lines_are_printed_once(connections):
     assert printed == [(1, b"a"), (2, b"b"), (3, b"c")]
 
 
-def test_line_that_is_read_twice_is_printed_once(connections, monkeypatch):
+def test_line_that_is_read_twice_is_printed_once(fake_logger, monkeypatch):
     """``start`` follows the log in a thread. ``print_remaining`` reads the log up to its end."""
     reached_line_3 = threading.Event()
 
@@ -125,8 +126,8 @@ def test_line_that_is_read_twice_is_printed_once(connections, monkeypatch):
     assert printed == LOG_LINES
 
 
-def test_refusal_is_not_retried(connections):
-    connections.prepare([[NotAllowed("could not read at the logger")], [logger_lines(1, b"never")]])
+def test_refusal_is_not_retried(fake_logger):
+    fake_logger.prepare([[NotAllowed("could not read at the logger")], [logger_lines(1, b"never")]])
 
     output, printed = print_all()
 
@@ -134,14 +135,14 @@ def test_refusal_is_not_retried(connections):
     assert isinstance(output.error, NotAllowed)
 
 
-def test_unreachable_logger_is_an_error(connections):
+def test_unreachable_logger_is_an_error(fake_logger):
     output, _ = print_all()
 
     assert isinstance(output.error, LoggerUnavailable)
 
 
-def test_empty_log_is_not_an_error(connections):
-    connections.prepare([[]])
+def test_empty_log_is_not_an_error(fake_logger):
+    fake_logger.prepare([[]])
 
     output, _ = print_all()
 
@@ -177,8 +178,9 @@ class TestPrintedLine:
     )
     def test_selected_stream_hides_only_the_other_stream_of_the_job(self, selected, hidden):
         printed = []
+        print_selected = filter_stream(selected, printed.append)
         for stream in Stream:
-            filter_stream(selected, printed.append)(self.line(b"", stream))
+            print_selected(self.line(b"", stream))
 
         assert {line.stream for line in printed} == set(Stream) - {hidden}
 

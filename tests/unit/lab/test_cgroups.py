@@ -72,7 +72,7 @@ def test_a_hybrid_machine_without_a_required_controller_is_refused():
         _setup(without_freezer, PLAIN_HOST)
 
 
-def test_a_hybrid_machine_limits_a_host_with_cgroup_v1():
+def test_a_hybrid_machine_uses_cgroup_v1_to_limit_a_host():
     setup = _setup(HYBRID, COMPUTE_NODE)
     writes = dict(setup.writes)
     cgroup = Path("/sys/fs/cgroup")

@@ -55,8 +55,8 @@ def test_a_changed_input_changes_only_the_layers_that_depend_on_it(change, chang
     digests_before = _digests(INPUTS)
     digests_after = _digests(dataclasses.replace(INPUTS, **change))
 
-    kinds = {kind for kind in digests_before if digests_before[kind] != digests_after[kind]}
-    assert kinds == changed_layers
+    layers = {layer for layer in digests_before if digests_before[layer] != digests_after[layer]}
+    assert layers == changed_layers
 
 
 def test_without_a_lock_file_there_is_no_wheelhouse():

@@ -78,7 +78,7 @@ def check_mutant(seed: int, folder: Path, faults: Faults, *, run: bool) -> None:
             workflow, script = _read_and_render(source, fetch_module)
         except InvalidWorkflow:
             pass  # a mutant may be invalid
-        except Exception as err:  # noqa: BLE001 # any other error is a fault, which the test reports
+        except Exception as err:  # noqa: BLE001 # the test reports it as a fault
             messages.append(f"{type(err).__name__}: {err}")
     duration_s = time.process_time() - started_s
     if duration_s > MAX_CPU_S:

@@ -127,8 +127,10 @@ class TestStreams:
         # Failures are shown in every round: more text than a pipe can contain.
         function = r"step_1_1_work\(\) \(.*?\n\)\n"
         text = re.sub(function, "step_1_1_work() { return 1; }\n", text, flags=re.DOTALL)
-        # The loop ignores the failures, so that all its rounds run.
-        text = text.replace("in_order step_1_1 ||", "in_order step_1_1 || true ||")
+        text = text.replace(
+            "in_order step_1_1 ||",
+            "in_order step_1_1 || true ||",  # the loop runs all its rounds
+        )
 
         code, output = node.run(job, text=text, timeout_s=20)
 

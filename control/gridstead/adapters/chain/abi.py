@@ -144,9 +144,10 @@ def artifact(name: str, release: str = "") -> Artifact:
     functions = map(Function.of, utils.filter_abi_by_type("function", abi))
     events = map(EventType.of, utils.filter_abi_by_type("event", abi))
     errors = map(Function.of, utils.filter_abi_by_type("error", abi))
+    constructors = utils.filter_abi_by_type("constructor", abi)
     constructor_types: tuple[str, ...] = ()
-    for constructor in utils.filter_abi_by_type("constructor", abi):
-        constructor_types = tuple(utils.get_abi_input_types(constructor))
+    if constructors:
+        constructor_types = tuple(utils.get_abi_input_types(constructors[0]))
     return Artifact(
         functions={function.name: function for function in functions},
         events={event.name: event for event in events},

@@ -13,7 +13,7 @@ from typing import Any
 
 from gridstead.adapters.chain.contract import Contract, Payload, ViewCall
 
-CREDIT_NAME = "Credit"
+_EIP712_NAME = "Credit"
 
 _PERMIT_FIELDS = (
     ("owner", "address"),
@@ -74,7 +74,7 @@ class Credit(Contract):
             },
             "primaryType": "Permit",
             "domain": {
-                "name": CREDIT_NAME,
+                "name": _EIP712_NAME,
                 "version": "1",
                 "chainId": chain_id,
                 "verifyingContract": self.address,

@@ -65,7 +65,8 @@ class ProviderManager(Contract):
 
         Args:
             provider: The address of the provider.
-            record: The return data of ``waiting``, which the contract compares by its hash.
+            record: The encoded record, as the view ``waiting`` returned it. The contract compares
+                its hash.
         """
         return self.call("approveRecord", provider, keccak(record))
 

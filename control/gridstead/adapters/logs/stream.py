@@ -100,7 +100,7 @@ class LogSender:
             finally:
                 self._attempt_started_at = None
             is_finishing = self._finish_requested.wait(pause_s)
-            if is_finishing:  # wait() has returned at once, so a short pause follows
+            if is_finishing:  # wait() does not pause any more, so a short pause follows
                 time.sleep(_MIN_BACKOFF_S)
             pause_s = min(2 * pause_s, _MAX_BACKOFF_S)
 

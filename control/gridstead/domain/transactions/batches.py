@@ -74,7 +74,7 @@ class _Batch:
         return len(self.entry_ids) >= self.max_size
 
     def accepts(self, max_size: int, gas: int) -> bool:
-        """Return whether a batch that is not full has room for a call.
+        """Return whether this batch has room for a call. The batch must not be full.
 
         Args:
             max_size: How many calls a batch with this call may have.
@@ -117,8 +117,8 @@ class _Packer:
             candidates.append(batch)
         batch.add(entry.id, max_size, gas)
         self.last_position[job_key] = batch.position
-        # Calls of one type use similar amounts of gas. So if a second call with this gas does not
-        # fit, later calls are not added to the batch.
+        # Calls of one type use similar amounts of gas. If another call with this gas does not fit,
+        # the batch is complete.
         if batch.is_full or batch.remaining_gas < gas:
             candidates.remove(batch)
 

@@ -159,8 +159,8 @@ class GraphqlExecutor:
                 self._valid_documents.move_to_end(query)
                 return []
         errors = validate_document(schema, document, rules=rules, max_errors=max_errors)
-        has_literals = '"' in query
-        if not errors and len(query) <= MAX_CACHED_QUERY_CHARS and not has_literals:
+        has_string_literals = '"' in query
+        if not errors and len(query) <= MAX_CACHED_QUERY_CHARS and not has_string_literals:
             with self._lock:
                 self._valid_documents[query] = document
                 if len(self._valid_documents) > MAX_CACHED_DOCUMENTS:

@@ -160,7 +160,7 @@ def _endpoint(
             frames = _single_frame(_trailer(status_of(err), str(err)))
         except ClientDisconnect:
             return Response(status_code=400)
-        body = _encode_frames(frames) if is_text else frames
+        body = _to_base64(frames) if is_text else frames
         return StreamingResponse(body, media_type=f"{media_type}+proto")
 
     return call
@@ -184,7 +184,7 @@ async def _frames(responses: AsyncGenerator[Message], timeout_s: float) -> Async
     yield _trailer(*status)
 
 
-async def _encode_frames(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _to_base64(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async for frame in frames:
         yield binascii.b2a_base64(frame, newline=False)
 
@@ -208,7 +208,7 @@ def _parse_message(
 ) -> RequestMessage:
     """Return the message of a request. In text mode, the body is one or more base64 texts."""
     try:
-        data = _decode_body(body) if is_text else body
+        data = _from_base64(body) if is_text else body
         # The first byte has the flags: _MESSAGE means an uncompressed message.
         flags, message_length = data[:1], int.from_bytes(data[1:_HEADER_BYTES])
         if flags != bytes([_MESSAGE]) or len(data) != _HEADER_BYTES + message_length:
@@ -218,7 +218,7 @@ def _parse_message(
         raise InvalidInput("the request is not gRPC-web", detail=str(err)) from err
 
 
-def _decode_body(body: bytes) -> bytes:
+def _from_base64(body: bytes) -> bytes:
     return b"".join(
         binascii.a2b_base64(base64_text, strict_mode=True)
         for base64_text in _BASE64_TEXT.findall(body)

@@ -87,8 +87,8 @@ class Follower:
         # reorg, the follower goes back to this block.
         newest_final = head.number - self._confirmations
         while first <= head.number:
-            end_of_ranges = newest_final if first <= newest_final else head.number
-            last = min(first + self._blocks_per_read - 1, end_of_ranges)
+            max_last = newest_final if first <= newest_final else head.number
+            last = min(first + self._blocks_per_read - 1, max_last)
             last_block = head if last == head.number else self._block(last)
             events = self._chain.events(first=first, end=last_block)
             # A reorg between the requests for the last block and for its events may mix two forks.

@@ -118,7 +118,7 @@ class ScriptKeeper:
             self._follower.follow(self._store_uses)
 
     def sweep(self) -> None:
-        """Delete expired scripts. Encrypt scripts that have an old key with the newest key."""
+        """Delete expired scripts. Encrypt scripts with an older key again, with the newest key."""
         self.read_chain()  # a job may have named a script since the last read
         now = self._clock.now()
         self._release_ended(now)

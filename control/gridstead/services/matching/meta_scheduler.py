@@ -166,7 +166,7 @@ class MetaScheduler:
     def _request_expiry(self, job: Job) -> bool:
         """Put the expiry into the outbox, and return whether this succeeded.
 
-        Only the first success is logged, but every failure.
+        Every failure is logged, but only the first success.
         """
         state = job.state.name
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)

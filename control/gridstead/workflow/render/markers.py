@@ -63,7 +63,7 @@ def round_parts(loop: StepFor, context: RenderContext) -> dict[str, str]:
 
 
 def catch_parts(context: RenderContext) -> dict[str, str]:
-    """Return the parts of a step with handlers that clear ``failed_step`` if ``catch`` succeeds."""
+    """Return the parts of a step that restore ``failed_step`` before its ``catch`` runs."""
     if not context.has_markers:
         return {"earlier": "", "forget": ""}
     return {"earlier": " earlier_step=$failed_step", "forget": " failed_step=$earlier_step"}

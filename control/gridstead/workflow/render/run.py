@@ -83,7 +83,7 @@ def _options(run: StepRun, context: RenderContext) -> Iterable[str]:
 
 
 def _enter_directory(directory: str) -> str:
-    """Return the shell words after which a command runs in a directory.
+    """Return the shell words that start the following command in a directory.
 
     Each task creates and enters the directory, because it may be on the node's local disk. Option
     --chdir of srun is not used: srun checks its directory before the private /tmp is mounted.
@@ -92,7 +92,7 @@ def _enter_directory(directory: str) -> str:
 
 
 def _map_user(run: StepRun) -> str:
-    """Return the shell words after which a command runs as another user in a user namespace."""
+    """Return the words that start the following command as another user of a user namespace."""
     options = []
     if run.map_uid is not None:
         options.append(f"--map-user={run.map_uid}")

@@ -145,8 +145,8 @@ def test_job_that_is_absent_for_six_seconds_is_submitted_again():
 
 def test_job_that_slurm_lost_too_often_panics_without_a_bill():
     our_job = job(JobState.RUNNING)
-    slurm_job_ids = range(POLICY.max_attempts)
-    submissions = [(EntryKind.SUBMITTED, T0 + slurm_id, slurm_id) for slurm_id in slurm_job_ids]
+    attempts = range(POLICY.max_attempts)
+    submissions = [(EntryKind.SUBMITTED, T0 + index, index) for index in attempts]
     lost_record = journal_record(
         our_job, (EntryKind.SUBMIT_INTENDED, T0), *submissions, (EntryKind.ABSENT, T0 + 54)
     )
