@@ -39,7 +39,7 @@ list_failures() {
     local -r files=(${kept_output:+"$kept_output"} ${background_log:+"$background_log"})
     ((${#files[@]})) || return 0
     grep --no-filename '^E   ' "${files[@]}" | tail -n 8
-    grep --no-filename -E '^(FAILED|ERROR) |: FAILED|^lint: failed' "${files[@]}" | tail -n 12
+    grep --no-filename -E '^(FAILED|ERROR) |: FAILED|^lint: failed' "${files[@]}" | tail -n 16
 }
 
 # Starts a command in a new process group, so that stop_background also ends its children. A shell

@@ -72,6 +72,29 @@ def test_a_scenario_runs_all_its_tests(file):
     assert folders == verified_folders
 
 
+def test_the_errors_of_a_failed_scenario_are_listed_again_at_the_end(tmp_path, monkeypatch):
+    molecule = tmp_path / "molecule"
+    molecule.write_text(
+        "#!/bin/sh\n"
+        "[ $3 = single ] || exit 0\n"
+        "printf '  | \\033[31mfatal: [grid1]: FAILED! =>\\033[0m\\n'\n"
+        "printf '  |    stdout: drained\\nok\\n'\n"
+        "exit 1\n"
+    )
+    molecule.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    argv = ["tools/molecule", "single", "default"]
+    run = subprocess.run(argv, cwd=CHECKOUT, check=False, capture_output=True, text=True)
+
+    lines = run.stdout.splitlines()
+    assert lines[-2:] == [
+        "molecule: single: FAILED:   | fatal: [grid1]: FAILED! =>",
+        "molecule: single: FAILED:   |    stdout: drained",
+    ]
+    assert run.returncode == 1
+
+
 def dry_run(*arguments):
     """Return the commands that make would run."""
     argv = ["make", "--dry-run", *arguments]
