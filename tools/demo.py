@@ -9,6 +9,7 @@ state, the output of the job, and its cost, fee and payments.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gridstead.cli.output import credits_text
+from gridstead.errors import GridsteadError
 
 sys.path.append(str(CHECKOUT))
 from tests import billing_oracle
@@ -141,5 +143,30 @@ def print_amounts(job: dict, *, earned_wei: int, spent_wei: int) -> bool:
     return spent_wei == cost_wei and fee_wei == billing_oracle.fee(cost_wei)
 
 
+def run() -> int:
+    """Run the demonstration, and name the command that failed or was interrupted."""
+    try:
+        return main()
+    except subprocess.CalledProcessError as error:
+        console.print(error.stderr.rstrip(), markup=False)
+        console.print(f"demo: {command_text(error)} failed", style="bold red")
+        return error.returncode
+    except subprocess.TimeoutExpired as error:
+        message = f"demo: {command_text(error)} did not end within {error.timeout:.0f} s"
+        console.print(message, style="bold red")
+        return 1
+    except GridsteadError as error:
+        console.print(f"demo: {error}", style="bold red", markup=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("demo: interrupted")
+        return 130
+
+
+def command_text(error: subprocess.CalledProcessError | subprocess.TimeoutExpired) -> str:
+    """Return the command of an error as a user types it."""
+    return shlex.join(["gridstead", *error.cmd[1:]])
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())
