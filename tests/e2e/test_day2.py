@@ -95,8 +95,9 @@ class Daemons:
         return self.lab.sh(host, f"scontrol show config | sed -n 's/^{key} *= //p'").strip()
 
     def nodes(self):
-        """Return the state of each node."""
-        lines = self.lab.sh("controller", "sinfo --noheader --Node '--format=%N %T'").splitlines()
+        """Return the state of each node, without the "-" of a node with a planned job."""
+        sinfo = "sinfo --noheader --Node '--format=%N %T' | tr -d -"
+        lines = self.lab.sh("controller", sinfo).splitlines()
         return dict(line.split() for line in lines)
 
     def reason(self, node):

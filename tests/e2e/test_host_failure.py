@@ -19,7 +19,7 @@ def test_a_job_whose_host_fails_is_panicked_and_costs_nothing(grid, lab, custome
         grid.wait(customer, number, "PANICKED", timeout=180)
     finally:
         lab.tool("start", host)
-    is_idle = f"sinfo -h -n {host} -o %t | grep -qx idle"
+    is_idle = f"sinfo -h -n {host} -o %t | grep -qxE 'idle|plnd'"
     lab.sh("controller", f"for i in $(seq 240); do {is_idle} && exit; sleep 0.5; done; exit 1")
 
     assert grid.check_money(customer, number)["cost_wei"] == 0

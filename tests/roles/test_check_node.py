@@ -2,13 +2,14 @@
 """gridstead-check-node drains unfit nodes, resumes fit nodes and ignores manually drained nodes.
 
 A node is fit if all checks of the node pass. The program contacts slurmctld if the node is unfit
-or the result has changed. The program resumes a node if the program itself has drained the node,
-or if Slurm has drained the node because of an unkillable job.
+or the result has changed within the last minute. The program resumes a node if the program itself
+has drained the node, or if Slurm has drained the node because of an unkillable job.
 """
 
 import importlib.machinery
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
@@ -77,6 +78,11 @@ class Node:
         (self.state_folder / "unkillable").mkdir(parents=True)
         (self.state_folder / "unkillable" / str(job)).touch()
 
+    def let_slurmctld_save(self):
+        """Pretend that the last report is so old that slurmctld has saved its state."""
+        report_s = time.time() - program.REPORT_AGAIN_S - 1
+        os.utime(self.state_folder / "reported", (report_s, report_s))
+
     def run(self):
         """Run the health check and return its exit code."""
         return program.main("compute1", self.checks, self.state_folder)
@@ -132,11 +138,52 @@ def test_an_argument_of_a_check_may_be_a_number(node, slurmctld):
 
 def test_a_second_run_whose_checks_pass_does_not_contact_slurmctld(node, slurmctld):
     node.run()
+    node.let_slurmctld_save()
     calls = slurmctld.calls
 
     node.run()
 
     assert slurmctld.calls == calls
+
+
+def test_a_node_is_resumed_if_a_killed_slurmctld_lost_the_resumption(node, slurmctld):
+    node.file.unlink()
+    node.run()
+    drained = (slurmctld.state, slurmctld.reason)
+    node.file.touch()
+    node.run()
+    slurmctld.state, slurmctld.reason = drained
+
+    node.run()
+    assert slurmctld.state == ["IDLE"]
+
+    # A repeated report does not start another minute of reports.
+    node.let_slurmctld_save()
+    node.run()
+    calls = slurmctld.calls
+    node.run()
+    assert slurmctld.calls == calls
+
+
+def test_a_node_is_resumed_if_the_answer_to_its_draining_was_lost(node, slurmctld, monkeypatch):
+    node.run()
+    node.let_slurmctld_save()
+
+    def lose_answer(*words):
+        output = slurmctld.scontrol(*words)
+        if words[0] == "update":
+            raise subprocess.TimeoutExpired(words, 10)
+        return output
+
+    with monkeypatch.context() as context:
+        context.setattr(program, "scontrol", lose_answer)
+        node.file.unlink()
+        assert node.run() == program.EXIT_NOT_REPORTED
+    assert "DRAIN" in slurmctld.state
+
+    node.file.touch()
+    node.run()
+    assert slurmctld.state == ["IDLE"]
 
 
 def test_an_unfit_node_that_was_resumed_manually_is_drained_again(node, slurmctld):
@@ -211,6 +258,7 @@ def test_a_node_is_resumed_when_all_processes_of_an_unkillable_job_have_ended(
     node.run()
     assert slurmctld.state == ["IDLE"]
 
+    node.let_slurmctld_save()
     calls = slurmctld.calls
     node.run()
     assert slurmctld.calls == calls

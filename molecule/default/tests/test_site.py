@@ -43,7 +43,8 @@ def test_all_hosts_have_the_same_munge_key(get_host, host):
 
 
 def test_sinfo_on_the_login_host_lists_the_node_as_idle(get_host):
-    assert get_host("infra").check_output("sinfo --noheader --format=%N:%T") == "compute1:idle"
+    is_idle = "sinfo --noheader --format=%N:%T | grep -qx compute1:idle"
+    get_host("infra").check_output(f"timeout 60 sh -c 'until {is_idle}; do sleep 1; done'")
 
 
 def test_the_cluster_is_in_the_accounting(get_host):
