@@ -65,7 +65,7 @@ class WorkflowProblem:
         line: The number of the line in the file, from 1. None if there is no file.
         rule: The name of the rule for programs, for example ``required``, ``gte`` or ``oneof``.
             ``valid`` if the rule has no name.
-        changes_run: Whether a key is ignored that would change what the job runs.
+        changes_run: Whether the job runs differently because a key is ignored.
     """
 
     path: str

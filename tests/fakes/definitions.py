@@ -76,14 +76,14 @@ class MemoryScripts:
 
     def add_uses(self, uses: Iterable[ScriptUse]) -> None:
         for use in uses:
-            script = use.batch_location_hash
-            if script not in self.records:
+            script_id = use.batch_location_hash
+            if script_id not in self.records:
                 continue
-            if not self.owners[script]:
-                self.owners[script] = use.customer
-            if self.owners[script] == use.customer:
+            if not self.owners[script_id]:
+                self.owners[script_id] = use.customer
+            if self.owners[script_id] == use.customer:
                 self.current_uses.add(use)
-                self.expiry_times[script] = None
+                self.expiry_times[script_id] = None
 
     def uses(self) -> tuple[ScriptUse, ...]:
         return tuple(
@@ -93,22 +93,24 @@ class MemoryScripts:
     def release(self, uses: Iterable[ScriptUse], *, expires_at: int) -> None:
         for use in uses:
             self.current_uses.discard(use)
-            script = use.batch_location_hash
-            used_scripts = {current_use.batch_location_hash for current_use in self.current_uses}
-            was_used = script in self.expiry_times and self.expiry_times[script] is None
-            if was_used and script not in used_scripts:
-                self.expiry_times[script] = expires_at
+            script_id = use.batch_location_hash
+            was_used = self.expiry_times.get(script_id, 0) is None
+            if was_used and not self._is_used(script_id):
+                self.expiry_times[script_id] = expires_at
+
+    def _is_used(self, script_id: str) -> bool:
+        return any(use.batch_location_hash == script_id for use in self.current_uses)
 
     def sweep(self, now: int) -> int:
         for nonce, expires_at in list(self.used_nonces.items()):
             if expires_at < now:
                 del self.used_nonces[nonce]
         expired_scripts = []
-        for script, expires_at in self.expiry_times.items():
+        for script_id, expires_at in self.expiry_times.items():
             if expires_at is not None and expires_at < now:
-                expired_scripts.append(script)
-        for script in expired_scripts:
-            del self.records[script], self.owners[script], self.expiry_times[script]
+                expired_scripts.append(script_id)
+        for script_id in expired_scripts:
+            del self.records[script_id], self.owners[script_id], self.expiry_times[script_id]
         return len(expired_scripts)
 
     def reseal(self, *, after_id: str) -> ResealResult:
@@ -116,10 +118,10 @@ class MemoryScripts:
 
     def totals(self) -> ScriptTotals:
         unused, unused_bytes = 0, 0
-        for script, expires_at in self.expiry_times.items():
+        for script_id, expires_at in self.expiry_times.items():
             if expires_at is not None:
                 unused += 1
-                unused_bytes += len(self.records[script])
+                unused_bytes += len(self.records[script_id])
         return ScriptTotals(scripts=len(self.records), unused=unused, unused_bytes=unused_bytes)
 
     def exclusive(self) -> AbstractContextManager[None]:
@@ -207,6 +209,9 @@ class MemoryLogs:
 
     def names(self, owner: str) -> tuple[str, ...]:
         return tuple(sorted({log.name for log in self.logs if log.owner == owner}))
+
+    def _is_used(self, script_id: str) -> bool:
+        return any(use.batch_location_hash == script_id for use in self.current_uses)
 
     def sweep(self, now: int) -> int:
         self.swept_at = now

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks before a workflow is submitted in which keys that change what runs have no effect.
+"""Asks before a workflow is submitted that runs differently because keys are ignored.
 
 For example, a command whose ``container`` is in a wrong place runs on the host, and is billed.
 """
@@ -16,7 +16,7 @@ from gridstead.errors import MisplacedKeys
 if TYPE_CHECKING:
     from gridstead.workflow.parse import CheckedWorkflow
 
-_QUESTION = "Keys that would change what runs have no effect. Submit the job without them? [y/N]"
+_QUESTION = "These keys are ignored, so the job runs differently. Submit it nevertheless? [y/N]"
 
 
 def accept_or_ask(
@@ -31,8 +31,8 @@ def accept_or_ask(
         as_json: Whether warnings are printed only with a question.
 
     Raises:
-        MisplacedKeys: If keys that change what runs have no effect, and the user does not accept
-            this or cannot be asked.
+        MisplacedKeys: If the job runs differently because keys are ignored, and the user does not
+            accept this or cannot be asked.
     """
     misplaced_keys = [warning for warning in checked.warnings if warning.changes_run]
     other_warnings = [warning for warning in checked.warnings if not warning.changes_run]

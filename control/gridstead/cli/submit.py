@@ -95,7 +95,7 @@ def submit(
         typer.Option(
             "--accept-misplaced",
             help=(
-                "Submit the workflow although keys that would change what runs have no effect."
+                "Submit the workflow even if the job runs differently because keys are ignored."
                 " Without this option the command asks, or refuses if it has no terminal."
             ),
         ),
@@ -108,10 +108,11 @@ def submit(
     The command first checks the workflow, the options, your wallet and your credits. If a check
     fails, it stores and sends nothing.
 
-    A key can be in a wrong place or be misspelled, such as `container` next to `run`. If such a
-    key would change what runs, the command asks before it submits the job. With --json, the key
-    `warnings` lists the warnings about the workflow. If the job is refused because of such keys,
-    the code of the error is `misplaced-keys`, and `problems` lists the keys.
+    A key can be in a wrong place or be misspelled, such as `container` next to `run`. Such a
+    key is ignored. If the job therefore runs differently, the command asks before it submits the
+    job. With --json, the key `warnings` lists the warnings about the workflow. If the job is
+    refused because of such keys, the code of the error is `misplaced-keys`, and `problems` lists
+    the keys.
     """
     if use_exit_code and not watch:
         raise InvalidInput("--exit-code needs --watch", hint="Add --watch to wait for the job.")

@@ -86,9 +86,9 @@ def validate(
     With --json, the command prints an object with the same keys for a valid and an invalid
     workflow: `valid`; `workflow`, which is null if the workflow is invalid; `problems`, the errors;
     `warnings`; and `unchecked_modules`. Errors and warnings have the keys `path`, `line`, `reason`,
-    `hint` and `changes_run`. `changes_run` is true if a key of the file has no effect that would
-    change what runs. It is false for keys of modules. If the workflow is invalid, an error is also
-    printed on stderr, as by each command.
+    `hint` and `changes_run`. `changes_run` is true if the job would run differently
+    because a key of the file is ignored. It is false for keys of modules. If the workflow is
+    invalid, an error is also printed on stderr, as with every command.
     """
     modules = ClientModules(module_host, module_ca_file, must_fetch=False)
     try:

@@ -49,8 +49,8 @@ class Ledger(Chain, Protocol):
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> Mapping[str, Provider]:
         """Return the records of these providers. Providers that never registered are omitted.
 
-        A provider without an approved record has its record that waits for approval. Anyone may
-        register, so a service must not call this for all providers that ever registered.
+        For a provider without an approved record, the result is the record that waits for approval.
+        Anyone may register, so a service must not call this for all providers that ever registered.
         """
         ...
 
@@ -61,8 +61,8 @@ class Ledger(Chain, Protocol):
 
         Providers without an approved record are omitted.
 
-        Records that wait for approval and bans are not read. Therefore ``is_waiting`` and
-        ``is_banned`` are False in the result. ``is_joined`` is False for a banned provider.
+        Bans are not read. Neither are records that wait for approval. Therefore ``is_waiting`` and
+        ``is_banned`` are always False in the result. Only ``is_joined`` shows a ban: it is False.
         """
         ...
 

@@ -24,7 +24,7 @@ from gridstead.workflow.schema import Workflow
 
 UNKNOWN_RULE = "known"  # the name of the rule that an unknown key breaks
 # Fields that change only what users see of a job, not how its commands run.
-_FIELDS_FOR_USERS = ("continuousOutputSync", "disableLogMarkers", "enableLogging", "name")
+_DISPLAY_FIELDS = ("continuousOutputSync", "disableLogMarkers", "enableLogging", "name")
 # The minimum similarity of a key to a field of its mapping, and to a field of another mapping, of
 # difflib: 1 means equal.
 _MIN_SIMILARITY, _MIN_SIMILARITY_ELSEWHERE = 0.6, 0.8
@@ -38,7 +38,7 @@ def is_extension(path: Path) -> bool:
 
 def changes_run(field: object) -> bool:
     """Return whether the job runs differently if this field is ignored."""
-    return field not in _FIELDS_FOR_USERS
+    return field not in _DISPLAY_FIELDS
 
 
 def ignored_key(
@@ -97,8 +97,8 @@ def _unknown(
     """Return the finding about an unknown key.
 
     The hint names the most similar field of the mapping, otherwise of another mapping. A key with a
-    similar field counts as this field misspelled, so it changes what runs if the field does. For
-    other keys, the hint lists all fields of the mapping.
+    similar field counts as this field misspelled. For other keys, the hint lists all fields of the
+    mapping.
 
     Args:
         path: The path of the key in the document.

@@ -30,9 +30,9 @@ reported at once, with their lines.
 If a key has no effect and may be a mistake, `gridstead submit` asks before it submits the workflow.
 Such keys are keys of this page in a wrong place, keys that are similar to a key of this page, and
 `dns` and `customNetworkInterfaces` on the host network. `gridstead submit` does not ask about the
-keys `name`, `enableLogging`, `disableLogMarkers` and `continuousOutputSync`, because they do not
-change what runs. Without a terminal, `gridstead submit` refuses the workflow, unless the option
-`--accept-misplaced` is given.
+keys `name`, `enableLogging`, `disableLogMarkers` and `continuousOutputSync`, because the job
+runs the same without them. Without a terminal, `gridstead submit` refuses the workflow, unless the
+option `--accept-misplaced` is given.
 
 Anchors, aliases and merge keys (`<<`) are expanded, up to 256 KiB in total. Keys that start with
 `x-` and a second document in the file are ignored with a warning. In a text field, an unquoted

@@ -143,7 +143,13 @@ def test_reorg_between_two_processes_is_detected(ledger, cursor):
     assert consumer.numbers == [3, 4]
 
 
-@pytest.mark.parametrize(("depth", "delivered_numbers"), [(2, [5, 6]), (3, [1, 2, 3, 4, 5, 6])])
+@pytest.mark.parametrize(
+    ("depth", "delivered_numbers"),
+    [
+        pytest.param(2, [5, 6], id="as deep"),
+        pytest.param(3, [1, 2, 3, 4, 5, 6], id="deeper"),
+    ],
+)
 def test_all_events_are_read_again_after_a_reorg_deeper_than_the_confirmations(
     ledger, cursor, depth, delivered_numbers
 ):
@@ -272,7 +278,7 @@ def test_events_of_a_range_are_delivered_with_the_last_block_of_the_range(ledger
     assert deliveries == [([1], ledger.block(2)), ([2], ledger.head())]
 
 
-def test_old_range_is_delivered_with_a_block_whose_state_a_pruning_node_keeps(ledger, cursor):
+def test_an_old_range_is_delivered_with_a_recent_block_because_nodes_prune_states(ledger, cursor):
     """A pruning node keeps only the states of the last blocks."""
     ledger.request(CUSTOMER)
     head = ledger.mine(100)

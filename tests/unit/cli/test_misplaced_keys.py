@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead submit` asks before it submits a workflow whose keys would change what runs."""
+"""`gridstead submit` asks before a job that runs differently because keys are ignored."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 64}
 steps:
 - run: {command: "true"}
 """
-QUESTION = "Submit the job without them? [y/N]"
-# Keys that would change what runs, and their paths.
+QUESTION = "Submit it nevertheless? [y/N]"
+# Keys without which the job runs differently, and their paths.
 MISPLACED_KEYS = {
     "container of a step": (VALID + "  container: {image: x}\n", "steps[0].container"),
     "GPUs of a command": (
@@ -43,7 +43,7 @@ MISPLACED_KEYS = {
         "env",
     ),
 }
-# Lines that cause a warning, but do not change what runs.
+# Lines that cause a warning, but without which the job runs the same.
 HARMLESS_LINES = (
     "author: me\n",
     "name: a job\n",

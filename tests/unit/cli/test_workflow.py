@@ -129,7 +129,7 @@ def test_validate_prints_at_most_100_warnings(gridstead, tmp_path):
     json_result = gridstead("workflow", "validate", "--json", file)
 
     lines = result.err.splitlines()
-    assert "steps[0].container" in lines[0]  # a key that changes what runs comes first
+    assert "steps[0].container" in lines[0]  # keys that the job needs come first
     assert all(line.startswith("warning: ") for line in lines[:100])
     assert lines[100:] == ["51 more warnings are not printed; --json prints all of them"]
     assert len(json.loads(json_result.out)["warnings"]) == 151

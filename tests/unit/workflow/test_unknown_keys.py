@@ -18,7 +18,7 @@ from tests.unit.workflow.yaml_file import to_yaml
 
 from gridstead.errors import InvalidWorkflow
 from gridstead.workflow.field_paths import fields_of, valid_paths
-from gridstead.workflow.ignored_keys import _FIELDS_FOR_USERS, changes_run
+from gridstead.workflow.ignored_keys import _DISPLAY_FIELDS, changes_run
 from gridstead.workflow.parse import check_workflow, from_graphql, parse_workflow
 
 VALID = """\
@@ -57,7 +57,7 @@ def test_a_misspelled_key_of_each_mapping_is_a_warning_that_names_the_field(mapp
         assert rules == {"known"}
 
 
-def test_an_unknown_key_without_a_similar_field_changes_nothing_that_runs():
+def test_the_job_runs_the_same_if_an_unknown_key_without_a_similar_field_is_ignored():
     (warning,) = check_workflow(VALID + "author: me\n").warnings
 
     assert str(warning) == "line 5: author: is not a known field"
@@ -109,7 +109,7 @@ def test_the_value_of_an_unknown_key_is_not_read(value):
         ("  Container: {image: x}\n", "steps[0].Container"),
     ],
 )
-def test_an_ignored_key_of_the_language_changes_what_runs(lines, key):
+def test_the_job_runs_differently_if_a_key_of_the_language_is_ignored(lines, key):
     checked = check_workflow(VALID + lines)
 
     (warning,) = checked.warnings
@@ -148,12 +148,12 @@ def test_a_misspelled_key_in_a_wrong_place_has_a_hint_to_the_right_place(text, h
         "---\n",
     ],
 )
-def test_a_warning_about_something_else_does_not_change_what_runs(lines):
+def test_the_job_runs_the_same_if_another_key_is_ignored(lines):
     (warning,) = check_workflow(VALID + lines).warnings
 
     assert not warning.changes_run
 
 
-@pytest.mark.parametrize("field", _FIELDS_FOR_USERS)
-def test_a_field_that_changes_nothing_that_runs_is_a_field_of_the_language(field):
+@pytest.mark.parametrize("field", _DISPLAY_FIELDS)
+def test_the_display_fields_are_fields_of_the_language(field):
     assert valid_paths(field)

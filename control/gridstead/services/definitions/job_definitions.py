@@ -67,8 +67,8 @@ CountBytes = Callable[[int], None]
 
 MODULES_TIMEOUT_S = 60  # all modules of a workflow together; clients do not wait longer
 SALT_BYTES = 16
-# How often the service reads a job that is not matched yet, and the seconds between two reads. Old
-# supervisors wait for 10 s.
+# The maximum number of reads of a job that is not matched yet, and the seconds between two reads.
+# Old supervisors wait for 10 s.
 MAX_MATCH_READS = 10
 MATCH_READ_INTERVAL_S = 0.5
 MAX_WAITING_REQUESTS = 4  # each waiting request occupies a thread
@@ -172,8 +172,8 @@ class JobDefinitions:
         Raises:
             InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.
             InvalidInput: If the customer is not an address, or the script would be too large.
-            LimitExceeded: If the scripts that no hot (unsettled) job names take too much space, too
-                many modules are being fetched, or the caller has exceeded its limit.
+            LimitExceeded: If the scripts without an unsettled job take too much space, if too many
+                modules are being fetched, or if the caller has exceeded its limit.
             ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
@@ -284,12 +284,14 @@ class JobDefinitions:
         return self._answer(json.loads(record), job, secrets_beside=request.secrets_beside)
 
     def _stored_record(self, job: Job, request: ScriptRequest) -> str:
-        stored_script = None
-        if needs_script(job, request):
-            stored_script = self._keeper.find(request.batch_location_hash)
-        if stored_script is None:
+        if not needs_script(job, request):
             raise ScriptUnavailable(
                 f"no script for job {job.id}", detail=f"the job is {job.state.name}"
+            )
+        stored_script = self._keeper.find(request.batch_location_hash)
+        if stored_script is None:
+            raise ScriptUnavailable(
+                f"no script for job {job.id}", detail="no script with this hash is stored"
             )
         if not stored_script.owner:
             raise ChainUnavailable(f"could not find the owner of the script of job {job.id}")
@@ -298,7 +300,7 @@ class JobDefinitions:
                 "script_refused",
                 job_id=job.id,
                 provider=job.provider,
-                reason="another customer's",
+                reason="it belongs to another customer",
             )
             raise ScriptUnavailable(
                 f"no script for job {job.id}", detail="the script belongs to another customer"

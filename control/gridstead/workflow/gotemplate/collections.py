@@ -59,19 +59,19 @@ def _changeable(mapping: Value) -> Map:
 
 def _merge(count_work: Callable[[int], None], target: Map, *sources: Value) -> Map:
     """Add the entries of other mappings to a mapping. The first non-empty value of a key stays."""
-    return _merged(count_work, target, sources, overwrites=False)
+    return _merge_all(count_work, target, sources, overwrites=False)
 
 
 def _merge_overwrite(count_work: Callable[[int], None], target: Map, *sources: Value) -> Map:
     """Add the entries of other mappings to a mapping. The last non-empty value of a key stays."""
-    return _merged(count_work, target, sources, overwrites=True)
+    return _merge_all(count_work, target, sources, overwrites=True)
 
 
-def _merged(
+def _merge_all(
     count_work: Callable[[int], None], target: Map, sources: Iterable[Value], *, overwrites: bool
 ) -> Map:
     for source in sources:
-        # A source can contain the target, so it can have grown or contain itself by now.
+        # A source can contain the target. It has then grown with the target, and is copied first.
         count_work(work_of(source))
         _add_entries(target, _copied(source), overwrites=overwrites)
     return target
@@ -139,7 +139,7 @@ def _concat(*lists: Value) -> list[Value]:
     return [value for values in lists for value in values]
 
 
-METERED_COLLECTIONS: dict[str, Callable[..., Value]] = {
+METERED_COLLECTION_FUNCTIONS: dict[str, Callable[..., Value]] = {
     "without": _without,
     "merge": _merge,
     "mergeOverwrite": _merge_overwrite,

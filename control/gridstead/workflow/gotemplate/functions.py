@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 
-from gridstead.workflow.gotemplate.collections import COLLECTIONS, METERED_COLLECTIONS
+from gridstead.workflow.gotemplate.collections import COLLECTIONS, METERED_COLLECTION_FUNCTIONS
 from gridstead.workflow.gotemplate.encodings import ENCODINGS
 from gridstead.workflow.gotemplate.nodes import Value
 from gridstead.workflow.gotemplate.numbers import NUMBERS
@@ -108,4 +108,4 @@ _PATHS: dict[str, Callable[..., Value]] = {
 FUNCTIONS = _LOGIC | TEXTS | NUMBERS | COLLECTIONS | ENCODINGS | REGEX | _PATHS
 # Functions whose work is not limited by the size of their arguments. Their first argument is a
 # function that counts work.
-METERED_FUNCTIONS = METERED_TEXTS | METERED_COLLECTIONS | METERED_REGEX
+METERED_FUNCTIONS = METERED_TEXTS | METERED_COLLECTION_FUNCTIONS | METERED_REGEX

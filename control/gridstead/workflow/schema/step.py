@@ -78,11 +78,11 @@ class StepFor(Model):
     Its steps run once for each item or number. One run of its steps is a round. The variable `item`
     contains the item, and the variable `index` the number.
 
-    Each round of a parallel loop needs the CPU threads, the memory and the GPUs that its steps use
-    at most at one time. Rounds fit into the job if the job has these resources for all rounds
-    together, and also for launched steps that still run. A loop that is earlier in the file gets
-    resources first. For nested parallel loops, the outer loop is the earlier one, and each of its
-    rounds gets an equal share.
+    Each round of a parallel loop needs the peak of the CPU threads, the memory and the GPUs that
+    its steps use together. Rounds run in parallel if the job has these resources for all of them
+    and for launched steps that still run. A loop that is earlier in the file gets resources first.
+    For nested parallel loops, the outer loop is the earlier one, and each of its rounds gets an
+    equal share.
     """
 
     model_config = ConfigDict(
@@ -125,16 +125,18 @@ class StepAsyncLaunch(Model):
 
     When the list that contains the launching step ends, the launched steps receive a signal, and
     the job waits for their end. If a launched step fails before the list ends, the list fails, even
-    if no step waits for the launched step. If the list is a group without `catch` and `finally`,
-    and a step after the group waits for the handle, the launched steps continue until the enclosing
-    list ends.
+    if no step waits for the launched step.
+
+    A plain group is a step with `steps` and without `catch` and `finally`. If a step after a plain
+    group waits for a handle of the group, the launched steps continue until the enclosing list
+    ends.
     """
 
     handle_name: Handle | None = Field(
         default=None,
         description=(
-            "Name for `dependsOn`: `A-Z`, `a-z`, `0-9` and `_`. Not case-sensitive. A step waits"
-            " for the last earlier launch with the name."
+            "Name for `dependsOn`: `A-Z`, `a-z`, `0-9` and `_`. Not case-sensitive. If"
+            " several launches have the name, a step waits for the nearest one before it."
         ),
     )
     signal_on_parent_step_exit: Signal = Field(
@@ -197,7 +199,7 @@ class Step(Model):
         default=(),
         description=(
             "Handles of launched steps to wait for. They are launched earlier: in the same list, in"
-            " an enclosing list, or in a group of such a list that has no `catch` and no `finally`."
+            " an enclosing list, or in a group, without `catch` and `finally`, of such a list."
             " If a launched step fails, this step fails."
         ),
     )
@@ -300,7 +302,7 @@ class Workflow(Model):
             "Target to which `$DEEPSQUARE_OUTPUT` is copied after the last step, even if a step has"
             " failed. A URL receives a single file unchanged. Several files are sent as"
             " `output.zip`, in which their names start with `output/`. The answer of the server is"
-            " written to the job's output. If the job is cancelled or exceeds its time limit, the"
+            " written to the job's stdout. If the job is cancelled or exceeds its time limit, the"
             " output must be sent in the few seconds that the provider allows."
         ),
     )
