@@ -48,8 +48,10 @@ def test_claim_timeout_is_not_set_again(site):
 def test_claim_timeout_out_of_bounds_is_refused(site):
     mine(site, 1)
 
-    with pytest.raises(InvalidInput, match="invalid claimJobTimeout"):
-        site.plan_steps(claim_timeout_s=2_000_000)
+    for deploy in (site.plan_steps, site.run):
+        with pytest.raises(InvalidInput, match="invalid claimJobTimeout"):
+            deploy(claim_timeout_s=2_000_000)
+    assert site.next_nonce() == 0
 
 
 def test_young_chain_keeps_the_initial_claim_timeout(site):

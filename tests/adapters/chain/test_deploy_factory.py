@@ -10,6 +10,7 @@ from tests.devnet import Anvil
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.contracts.deployment_file import read
 from gridstead.adapters.contracts.factory import (
+    KEYLESS_GAS_PRICE_WEI,
     KEYLESS_TRANSACTION,
     STANDARD_FACTORY,
     create_own_factory,
@@ -62,6 +63,52 @@ class BusyNode(RefusingNode):
     """A node that does not accept the transaction now."""
 
     message = "the transaction pool is full"
+
+
+class LaggingNode(Node):
+    """An endpoint whose nodes have the coins for the keyless transaction only after some time."""
+
+    refusals = 3
+
+    def batch(self, requests):
+        is_keyless = requests == [("eth_sendRawTransaction", [KEYLESS_TRANSACTION])]
+        if is_keyless and self.refusals > 0:
+            self.refusals -= 1
+            return [RpcError(code=-32000, message="insufficient funds for gas", data="")]
+        return super().batch(requests)
+
+
+class ExpensiveNode(Node):
+    """A node of a chain on which gas is more expensive than the keyless transaction pays."""
+
+    def batch(self, requests):
+        answers = super().batch(requests)
+        if requests == [("eth_getBlockByNumber", ["latest", False])]:
+            answers[0]["baseFeePerGas"] = hex(KEYLESS_GAS_PRICE_WEI + 1)
+        return answers
+
+
+def test_lagging_nodes_do_not_lead_to_another_deployer(bare_site):
+    addresses = bare_site.run(bare_site.node(LaggingNode))
+
+    bare_site.check(addresses, other_transactions=1)  # the coins for the transaction
+
+
+def test_deployment_waits_for_fees_that_the_keyless_transaction_pays(bare_site):
+    with pytest.raises(ChainUnavailable, match="could not create the deployer") as error:
+        bare_site.run(bare_site.node(ExpensiveNode))
+
+    assert "base fee" in error.value.detail
+    assert bare_site.next_nonce() == 0
+
+
+def test_own_deployer_is_not_created_if_its_address_cannot_be_stored(bare_site):
+    bare_site.path = bare_site.path.parent / "missing" / "deployment.json"
+
+    with pytest.raises(ConfigError, match="missing"):
+        bare_site.run(bare_site.node(RefusingNode))
+
+    assert bare_site.next_nonce() == 0
 
 
 def test_standard_deployer_is_created_where_the_chain_takes_its_transaction(bare_site):

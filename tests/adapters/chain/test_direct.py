@@ -57,6 +57,20 @@ def test_replaced_transaction_is_an_error(paused_chain):
     assert "another transaction of the wallet replaced" in error.value.detail
 
 
+def test_a_transaction_that_was_mined_before_the_answer_is_not_sent_again(chain):
+    class RepeatingSender(DirectSender):
+        """A sender whose first request the node executes before the connection breaks."""
+
+        def submit(self, draft):
+            super().submit(draft)
+            return super().submit(draft)
+
+    recipient = wallet(92).address
+    RepeatingSender(chain.node, chain.admin).transfer(recipient, 1)
+
+    assert int(chain.node.ask("eth_getBalance", recipient, "latest"), 16) == 1
+
+
 def test_sending_fails_if_another_program_uses_every_nonce(chain):
     class StaleSender(DirectSender):
         """A sender whose nonce is always used by another transaction."""

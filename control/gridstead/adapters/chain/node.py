@@ -150,7 +150,8 @@ class Node:
     def _post(self, requests: list[Any]) -> Any:  # noqa: ANN401
         """Return the answers. Send again if the server has just closed the idle connection.
 
-        A repeated request is harmless.
+        A repeated request is harmless: if it contains a transaction that the node already has, the
+        sender of the transaction looks it up.
         """
         try:
             return self._provider.make_batch_request(requests)

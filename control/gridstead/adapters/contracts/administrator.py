@@ -157,7 +157,7 @@ class Administrator:
             if remaining_changes:
                 raise ChainUnavailable(
                     f"could not confirm that {remaining_changes[0].title}",
-                    detail="another account reverted the change",
+                    detail="another account reverted it, or the node did not report all events",
                 )
             return after
         detail = f"the node has not reached block {block}"

@@ -26,11 +26,12 @@ from gridstead.adapters.contracts.factory import (
     create_own_factory,
     create_standard_factory,
     find_factory,
+    has_factory,
 )
 from gridstead.adapters.contracts.inspection import Inspector, has_code, read_block_time
 from gridstead.adapters.contracts.steps import TransactionStep, to_steps
 from gridstead.adapters.transactions.direct import POLL_S, DirectSender
-from gridstead.domain.contracts.administration import Change
+from gridstead.domain.contracts.administration import Change, check_bounds
 from gridstead.domain.contracts.deployment import GridState
 from gridstead.domain.contracts.setup import (
     CLAIM_TIMEOUT,
@@ -116,7 +117,11 @@ class Deployment:
             ChainUnavailable: If a transaction was not mined in time. The next run continues.
             NotAllowed: If a contract refuses a transaction.
             ConfigError: As in ``plan_steps``, or if the wallet cannot pay for a transaction.
+            InvalidInput: If the claim timeout is out of bounds on this chain. Nothing is sent.
         """
+        claim_blocks = self._claim_blocks(self._head())
+        if claim_blocks is not None:
+            check_bounds(CLAIM_TIMEOUT, claim_blocks)
         self._direct.wait_for_pending()
         sent = 0 if self._exists() else self._create()
         result = self._set_up(dry_run=False)
@@ -130,7 +135,7 @@ class Deployment:
     def _load(self, *, renew: bool) -> Record:
         new_record = Record(
             chain_id=int(self._node.ask("eth_chainId"), 16),
-            genesis=self._node.ask("eth_getBlockByNumber", "0x0", False)["hash"],
+            genesis=to_block(self._node.ask("eth_getBlockByNumber", "0x0", False)).hash,
             admin=self._admin.address,
             supply_wei=self._options.supply,
             salt=self._options.salt,
@@ -183,6 +188,7 @@ class Deployment:
         factory = self._find_factory()
         if factory is None:
             self._admin.open()
+            self._save(self._record)  # fails before anything is sent if the file is not writable
             factory = self._create_factory()
         record, steps = self._plan_creations(factory, self._head())
         if steps:
@@ -191,19 +197,21 @@ class Deployment:
         for position, step in enumerate(steps, 1):
             self._report(f"[{position}/{len(steps)}] sending: {step.title}")
             self._send(step)
-        self._wait_for_contracts()
+        self._wait_until(self._exists, "the contracts")
         return len(steps)
 
     def _create_factory(self) -> str:
         self._report("sending: creation of the deployer")
-        if create_standard_factory(self._node, self._direct):
-            return STANDARD_FACTORY
-        factory = create_own_factory(self._direct)
-        self._save(replace(self._record, deployer=factory))
-        self._report(
-            f"the chain refuses the standard deployer, so {self._admin.address} has created its own"
-            f" deployer at {factory}: to get the same addresses again, use --deployer {factory}"
-        )
+        factory = STANDARD_FACTORY
+        if not create_standard_factory(self._node, self._direct):
+            factory = create_own_factory(self._direct)
+            self._report(
+                f"the chain refuses the standard deployer, so {self._admin.address} has created its"
+                f" own deployer at {factory}: to get the same addresses again, use"
+                f" --deployer {factory}"
+            )
+            self._save(replace(self._record, deployer=factory))
+        self._wait_until(lambda: has_factory(self._node, factory), "the deployer")
         return factory
 
     def _send(self, step: TransactionStep) -> None:
@@ -218,13 +226,13 @@ class Deployment:
         block = int(receipt["blockNumber"], 16)
         self._report(f"{step.title}: done in block {block}, at {step.creates}")
 
-    def _wait_for_contracts(self) -> None:
-        """Wait until the endpoint reports all contracts. Some of its nodes may lag."""
+    def _wait_until(self, exists: Callable[[], bool], what: str) -> None:
+        """Wait until the endpoint reports new contracts. Some of its nodes may lag."""
         deadline = time.monotonic() + TIMEOUT_S
-        while not self._exists():
+        while not exists():
             if time.monotonic() > deadline:
-                detail = f"the node does not report them after {TIMEOUT_S:g} s"
-                raise ChainUnavailable("could not confirm the contracts", detail=detail)
+                detail = f"the node does not report a contract after {TIMEOUT_S:g} s"
+                raise ChainUnavailable(f"could not confirm {what}", detail=detail)
             time.sleep(POLL_S)
 
     def _set_up(self, *, dry_run: bool) -> AdministrationResult:

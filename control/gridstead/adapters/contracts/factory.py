@@ -10,14 +10,14 @@ the transaction names no chain.
 
 from __future__ import annotations
 
-import contextlib
+import time
 
 from eth_utils.crypto import keccak
 
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.transactions.account import send_raw_all
-from gridstead.adapters.transactions.direct import DirectSender
-from gridstead.domain.transactions.outbox import SendResult
+from gridstead.adapters.transactions.direct import POLL_S, DirectSender
+from gridstead.domain.transactions.outbox import Reply, SendResult
 from gridstead.errors import ChainUnavailable, ConfigError, InvalidInput, TransactionReverted
 
 STANDARD_FACTORY = "0x4e59b44847b379578588920ca78fbf26c0b4956c"
@@ -37,8 +37,11 @@ KEYLESS_TRANSACTION = (
     + "22" * 32
 )
 KEYLESS_SENDER = "0x3fab184622dc19b6109349b94811493bf2a45362"
-KEYLESS_COST_WEI = 100_000 * 100 * 10**9
+KEYLESS_GAS_PRICE_WEI = 100 * 10**9
+KEYLESS_COST_WEI = 100_000 * KEYLESS_GAS_PRICE_WEI
+LAG_TIMEOUT_S = 60  # how long a node of the endpoint may lag behind the others
 CREATION_TITLE = "creation of the deployer"
+_CREATION_FAILED = "could not create the deployer"
 _KEYLESS_HASH = "0x" + keccak(bytes.fromhex(KEYLESS_TRANSACTION[2:])).hex()
 _NO_NONCE = 2**64
 
@@ -103,21 +106,51 @@ def create_standard_factory(node: Node, sender: DirectSender) -> bool:
 
     Raises:
         ConfigError: If the sender cannot pay for the transaction.
-        ChainUnavailable: If the node does not answer or is busy.
+        ChainUnavailable: If the node does not answer or is busy, or if the chain's fees are too
+            high for the transaction.
     """
+    _check_base_fee(node)
     (reply,) = send_raw_all(node, [KEYLESS_TRANSACTION])
     if reply.result is SendResult.CANNOT_PAY:
         balance = int(node.ask("eth_getBalance", KEYLESS_SENDER, "latest"), 16)
         sender.transfer(KEYLESS_SENDER, max(KEYLESS_COST_WEI - balance, 0))
-        (reply,) = send_raw_all(node, [KEYLESS_TRANSACTION])
-    if reply.result is SendResult.RETRY_LATER:
-        raise ChainUnavailable("could not create the deployer", detail=f'"{reply.message}"')
+        reply = _send_paid_transaction(node)
+    if reply.result in {SendResult.RETRY_LATER, SendResult.CANNOT_PAY}:
+        raise ChainUnavailable(_CREATION_FAILED, detail=f'"{reply.message}"')
     if reply.result is SendResult.ACCEPTED:
-        # The nonces of the sender do not end this wait, because another account sends it. On a
-        # chain with other gas costs, the transaction can run out of gas.
-        with contextlib.suppress(TransactionReverted):
+        # The nonces of the sender do not end this wait, because another account sends it.
+        try:
             sender.wait([_KEYLESS_HASH], _NO_NONCE, name=CREATION_TITLE)
+        except TransactionReverted:  # out of gas, on a chain with other gas costs
+            return False
+        return True
     return has_factory(node, STANDARD_FACTORY)
+
+
+def _check_base_fee(node: Node) -> None:
+    """Raise an error if the keyless transaction, whose gas price is fixed, cannot be mined now."""
+    block = node.ask("eth_getBlockByNumber", "latest", False)
+    base_fee = int((block or {}).get("baseFeePerGas", "0x0"), 16)
+    if base_fee > KEYLESS_GAS_PRICE_WEI:
+        detail = (
+            f"its transaction pays {KEYLESS_GAS_PRICE_WEI} wei per gas, and the base fee is"
+            f" {base_fee} wei"
+        )
+        hint = (
+            "Run the command again when the fees are lower, or specify with --deployer a contract"
+            f" whose code is {FACTORY_CODE}."
+        )
+        raise ChainUnavailable(_CREATION_FAILED, detail=detail, hint=hint)
+
+
+def _send_paid_transaction(node: Node) -> Reply:
+    """Send the keyless transaction until the node has the block with the coins for its gas."""
+    deadline = time.monotonic() + LAG_TIMEOUT_S
+    while True:
+        (reply,) = send_raw_all(node, [KEYLESS_TRANSACTION])
+        if reply.result is not SendResult.CANNOT_PAY or time.monotonic() > deadline:
+            return reply
+        time.sleep(POLL_S)
 
 
 def create_own_factory(sender: DirectSender) -> str:

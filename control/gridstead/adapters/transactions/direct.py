@@ -22,6 +22,7 @@ from gridstead.errors import ChainUnavailable, TransactionReverted
 POLL_S = 0.1
 SEND_ATTEMPTS = 3  # each with another nonce
 RECEIPT_ATTEMPTS = 5  # requests for a missing receipt after the nonce is used
+LOOKUP_ATTEMPTS = 5  # requests for a transaction that the node did not accept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +197,26 @@ class DirectSender:
         """Send a transaction. If another transaction has its nonce, retry with the next nonce."""
         for _ in range(SEND_ATTEMPTS):
             draft = self._sign(payload, gas, fees, nonce)
-            if self.submit(draft) is SendResult.ACCEPTED:
+            if self.submit(draft) is SendResult.ACCEPTED or self._is_known(draft):
                 return draft
             nonce = self.next_nonce()
         raise ChainUnavailable(
-            f"could not send {name}", detail="another program uses the same wallet"
+            f"could not send {name}",
+            detail="another program uses the same wallet, or the node requires higher fees",
         )
+
+    def _is_known(self, draft: Draft) -> bool:
+        """Return whether the node has a transaction that it has just not accepted.
+
+        The node sends such an answer if it received the transaction twice, because the connection
+        broke before the first answer, and the transaction was mined in the meantime. A second
+        transaction with another nonce would pay twice. Some of the endpoint's nodes may lag.
+        """
+        for _ in range(LOOKUP_ATTEMPTS):
+            if self._node.ask("eth_getTransactionByHash", draft.hash):
+                return True
+            time.sleep(POLL_S)
+        return False
 
     def _sign(self, payload: Payload, gas: int, fees: Fees, nonce: int) -> Draft:
         fields = to_fields(payload, chain_id=self._chain(), nonce=nonce, gas=gas, fees=fees)

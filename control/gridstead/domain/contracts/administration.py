@@ -54,11 +54,7 @@ def set_constant(
         InvalidInput: If the value is out of bounds, or if these contracts have no such constant.
         NotAllowed: If the sender does not own Constants.
     """
-    if not constant.minimum <= value <= constant.maximum:
-        hint = f"Specify a value from {constant.minimum} to {constant.maximum} {constant.unit}."
-        raise InvalidInput(
-            f"invalid {constant.name} {value}", detail="it is out of bounds", hint=hint
-        )
+    check_bounds(constant, value)
     old_value = state.constants.get(constant.name)
     if old_value is None:
         raise InvalidInput(
@@ -75,6 +71,19 @@ def set_constant(
     setter = f"set{constant.name[0].upper()}{constant.name[1:]}"
     title = f"{constant.name} is {value} {constant.unit} instead of {old_value}"
     return (Change(contract="Constants", function=setter, arguments=(value,), title=title),)
+
+
+def check_bounds(constant: Constant, value: int) -> None:
+    """Check the value of a constant.
+
+    Raises:
+        InvalidInput: If the contract would refuse the value.
+    """
+    if not constant.minimum <= value <= constant.maximum:
+        hint = f"Specify a value from {constant.minimum} to {constant.maximum} {constant.unit}."
+        raise InvalidInput(
+            f"invalid {constant.name} {value}", detail="it is out of bounds", hint=hint
+        )
 
 
 def grant(state: GridState, sender: str, role: Role, account: str) -> tuple[Change, ...]:
