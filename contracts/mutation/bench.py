@@ -15,6 +15,7 @@ from pathlib import Path
 
 CONTRACTS = Path(__file__).resolve().parents[1]
 NODE_MODULES = CONTRACTS / "node_modules"
+COPIED_FOLDERS = ("src", "devnet", "test", "bin")
 # With dynamic test linking, the tests load the contracts' code from the build output. Forge can
 # therefore compile a mutant without the tests. The number of fuzz runs is small, because a mutant
 # should be detected by a test of the changed behaviour, and not by a lucky random input.
@@ -56,7 +57,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        for name in ("src", "test", "bin"):
+        for name in COPIED_FOLDERS:
             shutil.copytree(CONTRACTS / name, folder / name)
         shutil.copy(CONTRACTS / "foundry.toml", folder)
         (folder / "node_modules").symlink_to(NODE_MODULES)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the mutation operators, which make small faulty changes in the contracts' source."""
 
+import re
+
 import pytest
+from contracts.mutation.bench import CONTRACTS, COPIED_FOLDERS
 from contracts.mutation.campaign import Change, describe
 from contracts.mutation.operators import mutants_of
 
@@ -71,3 +74,10 @@ def test_description_of_a_change_contains_the_old_and_the_new_line():
     mutant = next(mutant for mutant in mutants_of(source) if mutant.new == "<=")
 
     assert describe("C.sol", source, mutant) == Change("C.sol", 9, "a < b;", "a <= b;")
+
+
+def test_the_copy_for_mutants_has_every_folder_that_a_source_imports():
+    for file in (CONTRACTS / "test").rglob("*.sol"):
+        for path in re.findall(r'from "(\.[^"]+)"', file.read_text()):
+            imported = (file.parent / path).resolve()
+            assert imported.relative_to(CONTRACTS).parts[0] in COPIED_FOLDERS
