@@ -17,6 +17,7 @@ from tests.adapters.chain.deploying import ADMIN, DeploymentSite, UnsealedDevnet
 from tests.adapters.chain.generations import GENERATIONS
 from tests.adapters.chain.grid_setup import GridServices
 from tests.adapters.chain.grids import FakeGrid, RealGrid
+from tests.adapters.chain.sender_setup import WalletSender
 from tests.devnet import COIN, Devnet
 from tests.generation1 import PlainDevnet
 from tests.generation2 import EarlierDevnet
@@ -82,6 +83,33 @@ def chain(get_devnet, generation):
     """The chain in its state after the deployment of the contracts."""
     with restored_afterwards(get_devnet(generation)) as devnet:
         yield devnet
+
+
+@pytest.fixture
+def paused_chain(chain):
+    """Return the chain. It mines a block only when the test requests one."""
+    chain.anvil.rpc("evm_setAutomine", False)
+    return chain
+
+
+@pytest.fixture
+def open_sender(tmp_path):
+    """Return a function that opens a wallet's sender."""
+    opened_senders = []
+
+    def create(chain, wallet, **policy):
+        opened_senders.append(WalletSender(chain, wallet, tmp_path, **policy))
+        return opened_senders[-1]
+
+    yield create
+    for sender in opened_senders:
+        sender.close()
+
+
+@pytest.fixture
+def wallet_sender(grid, paused_chain, open_sender):
+    """Return the sender of the provider's wallet."""
+    return open_sender(paused_chain, paused_chain.provider)
 
 
 @pytest.fixture

@@ -11,13 +11,6 @@ from gridstead.domain.transactions.outbox import SendResult
 from gridstead.errors import ChainUnavailable
 
 
-@pytest.fixture
-def paused_chain(chain):
-    """Return the chain. It mines a block only when the test requests one."""
-    chain.anvil.rpc("evm_setAutomine", False)
-    return chain
-
-
 def test_pending_transaction_is_not_reported_as_failed(paused_chain):
     with pytest.raises(ChainUnavailable, match="could not confirm transfer of coins") as error:
         DirectSender(paused_chain.node, paused_chain.admin, timeout_s=0.3).transfer(

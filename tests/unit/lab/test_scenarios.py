@@ -72,17 +72,26 @@ def test_a_scenario_runs_all_its_tests(file):
     assert folders == verified_folders
 
 
-def test_the_errors_of_a_failed_scenario_are_listed_again_at_the_end(tmp_path, monkeypatch):
-    molecule = tmp_path / "molecule"
-    molecule.write_text(
-        "#!/bin/sh\n"
+@pytest.fixture
+def set_molecule(tmp_path, monkeypatch):
+    """Return a function that replaces molecule by a shell script with this text."""
+
+    def replace(text):
+        molecule = tmp_path / "molecule"
+        molecule.write_text(f"#!/bin/sh\n{text}")
+        molecule.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    return replace
+
+
+def test_the_errors_of_a_failed_scenario_are_listed_again_at_the_end(set_molecule):
+    set_molecule(
         "[ $3 = single ] || exit 0\n"
         "printf '  | \\033[31mfatal: [grid1]: FAILED! =>\\033[0m\\n'\n"
         "printf '  |    stdout: drained\\nok\\n'\n"
         "exit 1\n"
     )
-    molecule.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     argv = ["tools/molecule", "single", "default"]
     run = subprocess.run(argv, cwd=CHECKOUT, check=False, capture_output=True, text=True)
@@ -102,18 +111,13 @@ def dry_run(*arguments):
 
 
 @pytest.fixture
-def run_scenarios(tmp_path, monkeypatch):
+def run_scenarios(tmp_path, set_molecule):
     """Return a function that runs a make target with a fake molecule.
 
     The function returns the scenarios that the target runs.
     """
     record = tmp_path / "record"
-    molecule = tmp_path / "molecule"
-    molecule.write_text(
-        f'#!/bin/sh\n[ "$1 $2" = "test --scenario-name" ] && echo "$3" >>{record}\n'
-    )
-    molecule.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    set_molecule(f'[ "$1 $2" = "test --scenario-name" ] && echo "$3" >>{record}\n')
 
     def run(target):
         (command,) = re.findall(r"^tools/molecule.*", dry_run(target), re.MULTILINE)
