@@ -10,7 +10,8 @@ with Slurm's own list. If Slurm prints a state that is in neither set, the progr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.jobs.lifecycle import JobState
@@ -138,11 +139,18 @@ def parse_base_state(state: str, *, source: str) -> str:
 class ControllerSample:
     """All jobs that slurmctld lists: live jobs, and jobs that ended within MinJobAge.
 
-    Unit: ``taken_at`` Unix seconds.
+    Attributes:
+        taken_at: Unix seconds.
+        attempts: The jobs, not sorted.
+        by_job_key: The jobs that have a job key, by their job key.
     """
 
     taken_at: int
     attempts: tuple[Attempt, ...]
+    by_job_key: Mapping[JobKey, list[Attempt]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_job_key", _group_by_job_key(self.attempts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +163,25 @@ class AccountingSample:
             every ended job has a record.
         attempts: The records, not sorted. Ignore a live state in a record, because only slurmctld
             knows which jobs are alive.
+        by_job_key: The records that have a job key, by their job key.
     """
 
     taken_at: int
     is_complete: bool
     attempts: tuple[Attempt, ...]
+    by_job_key: Mapping[JobKey, list[Attempt]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_job_key", _group_by_job_key(self.attempts))
+
+
+def _group_by_job_key(attempts: Iterable[Attempt]) -> Mapping[JobKey, list[Attempt]]:
+    """Return the attempts that have a job key, by their job key."""
+    groups: dict[JobKey, list[Attempt]] = {}
+    for attempt in attempts:
+        if attempt.job_key is not None:
+            groups.setdefault(attempt.job_key, []).append(attempt)
+    return groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

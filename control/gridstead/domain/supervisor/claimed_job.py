@@ -188,7 +188,7 @@ def _plan_ended_job(
     """Report the end of a job, or give the job up if a failed pre-hook of the site ended it."""
     clock_skew_s = policy.wait_times.clock_skew_s
     if policy.hook_timeout_s and pre_hook_failed(
-        attempt, snapshot.reports, clock_skew_s=clock_skew_s
+        attempt, snapshot.reports_about(attempt), clock_skew_s=clock_skew_s
     ):
         reason = "a pre-hook of the provider failed"
         yield from give_up(job, snapshot, policy, JobState.PANICKED, reason)

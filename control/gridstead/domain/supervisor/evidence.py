@@ -9,7 +9,7 @@ two samples, taken some seconds apart, do not contain the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gridstead.domain.jobs.ids import JobKey
@@ -119,7 +119,7 @@ def assess_job(
         return Unknown()
     not_before = (record.claimed_at or 0) - wait_times.clock_skew_s
     listed_attempts = _attempts_of(
-        record, controller_sample.attempts, customer=customer, not_before=not_before
+        record, controller_sample.by_job_key, customer=customer, not_before=not_before
     )
     live_attempts = [attempt for attempt in listed_attempts if attempt.is_alive]
     if live_attempts:
@@ -131,7 +131,7 @@ def assess_job(
     recorded_attempts: list[Attempt] = []
     if accounting_sample is not None:
         recorded_attempts = _attempts_of(
-            record, accounting_sample.attempts, customer=customer, not_before=not_before
+            record, accounting_sample.by_job_key, customer=customer, not_before=not_before
         )
     assessment = _assess_ended(
         record,
@@ -151,11 +151,15 @@ def assess_job(
 
 
 def _attempts_of(
-    record: JournalRecord, attempts: Iterable[Attempt], *, customer: str, not_before: int
+    record: JournalRecord,
+    attempts_by_job_key: Mapping[JobKey, list[Attempt]],
+    *,
+    customer: str,
+    not_before: int,
 ) -> list[Attempt]:
     """Return the attempts of a job, except attempts that were cancelled or that Slurm refused."""
     matching_attempts = []
-    for attempt in attempts:
+    for attempt in attempts_by_job_key.get(record.job_key, ()):
         if not belongs_to_job(
             attempt, job_key=record.job_key, customer=customer, not_before=not_before
         ):
@@ -198,9 +202,9 @@ def _recorded_end(attempt: Attempt, accounting_sample: AccountingSample | None) 
     A crash of slurmctld loses the last seconds of its state. After the crash, slurmctld may list an
     attempt as running forever, although slurmdbd has the end of the attempt.
     """
-    if accounting_sample is None or not attempt.has_started:
+    if accounting_sample is None or attempt.job_key is None or not attempt.has_started:
         return None
-    for recorded_attempt in accounting_sample.attempts:
+    for recorded_attempt in accounting_sample.by_job_key.get(attempt.job_key, ()):
         has_ended = not recorded_attempt.is_alive and recorded_attempt.ended_at
         if has_ended and _run_identity(recorded_attempt) == _run_identity(attempt):
             return recorded_attempt

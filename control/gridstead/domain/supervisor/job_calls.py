@@ -74,7 +74,8 @@ def report_end(
 def _seconds_to_bill(
     job: Job, attempt: Attempt, snapshot: Snapshot, policy: SupervisorPolicy
 ) -> int:
-    seconds = billed_seconds(job, attempt, snapshot.reports, hook_timeout_s=policy.hook_timeout_s)
+    reports = snapshot.reports_about(attempt)
+    seconds = billed_seconds(job, attempt, reports, hook_timeout_s=policy.hook_timeout_s)
     if policy.deepsquare_slack_min is None:
         return seconds
     max_seconds = max_billable_seconds(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, paid_minutes_floor, paid_seconds_floor
 from gridstead.domain.jobs.job import Job
@@ -20,7 +21,7 @@ def time_limit_min(job: Job, *, max_min: int) -> int:
 
 
 def billed_seconds(
-    job: Job, attempt: Attempt, reports: tuple[NodeReport, ...], *, hook_timeout_s: int = 0
+    job: Job, attempt: Attempt, reports: Sequence[NodeReport], *, hook_timeout_s: int = 0
 ) -> int:
     """Return the seconds to bill, as specified in docs/explanation/billing.md.
 

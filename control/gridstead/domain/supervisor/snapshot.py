@@ -92,6 +92,15 @@ class Snapshot:
     unclaimed_since_block: Mapping[JobKey, int] = field(default_factory=dict)
     confirmed_at: int | None = None
     claim_blocks: Mapping[JobId, int] = field(default_factory=dict)
+    _reports_by_id: Mapping[tuple[int, int | None], list[NodeReport]] = field(
+        init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        reports_by_id: dict[tuple[int, int | None], list[NodeReport]] = {}
+        for report in self.reports:
+            reports_by_id.setdefault((report.slurm_job_id, report.uid), []).append(report)
+        object.__setattr__(self, "_reports_by_id", reports_by_id)
 
     def is_request_confirmed(self, job: Job) -> bool:
         """Return whether the request to cancel a job has enough confirmations.
@@ -107,5 +116,12 @@ class Snapshot:
         """Return the live Slurm jobs with a job key. Empty if slurmctld did not answer."""
         if self.controller_sample is None:
             return []
-        attempts = self.controller_sample.attempts
-        return [attempt for attempt in attempts if attempt.is_alive and attempt.job_key == job_key]
+        attempts = self.controller_sample.by_job_key.get(job_key, ())
+        return [attempt for attempt in attempts if attempt.is_alive]
+
+    def reports_about(self, attempt: Attempt) -> list[NodeReport]:
+        """Return the reports with the Slurm job id and the uid of an attempt, newest last.
+
+        Slurm may have assigned the id again, so a report can be about an earlier Slurm job.
+        """
+        return self._reports_by_id.get((attempt.slurm_job_id, attempt.uid), [])
