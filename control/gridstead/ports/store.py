@@ -81,7 +81,10 @@ class Transactions(Protocol):
 
 
 class Journal(Protocol):
-    """The append-only journal of a service."""
+    """The append-only journal of a service.
+
+    The entries of jobs that were closed long ago may be deleted.
+    """
 
     def append(self, entries: Iterable[JournalEntry]) -> None:
         """Store the entries, all or none. The entries are durable when the call returns."""
@@ -92,7 +95,7 @@ class Journal(Protocol):
         ...
 
     def cancelled_entries(self) -> tuple[JournalEntry, ...]:
-        """Return the CANCELLED_BY_US entries of all jobs, including closed jobs.
+        """Return the CANCELLED_BY_US entries, including those of jobs that were closed recently.
 
         The entries are in the order of storage.
         """

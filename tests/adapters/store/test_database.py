@@ -8,11 +8,15 @@ import threading
 import pytest
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.exc import ProgrammingError
+from tests.adapters.store.rows import entry
 from tests.fakes.store import FakeClock
 
+from gridstead.adapters.store import journal as journal_store
 from gridstead.adapters.store import migrations
 from gridstead.adapters.store.database import Database, StoreLost
+from gridstead.adapters.store.journal import SqlJournal
 from gridstead.adapters.store.outbox import RETENTION_S, SqlOutbox
+from gridstead.domain.supervisor.journal import EntryKind
 from gridstead.domain.transactions.calls import ClaimJobs
 from gridstead.domain.transactions.outbox import EntryChange, Fees, SendState, Transaction
 from gridstead.errors import ConfigError, Transient
@@ -301,4 +305,40 @@ def test_old_open_rows_do_not_prevent_the_deletion_of_closed_rows(url, monkeypat
 
     assert [entry.key for entry in outbox.entries()] == ["0", "1", "2"]
     assert read_column(database, "SELECT hash FROM transactions") == ["0", "1", "2"]
+    database.close()
+
+
+def test_entries_of_jobs_that_were_closed_long_ago_are_deleted(url, monkeypatch):
+    monkeypatch.setattr(journal_store, "_CLOSINGS_PER_SWEEP", 2)
+    database = Database(url)
+    journal = SqlJournal(database)
+    later = 100 + journal_store.RETENTION_S + 1
+    # Job 1 stays open. Job 2 is claimed again after it was closed.
+    kept_entries = (entry(EntryKind.CLAIMED, 1), entry(EntryKind.CLAIMED, 2, later))
+    journal.append(kept_entries[:1])
+    for number in (2, 3, 4):
+        journal.append([entry(EntryKind.CLAIMED, number), entry(EntryKind.CLOSED, number)])
+    journal.append([entry(EntryKind.CANCELLED_BY_US, 5, 1, slurm_job_id=7)])
+    journal.append([entry(EntryKind.CLOSED, 5)])
+    journal.append(kept_entries[1:])
+
+    for number in (6, 7):  # each call deletes the entries of at most _CLOSINGS_PER_SWEEP jobs
+        journal.append([entry(EntryKind.CLOSED, number, later)])
+
+    kinds = read_column(database, "SELECT kind FROM journal ORDER BY id")
+    assert kinds == ["claimed", "claimed", "closed", "closed"]
+    assert journal.open_entries() == kept_entries
+    assert journal.cancelled_entries() == ()
+    database.close()
+
+
+def test_entries_of_recently_closed_jobs_are_kept(url):
+    database = Database(url)
+    journal = SqlJournal(database)
+    cancellation = entry(EntryKind.CANCELLED_BY_US, 1, 1, slurm_job_id=7)
+    journal.append([cancellation, entry(EntryKind.CLOSED, 1)])
+
+    journal.append([entry(EntryKind.CLOSED, 2, 100 + journal_store.RETENTION_S)])
+
+    assert journal.cancelled_entries() == (cancellation,)
     database.close()
