@@ -5,42 +5,31 @@ A provider is eligible if all of this is true:
 
 - It is approved, not banned, and accepts jobs.
 - It never refused this job.
-- Its labels satisfy the job's conditions.
+- Its labels satisfy the job's conditions (``labels.py``).
 - Its nodes have room for all tasks at once.
 - The job's escrow pays for at least one minute at the provider's prices.
 - It is not excluded after several claim timeouts of this job (``expiry.py``).
 - It is not excluded after a skipped match (``skips.py``).
 
 The eligible provider with the fewest claim timeouts of this job is chosen, and among providers with
-the same number the cheapest.
-
-The left side of a condition is the value of a label: ``compute.gflops > 1000`` requires a provider
-whose label ``compute.gflops`` is greater than 1000. Two numbers are compared as numbers, other
-values as text. The operator ``in`` requires that the value of the label contains the right side.
+the same number the cheapest. If several of them have the same price, a hash of the job and the
+provider decides, so that such jobs are spread over these providers.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from gridstead.domain.jobs.billing import Resources, price_per_minute
-from gridstead.domain.jobs.job import Affinity, Hardware, Job, Label, Provider
+from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.job import Hardware, Job, Provider
+from gridstead.domain.matching.labels import satisfies_all
 
 _NO_TIMEOUTS: Mapping[str, int] = MappingProxyType({})
 _NO_EXCLUSIONS: Mapping[str, str] = MappingProxyType({})
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "=": operator.eq,
-    "==": operator.eq,
-    ">=": operator.ge,
-    ">": operator.gt,
-    "!=": operator.ne,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +58,7 @@ def choose(
     """Choose the eligible provider with the fewest claim timeouts of this job.
 
     If several providers have this count, the cheapest of them is chosen. If several of these have
-    the same price, the provider with the lowest address is chosen.
+    the same price, the provider with the lowest ``_tie_breaker`` is chosen.
 
     Args:
         job: A pending job.
@@ -79,7 +68,8 @@ def choose(
             provider.
         excluded_providers: The providers that are excluded now, with the reasons, by address.
     """
-    candidates: list[tuple[int, int, str]] = []  # (claim timeouts, price, address)
+    # Claim timeouts, price, tie breaker and address.
+    candidates: list[tuple[int, int, bytes, str]] = []
     reason_counts: dict[str, int] = {}
     for provider in providers:
         reason = ineligibility_reason(
@@ -87,15 +77,22 @@ def choose(
         )
         if reason is None:
             price = price_per_minute(job.resources, provider.prices)
-            candidates.append((timeout_counts.get(provider.address, 0), price, provider.address))
+            timeout_count = timeout_counts.get(provider.address, 0)
+            tie_breaker = _tie_breaker(job.id, provider.address)
+            candidates.append((timeout_count, price, tie_breaker, provider.address))
         else:
             reason_counts[reason] = reason_counts.get(reason, 0) + 1
     if candidates:
-        _, price, address = min(candidates)
+        _, price, _, address = min(candidates)
         return Choice(provider=address, price_per_min=price)
     counted_reasons = [f"{count} {reason}" for reason, count in sorted(reason_counts.items())]
     reasons = ", ".join(counted_reasons) or "none approved"
     return Choice(provider=None, reason=f"no provider can run it: {reasons}")
+
+
+def _tie_breaker(job_id: JobId, address: str) -> bytes:
+    """Return the SHA-256 of the job and the provider, which anyone can compute."""
+    return hashlib.sha256(f"{job_id}/{address}".encode()).digest()
 
 
 def ineligibility_reason(
@@ -110,7 +107,7 @@ def ineligibility_reason(
         return "banned or not accepting jobs"
     if provider.address in refused_by:
         return "refused it"
-    if not _satisfies_labels(provider.labels, job.uses, job.affinity):
+    if not satisfies_all(provider.labels, uses=job.uses, affinity=job.affinity):
         return "without the required labels"
     if not fits(job.resources, provider.hardware):
         return "too small"
@@ -132,39 +129,3 @@ def fits(resources: Resources, hardware: Hardware) -> bool:
     for cpus, memory_mb in nodes:
         possible_tasks += min(cpus // resources.cpus_per_task, memory_mb // memory_per_task_mb)
     return possible_tasks >= resources.tasks
-
-
-def _satisfies_labels(
-    labels: tuple[Label, ...], uses: tuple[Label, ...], affinity: tuple[Affinity, ...]
-) -> bool:
-    """Return whether a provider's labels include all labels in ``uses`` and meet all conditions."""
-    values = {label.key: label.value for label in labels}
-    for required_label in uses:
-        if values.get(required_label.key) != required_label.value:
-            return False
-    for condition in affinity:
-        value = values.get(condition.key)
-        if value is None or not satisfies(value, condition):
-            return False
-    return True
-
-
-def satisfies(value: str, condition: Affinity) -> bool:
-    """Return whether the value of a label satisfies a condition.
-
-    An unknown operator means equality, as in DeepSquare's clients.
-    """
-    if condition.operator == "in":
-        return condition.value in value
-    compare: Callable[[Any, Any], bool] = _COMPARISONS.get(condition.operator, operator.eq)
-    number, limit = _number_or_none(value), _number_or_none(condition.value)
-    if number is not None and limit is not None:
-        return compare(number, limit)
-    return compare(value, condition.value)
-
-
-def _number_or_none(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

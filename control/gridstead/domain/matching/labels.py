@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the labels of a provider with the labels and conditions of a job.
+
+The left side of a condition is the value of a label: ``compute.gflops > 1000`` requires a provider
+whose label ``compute.gflops`` is greater than 1000. Two numbers are compared as numbers, other
+values as text. The operator ``in`` requires that the value of the label contains the right side.
+
+A number has up to 18 digits before and up to 18 digits after its decimal point, such as ``-2.5``.
+Exponents, spaces and signs other than ``-`` make a value a text. Numbers are compared exactly.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gridstead.domain.jobs.job import Affinity, Label
+
+DECIMALS = 18
+_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    "==": operator.eq,
+    ">=": operator.ge,
+    ">": operator.gt,
+    "!=": operator.ne,
+}
+
+
+def satisfies_all(
+    labels: Iterable[Label], *, uses: Iterable[Label], affinity: Iterable[Affinity]
+) -> bool:
+    """Return whether a provider's labels include all labels in ``uses`` and meet all conditions."""
+    values = {label.key: label.value for label in labels}
+    for required_label in uses:
+        if values.get(required_label.key) != required_label.value:
+            return False
+    for condition in affinity:
+        value = values.get(condition.key)
+        if value is None or not satisfies(value, condition):
+            return False
+    return True
+
+
+def satisfies(value: str, condition: Affinity) -> bool:
+    """Return whether the value of a label satisfies a condition.
+
+    An unknown operator means equality, as in DeepSquare's clients.
+    """
+    if condition.operator == "in":
+        return condition.value in value
+    compare: Callable[[Any, Any], bool] = _COMPARISONS.get(condition.operator, operator.eq)
+    number, limit = fixed_point_or_none(value), fixed_point_or_none(condition.value)
+    if number is not None and limit is not None:
+        return compare(number, limit)
+    return compare(value, condition.value)
+
+
+def fixed_point_or_none(text: str) -> int | None:
+    """Return a number in units of 10^-18. Returns None if the text is not a number."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    whole, _, fraction = text.partition(".")
+    return int(whole + fraction.ljust(DECIMALS, "0"))
