@@ -43,18 +43,25 @@ class MemoryJournal:
         self.stored.extend(entries)
 
     def open_entries(self) -> tuple[JournalEntry, ...]:
+        open_entries, _ = self._divide()
+        return tuple(open_entries)
+
+    def cancelled_entries(self) -> tuple[JournalEntry, ...]:
+        _, closed_entries = self._divide()
+        return tuple(entry for entry in closed_entries if entry.kind is EntryKind.CANCELLED_BY_US)
+
+    def _divide(self) -> tuple[list[JournalEntry], list[JournalEntry]]:
+        """Return the open entries and the others."""
         closed_indexes: dict[JobKey, int] = {}
         for index, entry in enumerate(self.stored):
             if entry.kind is EntryKind.CLOSED:
                 closed_indexes[entry.job_key] = index
-        entries: list[JournalEntry] = []
+        open_entries: list[JournalEntry] = []
+        closed_entries: list[JournalEntry] = []
         for index, entry in enumerate(self.stored):
-            if index > closed_indexes.get(entry.job_key, -1):
-                entries.append(entry)
-        return tuple(entries)
-
-    def cancelled_entries(self) -> tuple[JournalEntry, ...]:
-        return tuple(entry for entry in self.stored if entry.kind is EntryKind.CANCELLED_BY_US)
+            is_open = index > closed_indexes.get(entry.job_key, -1)
+            (open_entries if is_open else closed_entries).append(entry)
+        return open_entries, closed_entries
 
 
 @dataclass

@@ -81,9 +81,10 @@ class Transactions(Protocol):
 
 
 class Journal(Protocol):
-    """The append-only journal of a service.
+    """The journal of a service.
 
-    The entries of jobs that were closed long ago may be deleted.
+    Entries are never changed. The entries of a job may be deleted long after it was closed, unless
+    they contain a CANCELLED_BY_US entry.
     """
 
     def append(self, entries: Iterable[JournalEntry]) -> None:
@@ -95,7 +96,7 @@ class Journal(Protocol):
         ...
 
     def cancelled_entries(self) -> tuple[JournalEntry, ...]:
-        """Return the CANCELLED_BY_US entries, including those of jobs that were closed recently.
+        """Return the CANCELLED_BY_US entries that ``open_entries`` does not return.
 
         The entries are in the order of storage.
         """

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 
 import pytest
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.exc import ProgrammingError
-from tests.adapters.store.rows import entry
+from tests.adapters.store.rows import entry, job_key
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.store import journal as journal_store
@@ -309,36 +310,66 @@ def test_old_open_rows_do_not_prevent_the_deletion_of_closed_rows(url, monkeypat
 
 
 def test_entries_of_jobs_that_were_closed_long_ago_are_deleted(url, monkeypatch):
-    monkeypatch.setattr(journal_store, "_CLOSINGS_PER_SWEEP", 2)
+    monkeypatch.setattr(journal_store, "_JOBS_PER_DELETION", 2)
     database = Database(url)
     journal = SqlJournal(database)
     later = 100 + journal_store.RETENTION_S + 1
-    # Job 1 stays open. Job 2 is claimed again after it was closed.
-    kept_entries = (entry(EntryKind.CLAIMED, 1), entry(EntryKind.CLAIMED, 2, later))
-    journal.append(kept_entries[:1])
-    for number in (2, 3, 4):
+    for number in (1, 2, 3):
         journal.append([entry(EntryKind.CLAIMED, number), entry(EntryKind.CLOSED, number)])
-    journal.append([entry(EntryKind.CANCELLED_BY_US, 5, 1, slurm_job_id=7)])
-    journal.append([entry(EntryKind.CLOSED, 5)])
-    journal.append(kept_entries[1:])
+    open_entry = entry(EntryKind.CLAIMED, 4)
+    journal.append([open_entry])
 
-    for number in (6, 7):  # each call deletes the entries of at most _CLOSINGS_PER_SWEEP jobs
+    for number in (5, 6):
         journal.append([entry(EntryKind.CLOSED, number, later)])
 
-    kinds = read_column(database, "SELECT kind FROM journal ORDER BY id")
-    assert kinds == ["claimed", "claimed", "closed", "closed"]
-    assert journal.open_entries() == kept_entries
-    assert journal.cancelled_entries() == ()
+    remaining_keys = read_column(database, "SELECT job_key FROM journal ORDER BY id")
+    assert remaining_keys == [str(job_key(number)) for number in (4, 5, 6)]
+    assert journal.open_entries() == (open_entry,)
     database.close()
 
 
-def test_entries_of_recently_closed_jobs_are_kept(url):
+def test_entries_of_a_job_that_is_claimed_again_are_kept(url):
+    """The second claim may follow the first one by seconds, and the job may then wait for weeks."""
+    database = Database(url)
+    journal = SqlJournal(database)
+    cancellation = entry(EntryKind.CANCELLED_BY_US, 1, 1, slurm_job_id=7)
+    second_claim = entry(EntryKind.CLAIMED, 1)
+    journal.append([entry(EntryKind.CLAIMED, 1), cancellation, entry(EntryKind.CLOSED, 1)])
+    journal.append([second_claim])
+
+    journal.append([entry(EntryKind.CLOSED, 2, 101 + journal_store.RETENTION_S)])
+
+    assert journal.cancelled_entries() == (cancellation,)
+    assert journal.open_entries() == (second_claim,)
+    database.close()
+
+
+@pytest.mark.parametrize("age_s", [journal_store.RETENTION_S, journal_store.RETENTION_S + 1])
+def test_entries_about_cancelled_attempts_are_kept(url, age_s):
     database = Database(url)
     journal = SqlJournal(database)
     cancellation = entry(EntryKind.CANCELLED_BY_US, 1, 1, slurm_job_id=7)
     journal.append([cancellation, entry(EntryKind.CLOSED, 1)])
+    journal.append([entry(EntryKind.CLAIMED, 2), entry(EntryKind.CLOSED, 2)])
 
-    journal.append([entry(EntryKind.CLOSED, 2, 100 + journal_store.RETENTION_S)])
+    journal.append([entry(EntryKind.CLOSED, 3, 100 + age_s)])
 
     assert journal.cancelled_entries() == (cancellation,)
+    kinds = read_column(database, "SELECT kind FROM journal ORDER BY id")
+    is_kept = age_s <= journal_store.RETENTION_S
+    assert ("claimed" in kinds) is is_kept
+    database.close()
+
+
+def test_old_closings_are_found_with_an_index(tmp_path):
+    database = Database(f"sqlite:///{tmp_path}/state.db")
+    queries = []
+    event.listen(database._engine, "before_cursor_execute", lambda *args: queries.append(args[2:4]))
+    SqlJournal(database).append([entry(EntryKind.CLOSED, 1)])
+    statement, parameters = next(query for query in queries if "ORDER BY journal.at" in query[0])
+
+    with sqlite3.connect(tmp_path / "state.db") as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
+
+    assert any("USING INDEX journal_closings" in row[3] for row in plan), plan
     database.close()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.adapters.store.rows import block, entry, job_key
 
 from gridstead.adapters.store.cursor import VolatileCursor
-from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
+from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.transactions.calls import Refuse
 
 
@@ -50,7 +50,7 @@ def test_claim_reopens_a_closed_job(store):
     assert store.journal.open_entries() == (second_claim,)
 
 
-def test_cancelled_entries_include_those_of_closed_jobs(store):
+def test_cancelled_entries_are_those_of_closed_jobs(store):
     entry_of_closed_job = entry(EntryKind.CANCELLED_BY_US, 1, occurred_at=1, slurm_job_id=7)
     entry_of_open_job = entry(EntryKind.CANCELLED_BY_US, 2, occurred_at=2, slurm_job_id=7)
     store.journal.append(
@@ -63,7 +63,31 @@ def test_cancelled_entries_include_those_of_closed_jobs(store):
     )
     store.restart()
 
-    assert store.journal.cancelled_entries() == (entry_of_closed_job, entry_of_open_job)
+    assert store.journal.cancelled_entries() == (entry_of_closed_job,)
+    assert store.journal.open_entries() == (entry_of_open_job,)
+
+
+def test_records_are_the_same_after_a_restart(store):
+    """A restart must not count a cancelled attempt as one that Slurm lost."""
+    entries = [
+        entry(EntryKind.CLAIMED, 1),
+        entry(EntryKind.SUBMIT_INTENDED, 1),
+        entry(EntryKind.SUBMITTED, 1, slurm_job_id=42),
+        entry(EntryKind.CANCELLED_BY_US, 1, 99, slurm_job_id=42),
+        entry(EntryKind.SUBMIT_INTENDED, 1),
+        entry(EntryKind.SUBMITTED, 1, slurm_job_id=43),
+    ]
+    records = JournalRecords()
+    records.extend(entries)
+    store.journal.append(entries)
+    store.restart()
+
+    records_after_restart = JournalRecords()
+    records_after_restart.extend(store.journal.cancelled_entries())
+    records_after_restart.extend(store.journal.open_entries())
+
+    assert records_after_restart == records
+    assert records.by_job_key[job_key(1)].attempt_count == 1
 
 
 def journal_entry(kind, script):

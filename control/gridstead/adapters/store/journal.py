@@ -6,7 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, exists, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    delete,
+    exists,
+    insert,
+    literal_column,
+    select,
+)
 
 from gridstead.adapters.store.codec import to_job_key, to_key, to_reason
 from gridstead.adapters.store.database import Database
@@ -14,14 +23,17 @@ from gridstead.adapters.store.schema import JOURNAL
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
 
 RETENTION_S = 30 * 86_400  # counted from the CLOSED entry of a job
-_CLOSINGS_PER_SWEEP = 100
+_JOBS_PER_DELETION = 100
+# The database uses the partial index only if the kind is a literal in the query.
+_IS_CLOSING = JOURNAL.c.kind == literal_column(f"'{EntryKind.CLOSED.value}'")
 
 
 class SqlJournal:
     """Implements port ``Journal``. An entry is open until a CLOSED entry of its job is stored.
 
-    When a CLOSED entry is stored, the entries of jobs that were closed RETENTION_S earlier are
-    deleted.
+    Each call that stores a CLOSED entry also deletes the entries of up to 100 jobs that were closed
+    more than 30 days earlier. The entries of a job are kept if the job was claimed again, or if we
+    cancelled an attempt of it.
     """
 
     def __init__(self, database: Database) -> None:
@@ -40,25 +52,16 @@ class SqlJournal:
         with self._database.begin() as connection:
             connection.execute(insert(JOURNAL), rows)
             if closing_times:
-                _delete_old_rows(connection, now=max(closing_times))
+                _delete_old_rows(connection, closed_before=max(closing_times) - RETENTION_S)
 
     def open_entries(self) -> tuple[JournalEntry, ...]:
         """Return the open entries in the order in which they were stored."""
-        closing_rows = JOURNAL.alias("closing")
-        is_closed = exists().where(
-            closing_rows.c.job_key == JOURNAL.c.job_key,
-            closing_rows.c.kind == EntryKind.CLOSED.value,
-            closing_rows.c.id >= JOURNAL.c.id,
-        )
-        return self._select_entries(~is_closed)
+        return self._select_entries(~_has_later_closing())
 
     def cancelled_entries(self) -> tuple[JournalEntry, ...]:
-        """Return the CANCELLED_BY_US entries of all jobs that are open or were closed recently.
-
-        Older entries are not needed. If the job is claimed again, the Slurm jobs that they name
-        were submitted long before the new claim, so they do not belong to the job.
-        """
-        return self._select_entries(JOURNAL.c.kind == EntryKind.CANCELLED_BY_US.value)
+        """Return the CANCELLED_BY_US entries that are not open."""
+        is_cancelled = JOURNAL.c.kind == EntryKind.CANCELLED_BY_US.value
+        return self._select_entries(is_cancelled & _has_later_closing())
 
     def _select_entries(self, condition: ColumnElement[bool]) -> tuple[JournalEntry, ...]:
         with self._database.begin() as connection:
@@ -67,28 +70,32 @@ class SqlJournal:
         return tuple(map(_to_entry, rows))
 
 
-def _delete_old_rows(connection: Connection, *, now: int) -> None:
-    """Delete the rows of some jobs that were closed long ago. Unit: ``now`` Unix seconds.
-
-    If such a job was claimed again later, the rows of the new claim are kept.
-    """
+def _has_later_closing() -> ColumnElement[bool]:
+    """Return the condition that a row is a CLOSED entry or is followed by one of its job."""
     closing_rows = JOURNAL.alias("closing")
-    oldest_closing_ids = (
-        select(closing_rows.c.id)
-        .where(
-            closing_rows.c.kind == EntryKind.CLOSED.value,
-            closing_rows.c.at < now - RETENTION_S,
-        )
-        .order_by(closing_rows.c.id)
-        .limit(_CLOSINGS_PER_SWEEP)
+    return exists().where(
+        closing_rows.c.job_key == JOURNAL.c.job_key,
+        closing_rows.c.kind == EntryKind.CLOSED.value,
+        closing_rows.c.id >= JOURNAL.c.id,
     )
-    earlier_rows = JOURNAL.alias("earlier")
-    ids_to_delete = (
-        select(earlier_rows.c.id)
-        .join(closing_rows, closing_rows.c.job_key == earlier_rows.c.job_key)
-        .where(earlier_rows.c.id <= closing_rows.c.id, closing_rows.c.id.in_(oldest_closing_ids))
+
+
+def _delete_old_rows(connection: Connection, *, closed_before: int) -> None:
+    """Delete the rows of some jobs that were closed before this time. Unit: Unix seconds."""
+    other_rows = JOURNAL.alias("other")
+    must_stay = exists().where(
+        other_rows.c.job_key == JOURNAL.c.job_key,
+        (other_rows.c.id > JOURNAL.c.id) | (other_rows.c.kind == EntryKind.CANCELLED_BY_US.value),
     )
-    connection.execute(delete(JOURNAL).where(JOURNAL.c.id.in_(ids_to_delete)))
+    job_keys = (
+        select(JOURNAL.c.job_key)
+        .where(_IS_CLOSING, JOURNAL.c.at < closed_before, ~must_stay)
+        .order_by(JOURNAL.c.at)
+        .limit(_JOBS_PER_DELETION)
+    )
+    old_job_keys = connection.execute(job_keys).scalars().all()
+    if old_job_keys:
+        connection.execute(delete(JOURNAL).where(JOURNAL.c.job_key.in_(old_job_keys)))
 
 
 def _to_row(entry: JournalEntry) -> dict[str, object]:

@@ -84,6 +84,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UPDATE journal SET kind = 'impostor' WHERE kind = 'stranger'",
         """UPDATE outbox SET call = replace(call, ' {"proof":{', ' {"job_key":{')""",
     ),
+    ("CREATE INDEX journal_closings ON journal (at) WHERE kind = 'closed'",),
 )
 
 

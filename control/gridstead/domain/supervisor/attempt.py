@@ -10,7 +10,7 @@ with Slurm's own list. If Slurm prints a state that is in neither set, the progr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridstead.domain.jobs.ids import JobKey
@@ -147,7 +147,7 @@ class ControllerSample:
 
     taken_at: int
     attempts: tuple[Attempt, ...]
-    by_job_key: Mapping[JobKey, list[Attempt]] = field(init=False, repr=False, compare=False)
+    by_job_key: Mapping[JobKey, Sequence[Attempt]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_job_key", _group_by_job_key(self.attempts))
@@ -169,13 +169,13 @@ class AccountingSample:
     taken_at: int
     is_complete: bool
     attempts: tuple[Attempt, ...]
-    by_job_key: Mapping[JobKey, list[Attempt]] = field(init=False, repr=False, compare=False)
+    by_job_key: Mapping[JobKey, Sequence[Attempt]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_job_key", _group_by_job_key(self.attempts))
 
 
-def _group_by_job_key(attempts: Iterable[Attempt]) -> Mapping[JobKey, list[Attempt]]:
+def _group_by_job_key(attempts: Iterable[Attempt]) -> Mapping[JobKey, Sequence[Attempt]]:
     """Return the attempts that have a job key, by their job key."""
     groups: dict[JobKey, list[Attempt]] = {}
     for attempt in attempts:

@@ -9,7 +9,7 @@ two samples, taken some seconds apart, do not contain the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gridstead.domain.jobs.ids import JobKey
@@ -152,7 +152,7 @@ def assess_job(
 
 def _attempts_of(
     record: JournalRecord,
-    attempts_by_job_key: Mapping[JobKey, list[Attempt]],
+    attempts_by_job_key: Mapping[JobKey, Sequence[Attempt]],
     *,
     customer: str,
     not_before: int,

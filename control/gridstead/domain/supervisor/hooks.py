@@ -30,7 +30,7 @@ def pre_hook_failed(attempt: Attempt, reports: Iterable[NodeReport], *, clock_sk
 
     Args:
         attempt: An attempt that has ended.
-        reports: The reports of all nodes.
+        reports: The reports that may be about the attempt.
         clock_skew_s: The maximum difference between the clocks of a node and of slurmctld, seconds.
     """
     if attempt.state != "CANCELLED" or attempt.started_at is None or attempt.ended_at is None:

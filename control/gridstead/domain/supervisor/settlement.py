@@ -34,7 +34,7 @@ def billed_seconds(
     Args:
         job: The job.
         attempt: The attempt that ran the job.
-        reports: The reports of all nodes.
+        reports: The reports that may be about the attempt.
         hook_timeout_s: The maximum run time of the pre-hooks, seconds. 0 if there are none.
 
     Guarantee: the result is at most ``hook_timeout_s`` less than the result without pre-hooks.

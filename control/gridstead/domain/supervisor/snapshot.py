@@ -6,7 +6,7 @@ The supervisor takes the snapshot first. Then ``reconcile.py`` makes the decisio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridstead.domain.jobs.ids import JobId, JobKey
@@ -92,7 +92,7 @@ class Snapshot:
     unclaimed_since_block: Mapping[JobKey, int] = field(default_factory=dict)
     confirmed_at: int | None = None
     claim_blocks: Mapping[JobId, int] = field(default_factory=dict)
-    _reports_by_id: Mapping[tuple[int, int | None], list[NodeReport]] = field(
+    _reports_by_id: Mapping[tuple[int, int | None], Sequence[NodeReport]] = field(
         init=False, repr=False, compare=False
     )
 
@@ -119,9 +119,9 @@ class Snapshot:
         attempts = self.controller_sample.by_job_key.get(job_key, ())
         return [attempt for attempt in attempts if attempt.is_alive]
 
-    def reports_about(self, attempt: Attempt) -> list[NodeReport]:
+    def reports_about(self, attempt: Attempt) -> Sequence[NodeReport]:
         """Return the reports with the Slurm job id and the uid of an attempt, newest last.
 
         Slurm may have assigned the id again, so a report can be about an earlier Slurm job.
         """
-        return self._reports_by_id.get((attempt.slurm_job_id, attempt.uid), [])
+        return self._reports_by_id.get((attempt.slurm_job_id, attempt.uid), ())
