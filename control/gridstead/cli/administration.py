@@ -16,7 +16,6 @@ from gridstead.cli.output import parse_credits
 from gridstead.domain.contracts import administration as plans
 from gridstead.domain.contracts.constants import CONSTANTS, Constant, find_constant
 from gridstead.domain.contracts.deployment import Role, parse_role
-from gridstead.domain.jobs.ids import parse_address
 from gridstead.errors import InvalidInput
 
 app = typer.Typer()
@@ -89,7 +88,7 @@ def revoke(
     role of such an account.
     """
     revoked_role = parse_role(role, Role)
-    account = parse_address(address)
+    account = parse_recipient(address)
     sender.carry_out(
         grid,
         lambda state, admin: plans.revoke(state, admin, revoked_role, account),

@@ -27,6 +27,7 @@ from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.job import Affinity, Job, Label
 from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.matching.labels import number_or_none
 from gridstead.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _LABEL_PATTERN = re.compile(r"([^=<>!]+)=(.*)")
 _AFFINITY_PATTERN = re.compile(r"([^=<>!:]+)(<=|>=|==|!=|<|>|=|:in:)(.*)")
 # The operators that the grid spells in another way than the option.
 _OPERATORS = {"=": "==", ":in:": "in"}
+_ORDER_OPERATORS = frozenset({"<", "<=", ">", ">="})
 
 
 def submit(
@@ -252,4 +254,19 @@ def _parse_affinity(text: str) -> Affinity:
         )
     key, typed_operator, value = match.groups()
     operator = _OPERATORS.get(typed_operator, typed_operator)
+    if operator in _ORDER_OPERATORS and number_or_none(value) is None and _is_float(value):
+        raise InvalidInput(
+            f"invalid --affinity {text[:80]!r}",
+            detail=f"{value[:80]!r} would be compared as text",
+            hint="Write a number such as 1000 or -2.5: at most 18 digits before and after the "
+            "decimal point, without an exponent, a plus sign or spaces.",
+        )
     return Affinity(key=key, operator=operator, value=value)
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -183,6 +183,8 @@ def test_invalid_amount_is_refused_locally(gridstead, write_workflow, amount):
         (["--uses", "novalue"], "Write key=value."),
         (["--uses", "key=\udcff"], "it is not UTF-8"),
         (["--affinity", "key~value"], "Write key>=value"),
+        (["--affinity", "key>= 1000"], "Write a number such as 1000"),
+        (["--affinity", "key<1e3"], "Write a number such as 1000"),
         (["--exit-code"], "needs --watch"),
     ],
 )

@@ -57,7 +57,7 @@ def test_invalid_address_is_refused(administer, command, address):
     assert "\x1b" not in result.err
 
 
-@pytest.mark.parametrize("command", [("grant", "admin"), ("hand-over",)])
+@pytest.mark.parametrize("command", [("grant", "admin"), ("revoke", "admin"), ("hand-over",)])
 def test_wrong_checksum_of_an_address_is_refused(administer, command):
     address = CHECKSUM_ADDRESS.replace("aA", "aB")
 

@@ -5,8 +5,8 @@ The left side of a condition is the value of a label: ``compute.gflops > 1000`` 
 whose label ``compute.gflops`` is greater than 1000. Two numbers are compared as numbers, other
 values as text. The operator ``in`` requires that the value of the label contains the right side.
 
-A number has up to 18 digits before and up to 18 digits after its decimal point, such as ``-2.5``.
-Exponents, spaces and signs other than ``-`` make a value a text. Numbers are compared exactly.
+A number has up to 18 digits before and up to 18 digits after its decimal point, such as ``-2.5``. A
+value with an exponent, a space or a plus sign is a text. Numbers are compared exactly.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any
 
 from gridstead.domain.jobs.job import Affinity, Label
 
-DECIMALS = 18
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -54,15 +54,12 @@ def satisfies(value: str, condition: Affinity) -> bool:
     if condition.operator == "in":
         return condition.value in value
     compare: Callable[[Any, Any], bool] = _COMPARISONS.get(condition.operator, operator.eq)
-    number, limit = fixed_point_or_none(value), fixed_point_or_none(condition.value)
+    number, limit = number_or_none(value), number_or_none(condition.value)
     if number is not None and limit is not None:
         return compare(number, limit)
     return compare(value, condition.value)
 
 
-def fixed_point_or_none(text: str) -> int | None:
-    """Return a number in units of 10^-18. Returns None if the text is not a number."""
-    if _NUMBER.fullmatch(text) is None:
-        return None
-    whole, _, fraction = text.partition(".")
-    return int(whole + fraction.ljust(DECIMALS, "0"))
+def number_or_none(text: str) -> Decimal | None:
+    """Return the exact number. Returns None if the text is not a number."""
+    return Decimal(text) if _NUMBER.fullmatch(text) else None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridstead.domain.jobs.job import Affinity
-from gridstead.domain.matching.labels import fixed_point_or_none, satisfies
+from gridstead.domain.matching.labels import number_or_none, satisfies
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_label_is_the_left_operand_of_a_condition(label_value, operator, value, 
     )
 )
 def test_number_is_exact(text):
-    assert fixed_point_or_none(text) == Fraction(text) * 10**18
+    assert Fraction(number_or_none(text)) == Fraction(text)
