@@ -77,7 +77,7 @@ vm: vm-site vm-demo ## Try a site and `make demo` on a stock Debian 13 in a virt
 vm-site: setup ## Set up a site on the virtual machine, and run paid jobs around a reboot.
 	@molecule/lab/vm.py site $(ARGS)
 
-vm-demo: setup ## Run the commands of README.md in the virtual machine.
+vm-demo: setup ## Run make demo and make down in the virtual machine.
 	@molecule/lab/vm.py demo $(ARGS)
 
 down: ## Remove the lab and everything that it created.
@@ -99,7 +99,7 @@ bench-chain: setup ## Compare the sender with raw transactions, on its own chain
 bench-matching: setup ## Measure the meta-scheduler with many registrations; needs no lab.
 	@python tests/bench/matching.py
 
-bench-supervisor: setup ## Measure the supervisor's plan of many jobs; needs no lab.
+bench-supervisor: setup ## Measure the supervisor with 10,000 jobs; needs no lab.
 	@python tests/bench/supervisor.py
 
 bench-logs: setup ## Measure the logger, and the time that logging adds to a job; needs no lab.
