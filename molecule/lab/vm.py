@@ -3,8 +3,8 @@
 """Try this project on a stock Debian 13 in a virtual machine.
 
 Run `site` sets up inventory/single on the virtual machine over ssh, runs verify.yml and a paid job,
-reboots the machine, and runs verify.yml and a paid job again. Run `demo` executes the commands of
-README.md in the virtual machine. The virtual machine is removed at the end. See
+reboots the machine, and runs verify.yml and a paid job again. Run `demo` executes `make demo` and
+`make down` in the virtual machine. The virtual machine is removed at the end. See
 docs/reference/lab.md.
 """
 

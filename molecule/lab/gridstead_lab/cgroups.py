@@ -12,7 +12,8 @@ own v1 folders at ``/cgv1/<controller>``. Slurm's cgroup/v1 plugin creates the c
 there, below the host's limits.
 
 Unified machine (cgroup2 only): systemd creates a delegated scope per host, with the limits as its
-properties. Tests cover the plan of this case, but no lab has run on a unified machine yet.
+properties. Tests cover the plan of this case. ``make demo`` has run on a unified machine, the tests
+of the lab have not.
 
 A cgroup does not limit /proc/meminfo: programs in a host see the machine's memory there.
 """

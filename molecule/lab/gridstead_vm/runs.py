@@ -61,7 +61,7 @@ def run_site(names: Names, size: qemu.GuestSize, progress: Progress, keep: Keep 
 
 
 def run_demo(names: Names, size: qemu.GuestSize, progress: Progress, keep: Keep | None) -> None:
-    """Run the commands of README.md in the guest, except `make test`.
+    """Run `make demo` and `make down` in the guest.
 
     Raises:
         LabError: If a command fails.
