@@ -57,7 +57,7 @@ def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
     """Return the layers of the image, lowest first.
 
     The wheels depend only on the base, which contains Python. A change of the packages therefore
-    does not rebuild them.
+    does not rebuild them. They are built above the packages, which contain python3-venv.
     """
     base = _digest(
         FORMAT, inputs.sources, inputs.apt_conf, building.BASE_PACKAGES, building.DPKG_OPTIONS
@@ -81,6 +81,8 @@ def ensure(
 ) -> tuple[Layer, ...]:
     """Build the missing layers of the image and return all its layers, lowest first."""
     image_layers = layers(inputs, plain=plain)
+    if plain and image_layers[-1].kind == "wheels" and not image_layers[-1].folder.is_dir():
+        ensure(inputs, names, report)
     for index, layer in enumerate(image_layers):
         if layer.folder.is_dir():
             os.utime(layer.folder)  # _prune() reads the time of the last use

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layers of the lab's image and their inputs, and the apt sources of the image."""
 
+import contextlib
 import dataclasses
 
 import pytest
 
-from gridstead_lab import image, inputs, sources
+from gridstead_lab import image, inputs, names, sources
 from gridstead_lab.errors import LabError
 
 INPUTS = inputs.Inputs(
@@ -175,3 +176,27 @@ def test_a_layer_is_retained_if_it_is_mounted_or_recent_or_among_the_last_three(
     # recent for ten minutes.
     assert image.outdated(last_used, "lowerdir=/x/packages-2:/x/base-1", 10_000) == ["packages-1"]
     assert image.outdated(last_used, "", 500) == []
+
+
+def test_wheels_of_a_plain_image_are_built_above_the_packages(tmp_path, monkeypatch):
+    """The environment of the control plane needs python3-venv, which only the packages contain."""
+    built_on = {}
+
+    def build(layer, layers_below, _inputs, _names):
+        built_on[layer.kind] = [below.kind for below in layers_below]
+        layer.folder.mkdir()
+
+    monkeypatch.setattr(image, "IMAGES", tmp_path)
+    monkeypatch.setattr(image, "hold_mutex", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(image, "_build", build)
+    lab_names = names.names(tmp_path, "test")
+
+    layers = image.ensure(INPUTS, lab_names, print, plain=True)
+
+    assert built_on == {
+        "base": [],
+        "packages": ["base"],
+        "wheels": ["base", "packages"],
+        "archive": ["base"],
+    }
+    assert [layer.kind for layer in layers] == ["base", "archive", "wheels"]

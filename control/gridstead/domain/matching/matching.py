@@ -92,7 +92,7 @@ def choose(
 
 def _tie_breaker(job_id: JobId, address: str) -> bytes:
     """Return the SHA-256 of the text ``<job number>/<address>``, such as ``7/0x1111...``."""
-    return hashlib.sha256(f"{job_id.number}/{address}".encode()).digest()
+    return hashlib.sha256(f"{job_id}/{address}".encode()).digest()
 
 
 def ineligibility_reason(

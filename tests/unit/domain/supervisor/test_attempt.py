@@ -5,7 +5,7 @@ An attempt is a Slurm job that was submitted for a job of the grid.
 """
 
 import pytest
-from tests.unit.domain.builders import T0, attempt, job
+from tests.unit.domain.builders import T0, accounting_sample, attempt, controller_sample, job
 
 from gridstead.domain.supervisor.attempt import ALIVE_STATES, END_STATES, parse_base_state
 from gridstead.errors import UnexpectedOutput
@@ -54,3 +54,17 @@ def test_elapsed_time_excludes_suspensions_and_is_never_negative(changes, elapse
 )
 def test_attempt_has_started_if_its_script_has_started(state, changes, has_started):
     assert attempt(job(), state, **changes).has_started == has_started
+
+
+def test_attempts_of_a_sample_are_found_by_job_key():
+    first_job, second_job = job(number=1), job(number=2)
+    first_attempts = [attempt(first_job, slurm_job_id=number) for number in (1, 2)]
+    second_attempt = attempt(second_job, slurm_job_id=3)
+    foreign_attempt = attempt(first_job, slurm_job_id=4, job_key=None)
+    attempts = [first_attempts[0], second_attempt, foreign_attempt, first_attempts[1]]
+
+    for sample in (controller_sample(*attempts), accounting_sample(*attempts)):
+        assert sample.by_job_key == {
+            first_job.job_key: first_attempts,
+            second_job.job_key: [second_attempt],
+        }
