@@ -70,14 +70,19 @@ END_NOTES = f"""
   job also has this text if its derived exit code in Slurm's accounting is 0:125: Slurm killed one
   of its steps for its memory. A step that requests less memory than the job has a lower limit than
   the text says.
+- A text about an exit code or a signal can also name the step that failed: `exit 2 in step 3`.
+  These numbers count the steps in the order in which Slurm created them, from 1. They are not the
+  positions in the [markers](../explanation/logs.md#markers) of the log.
 - `{NEVER_STARTED}`: Slurm ended the job before its script started.
 - `{NO_SCRIPT}`, `{REFUSED_BY_SLURM}`,
   `its credits do not pay for one minute`, `the id of its script is malformed`,
   `lost by Slurm 3 times`, `a pre-hook of the provider failed` and `cancelled before it started`:
   nothing is billed.
 - `expired`: the provider did not act before a timeout, and the contract ended the job.
-- A job that its customer cancelled before it started has no text, with two exceptions: `expired`,
-  and `the id of its script is malformed`.
+- If the customer requested to cancel a job and its start never reached the chain, the job has no
+  text, with three exceptions: `expired`, `the id of its script is malformed` and
+  `a pre-hook of the provider failed`. `cancelled before it started` means that the start is on the
+  chain but Slurm has no record of the job.
 
 Texts contain no names of hosts, users or files. The supervisor's log has the longer reasons of
 Slurm and of the Job Definition service.
@@ -85,8 +90,8 @@ Slurm and of the Job Definition service.
 LIFE_CYCLE = """\
 # The life of a job
 
-A job in the state of a row can change to each state whose column has an x. A cold state is final:
-the job's escrow has been settled, and the state never changes again.
+Each row of the table is a state. An x marks the states to which a job in this state can change. A
+cold state is final: the escrow is divided or returned, and the state never changes again.
 """
 
 
