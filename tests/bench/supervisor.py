@@ -102,6 +102,8 @@ def start_seconds(count):
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gridstead-bench-")))
         chain = stack.enter_context(contextlib.closing(BusyChain(folder, report_progress)))
         chain.create_running_jobs(count)
+        for _ in range(CONFIRMATIONS):
+            chain.anvil.mine()
         database = stack.enter_context(contextlib.closing(Database(f"sqlite:///{folder}/state.db")))
         clock = SystemClock()
         slurm = FakeScheduler(clock)
