@@ -81,6 +81,7 @@ def ensure(
 ) -> tuple[Layer, ...]:
     """Build the missing layers of the image and return all its layers, lowest first."""
     image_layers = layers(inputs, plain=plain)
+    # The packages are not a part of a plain image. The other image contains the same wheels.
     if plain and image_layers[-1].kind == "wheels" and not image_layers[-1].folder.is_dir():
         ensure(inputs, names, report)
     for index, layer in enumerate(image_layers):
