@@ -59,7 +59,7 @@ class Anvil:
         """Return the result of a JSON-RPC request."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=20) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             document = json.load(response)
         if "error" in document:
             raise AssertionError(f"{method}: {document['error']}")
@@ -69,6 +69,16 @@ class Anvil:
         """Mine blocks with the transactions in the pool."""
         for _ in range(blocks):
             self.rpc("evm_mine")
+
+    def mine_at_intervals(self, blocks: int, interval_s: int = 1) -> None:
+        """Mine blocks whose timestamps are ``interval_s`` seconds apart.
+
+        The blocks are mined in portions, so that a busy machine answers each request in time.
+        """
+        while blocks > 0:
+            portion = min(blocks, 200)
+            self.rpc("anvil_mine", hex(portion), hex(interval_s))
+            blocks -= portion
 
     def reorg(self, depth: int) -> None:
         """Replace the last ``depth`` blocks by empty blocks. The transactions are lost."""

@@ -26,6 +26,8 @@ from gridstead.adapters.chain.node import Node
 from gridstead.adapters.transactions.account import ChainAccount
 from gridstead.domain.jobs.billing import Resources
 
+MAX_REVERTED_BLOCKS = 5000  # then a chain is replaced; see get_devnet
+
 # The chains by name: our sealed contracts, our unsealed contracts, our contracts of release 2.0.0,
 # and DeepSquare 1.2.
 DEVNETS = {"ours": Devnet, "unsealed": UnsealedDevnet, "2.0.0": EarlierDevnet, "1.2": PlainDevnet}
@@ -33,37 +35,48 @@ DEVNETS = {"ours": Devnet, "unsealed": UnsealedDevnet, "2.0.0": EarlierDevnet, "
 
 @pytest.fixture(scope="session")
 def get_devnet(tmp_path_factory):
-    """Return a function that returns a chain of ``DEVNETS``, and starts it at its first use."""
+    """Return a function that returns a chain of ``DEVNETS``, and starts it at its first use.
+
+    Anvil drops the oldest states after 10,000 blocks, and counts blocks that evm_revert removed. So
+    a chain on which the tests have mined many blocks is replaced by a new one.
+    """
     started_devnets = {}
 
     def get(name):
-        if name not in started_devnets:
-            started_devnets[name] = DEVNETS[name](tmp_path_factory.mktemp("devnet"))
-        return started_devnets[name]
+        devnet = started_devnets.get(name)
+        if devnet is not None and devnet.reverted_blocks > MAX_REVERTED_BLOCKS:
+            devnet.close()
+            devnet = None
+        if devnet is None:
+            devnet = DEVNETS[name](tmp_path_factory.mktemp("devnet"))
+            devnet.reverted_blocks = 0
+        started_devnets[name] = devnet
+        return devnet
 
     yield get
     for devnet in started_devnets.values():
         devnet.close()
 
 
-@pytest.fixture(scope="session")
-def devnet(get_devnet):
-    """A chain with our contracts for the whole session."""
-    return get_devnet("ours")
-
-
 @contextmanager
 def restored_afterwards(devnet):
     """Yield the chain. Undo all changes of the chain when the ``with`` statement ends."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
+    first_height = height(devnet)
     yield devnet
     # A block that anvil mines during evm_revert would remain, although its parent is removed.
     # evm_mine returns after anvil has mined all earlier blocks, so anvil is idle afterwards.
     devnet.anvil.rpc("anvil_dropAllTransactions")
     devnet.anvil.rpc("evm_mine")
+    devnet.reverted_blocks += height(devnet) - first_height
     devnet.anvil.rpc("evm_revert", snapshot)
     devnet.anvil.rpc("evm_setAutomine", True)
     devnet.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
+
+
+def height(devnet):
+    """Return the number of the newest block."""
+    return int(devnet.anvil.rpc("eth_blockNumber"), 16)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ BLOCKS = 1200  # more than the deployment measures
 
 def mine(site, block_time_s):
     """Mine blocks, each of them some seconds after the last one."""
-    site.chain.anvil.rpc("anvil_mine", hex(BLOCKS), hex(block_time_s))
+    site.chain.anvil.mine_at_intervals(BLOCKS, block_time_s)
 
 
 def claim_blocks(site, addresses):

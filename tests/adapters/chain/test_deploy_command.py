@@ -32,7 +32,7 @@ def deploy(contracts_cli, tmp_path):
     The function has the attributes ``file`` (the deployment file) and ``contracts_cli``.
     """
     file = tmp_path / "grid.json"
-    contracts_cli.chain.anvil.rpc("anvil_mine", hex(1200), hex(2))  # 2 s between blocks
+    contracts_cli.chain.anvil.mine_at_intervals(1200, 2)  # 2 s between blocks
 
     def run(*arguments, **options):
         defaults = {"deployment": file, "meta-scheduler": OPERATOR, "by": NEW_OWNER}

@@ -121,7 +121,7 @@ def test_status_fails_if_credits_of_the_escrow_are_missing(contracts_cli, chain)
 
 
 def test_status_is_printed_as_tables(contracts_cli, chain):
-    chain.anvil.rpc("anvil_mine", hex(1200), hex(2))
+    chain.anvil.mine_at_intervals(1200, 2)
 
     code, out, err = contracts_cli.read("status")
 
@@ -247,7 +247,7 @@ def block_count(log_filter):
 
 
 def test_event_search_is_split_for_a_limited_node(chain):
-    chain.anvil.rpc("anvil_mine", hex(640))  # more blocks than two searches can cover
+    chain.anvil.mine_at_intervals(640)  # more blocks than two searches can cover
     node = LimitedNode(chain.anvil.url)
     contracts = [chain.contracts.meta_scheduler, chain.contracts.jobs, chain.contracts.providers]
     head = RealGrid(chain).ledger.head()
