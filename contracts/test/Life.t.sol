@@ -313,5 +313,9 @@ contract LifeTest is Grid {
         expectError(IMetaScheduler.ProviderNotJoined.selector);
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, provider);
+
+        expectError(IMetaScheduler.ProviderNotJoined.selector);
+        vm.prank(MATCHER);
+        meta.metaScheduleAtMost(jobId, provider, type(uint256).max);
     }
 }
