@@ -19,7 +19,7 @@ up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $
 
 .PHONY: lock help setup demo test check lint up down status shell python3 vm vm-site vm-demo
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-matching bench-logs
-.PHONY: bench-definitions bench-start bench-supervisor
+.PHONY: bench-decisions bench-definitions bench-start bench-supervisor
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
 help: ## List the targets.
@@ -98,6 +98,9 @@ bench-chain: setup ## Compare the sender with raw transactions, on its own chain
 
 bench-matching: setup ## Measure the meta-scheduler with many registrations; needs no lab.
 	@python tests/bench/matching.py
+
+bench-decisions: setup ## Measure how many matches per second are decided; needs no lab.
+	@python tests/bench/decisions.py
 
 bench-supervisor: setup ## Measure the supervisor with 10,000 jobs; needs no lab.
 	@python tests/bench/supervisor.py

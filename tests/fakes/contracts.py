@@ -30,6 +30,7 @@ from gridstead.domain.transactions.calls import (
 )
 from gridstead.errors import TransactionReverted
 
+NOBODY = "0x" + "00" * 20
 ESCROW = "escrow"
 FEES = "fees"
 FEE_PERCENT = 20
@@ -120,6 +121,10 @@ class Contracts:
             self.state.providers[address], is_joined=False, is_banned=True
         )
 
+    def mint(self, address: str, amount: int) -> None:
+        self.state.balances[NOBODY] += amount
+        self._move(NOBODY, address, amount)
+
     def request(self, job: Job) -> None:
         self._move(job.customer, ESCROW, job.escrow)
         self.state.jobs[job.id.number] = job
@@ -144,6 +149,7 @@ class Contracts:
         job = self.state.jobs[number]
         self._move(job.customer, ESCROW, amount)
         self.state.jobs[number] = replace(job, escrow=job.escrow + amount)
+        self._add_event(ChainEventKind.JOB_TOPPED_UP, job_id=job.id, amount=amount)
         self.state.top_up[job.provider].append(number)
 
     # Calls of providers and of the meta-scheduler.
@@ -278,6 +284,9 @@ class Contracts:
         assert self.state.balances[payer] >= amount
         self.state.balances[payer] -= amount
         self.state.balances[payee] += amount
+        self._add_event(
+            ChainEventKind.CREDITS_TRANSFERRED, sender=payer, receiver=payee, amount=amount
+        )
 
     def _emit(self, kind: ChainEventKind, job: Job | None = None, *, provider: str = "") -> None:
         fields = {"provider": provider}
@@ -285,15 +294,13 @@ class Contracts:
             fields = {"customer": job.customer, "provider": job.provider}
             for name in _ABSENT_FIELDS.get(kind, ()):
                 fields[name] = ""
-        self.events.append(
-            ChainEvent(
-                kind=kind,
-                block=self.block,
-                index=len(self.events),
-                job_id=job.id if job else None,
-                **fields,
-            )
-        )
+            if kind is ChainEventKind.JOB_TRANSITION:
+                fields["state"] = job.state
+        self._add_event(kind, job_id=job.id if job else None, **fields)
+
+    def _add_event(self, kind: ChainEventKind, **fields) -> None:
+        event = ChainEvent(kind=kind, block=self.block, index=len(self.events), **fields)
+        self.events.append(event)
 
 
 def _revert(call: str, name: str, *arguments: str) -> TransactionReverted:

@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tests.fakes.chain import FakeChain
-from tests.fakes.contracts import Contracts, GridState
+from tests.fakes.contracts import NOBODY, Contracts, GridState
 from tests.fakes.store import FakeClock, MemoryOutbox
 
+from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.billing import Prices, Resources
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Hardware, Job, Provider, QueueSizes
@@ -36,7 +37,6 @@ from gridstead.errors import TransactionReverted
 CHAIN_ID = 179188
 CONTRACT = "0x" + "5c" * 20
 CREDIT = 10**18
-NOBODY = "0x" + "00" * 20
 
 SMALL = Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=100)
 HARDWARE = Hardware(gpus_per_node=(0, 0), cpus_per_node=(64, 64), memory_per_node_mb=(4000, 4000))
@@ -55,9 +55,10 @@ class FakeLedger(FakeChain):
         self.contract = contract
         self.automine = True
         self.constants = TIMEOUTS
+        self.with_transfers = False  # whether ``events`` includes the transfers of credits
         self.mine()
 
-    # Port Ledger, except the methods of port Chain, which FakeChain implements.
+    # Port Ledger. FakeChain implements the other methods of port Chain.
 
     def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> dict[JobId, Job]:
         stored_jobs = self._state_at(at_block).jobs
@@ -67,6 +68,13 @@ class FakeLedger(FakeChain):
             if job is not None and job.id == job_id:
                 jobs[job_id] = job
         return jobs
+
+    def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
+        events = super().events(first=first, end=end)
+        if self.with_transfers:
+            return events
+        transfer = ChainEventKind.CREDITS_TRANSFERRED
+        return tuple(event for event in events if event.kind is not transfer)
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
         state = self._state_at(at_block)
@@ -159,7 +167,7 @@ class FakeLedger(FakeChain):
         return self._state.jobs[number]
 
     def mint(self, address: str, amount: int) -> None:
-        self._state.balances[address] += amount
+        self._contracts().mint(address, amount)
 
     def balance(self, address: str) -> int:
         return self._state.balances[address]

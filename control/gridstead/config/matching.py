@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from gridstead.config.tables import Chain, TickingService, Tls, Wallet
-from gridstead.config.values import Endpoint
+from gridstead.config.values import Endpoint, NaturalInt, Settings
 
 
 class QueueView(Tls):
@@ -19,6 +19,35 @@ class QueueView(Tls):
     ]
 
 
+class Matching(Settings):
+    """How jobs are matched. All meta-schedulers of a grid must have the same values."""
+
+    policy: Annotated[
+        Literal["cheapest", "balanced", "soonest"],
+        Field(
+            description="`cheapest` waits for the cheapest provider. `soonest` takes the cheapest "
+            "provider that has room. `balanced` waits for a cheaper provider if the job saves more "
+            "than the waiting time costs at the price of the provider that has room."
+        ),
+    ] = "balanced"
+    half_life_blocks: Annotated[
+        int,
+        Field(
+            ge=1000,  # with less, the exact numbers of a long chain become very large
+            description="Number of blocks after which what a customer used counts half as much. "
+            "302400 blocks are 7 days if a block takes 2 s.",
+        ),
+    ] = 302_400
+    queue_allowance: Annotated[
+        NaturalInt,
+        Field(
+            description="Number of jobs that may be matched to a provider while it has no room. "
+            "With 0, nodes are idle from the end of a job until the next job is claimed. A "
+            "grid of short jobs needs more."
+        ),
+    ] = 0
+
+
 class MetaSchedulerSettings(TickingService):
     """The settings of gridstead meta-scheduler."""
 
@@ -27,6 +56,7 @@ class MetaSchedulerSettings(TickingService):
     ] = "sqlite:////var/lib/gridstead/meta-scheduler/state.db"
     chain: Chain
     wallet: Wallet
+    matching: Matching = Matching()
     queue_view: Annotated[
         QueueView | None,
         Field(description="The queue view. It is served only if this table exists."),

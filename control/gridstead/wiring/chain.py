@@ -23,8 +23,12 @@ class ChainAccess:
     first_block: int
 
 
-def open_chain(settings: config.Chain) -> ChainAccess:
+def open_chain(settings: config.Chain, *, with_transfers: bool = False) -> ChainAccess:
     """Open the chain that the settings describe.
+
+    Args:
+        settings: The settings.
+        with_transfers: Whether the events include the transfers of credits.
 
     Raises:
         ConfigError: If the endpoint serves another chain, or has no contracts of a grid at the
@@ -34,13 +38,13 @@ def open_chain(settings: config.Chain) -> ChainAccess:
     """
     node = Node(settings.rpc_url)
     try:
-        return _open(node, settings)
+        return _open(node, settings, with_transfers=with_transfers)
     except GridsteadError:
         node.close()
         raise
 
 
-def _open(node: Node, settings: config.Chain) -> ChainAccess:
+def _open(node: Node, settings: config.Chain, *, with_transfers: bool) -> ChainAccess:
     chain_id = int(node.ask("eth_chainId"), 16)
     if chain_id != settings.chain_id:
         raise ConfigError(
@@ -49,7 +53,7 @@ def _open(node: Node, settings: config.Chain) -> ChainAccess:
             hint="Set chain.rpc_url to an endpoint of the chain with the contracts.",
         )
     contracts = find_contracts(node, settings.contract)
-    ledger = ChainLedger(node, contracts)
+    ledger = ChainLedger(node, contracts, with_transfers=with_transfers)
     newest_block = ledger.head().number
     first_block = settings.first_block
     if first_block > newest_block:

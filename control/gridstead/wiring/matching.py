@@ -9,6 +9,9 @@ from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.store.cursor import VolatileCursor
 from gridstead.adapters.store.database import Database
 from gridstead.config import MetaSchedulerSettings
+from gridstead.domain.matching.decisions import Rules
+from gridstead.domain.matching.policies import POLICIES
+from gridstead.domain.matching.shares import HalfLife
 from gridstead.rpc.matching import QueueViewServer, Views
 from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.services.chain.follower import Follower
@@ -24,7 +27,7 @@ def run(settings: MetaSchedulerSettings) -> None:
     """Run the meta-scheduler until it is stopped."""
     failpoint = loop.failpoint_from(os.environ)
     database = Database(settings.state_url)
-    chain = open_chain(settings.chain)
+    chain = open_chain(settings.chain, with_transfers=True)
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
     skipped_matches = SkippedMatches(SystemClock())
@@ -47,6 +50,11 @@ def run(settings: MetaSchedulerSettings) -> None:
         outbox,
         confirmations=confirmations,
         skipped_matches=skipped_matches,
+        rules=Rules(
+            policy=POLICIES[settings.matching.policy],
+            half_life=HalfLife(settings.matching.half_life_blocks),
+            queue_allowance=settings.matching.queue_allowance,
+        ),
     )
     ticks = (
         loop.Tick(name="meta_scheduler", function=service.tick, interval_s=settings.tick_s),

@@ -34,6 +34,11 @@ class FakeGrid:
         self.ledger = FakeLedger()
         self.provider, self.customer = "0x" + "a1" * 20, "0x" + "c1" * 20
 
+    def ledger_with_transfers(self):
+        """Return a ledger whose events include the transfers of credits."""
+        self.ledger.with_transfers = True
+        return self.ledger
+
     def job_id(self, number):
         return self.ledger.job_id(number)
 
@@ -114,6 +119,10 @@ class RealGrid:
         sender = Customer(self.devnet.node, self.devnet.contracts, wallet)
         payload = encode([call], self.devnet.contracts)
         sender._direct.transact(payload.to, payload.data, name=type(call).__name__)
+
+    def ledger_with_transfers(self):
+        """Return a ledger whose events include the transfers of credits."""
+        return ChainLedger(self.devnet.node, self.devnet.contracts, with_transfers=True)
 
     def job_id(self, number):
         return self.devnet.contracts.job_id(number)

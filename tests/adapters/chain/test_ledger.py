@@ -207,6 +207,54 @@ def test_events_of_a_job_are_in_order(joined_grid):
     assert positions == sorted(positions)
 
 
+def test_transition_event_has_the_new_state(joined_grid):
+    first_block = joined_grid.ledger.head().number + 1
+    number = joined_grid.request("script-1")
+    joined_grid.match(number)
+    joined_grid.claim()
+
+    events = joined_grid.ledger.events(first=first_block, end=joined_grid.ledger.head())
+
+    states = [event.state for event in events if event.kind is ChainEventKind.JOB_TRANSITION]
+    assert states == [JobState.META_SCHEDULED, JobState.SCHEDULED]
+
+
+def test_top_up_is_an_event_with_its_amount(joined_grid):
+    number = joined_grid.request("script-1")
+    joined_grid.match(number)
+    joined_grid.claim()
+    first_block = joined_grid.ledger.head().number + 1
+    joined_grid.top_up(number, 3 * COIN)
+
+    events = joined_grid.ledger.events(first=first_block, end=joined_grid.ledger.head())
+
+    top_ups = [event for event in events if event.kind is ChainEventKind.JOB_TOPPED_UP]
+    amounts = [(event.job_id, event.amount) for event in top_ups]
+    has_event = joined_grid.expected.has_own_events
+    assert amounts == ([(joined_grid.job_id(number), 3 * COIN)] if has_event else [])
+
+
+def test_transfers_are_events_if_requested(joined_grid):
+    ledger = joined_grid.ledger_with_transfers()
+    first_block = ledger.head().number + 1
+    number = joined_grid.request("script-1")
+    escrow = joined_grid.job(number).escrow
+    joined_grid.cancel(number)
+
+    events = ledger.events(first=first_block, end=ledger.head())
+
+    transfers = [
+        (event.sender, event.receiver, event.amount)
+        for event in events
+        if event.kind is ChainEventKind.CREDITS_TRANSFERRED
+    ]
+    (escrow_account,) = [
+        receiver for sender, receiver, _ in transfers if sender == joined_grid.customer
+    ]
+    assert (joined_grid.customer, escrow_account, escrow) in transfers
+    assert (escrow_account, joined_grid.customer, escrow) in transfers
+
+
 def test_only_the_approval_of_a_provider_is_an_event(grid):
     first_block = grid.ledger.head().number + 1
     grid.register()

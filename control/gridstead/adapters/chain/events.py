@@ -16,6 +16,7 @@ from gridstead.adapters.chain.abi import EventType, artifact
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.records import to_address
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
+from gridstead.domain.jobs.lifecycle import JobState
 
 EventFields = dict[tuple[str, str], tuple[ChainEventKind, dict[str, str]]]
 
@@ -36,13 +37,25 @@ _FIELDS: EventFields = {
     ),
     ("JobRepository", "JobTransitionEvent"): (
         ChainEventKind.JOB_TRANSITION,
-        {"_jobId": "job"},
+        {"_jobId": "job", "_to": "state"},
+    ),
+    # DeepSquare 1.2 does not emit this event.
+    ("MetaScheduler", "JobToppedUp"): (
+        ChainEventKind.JOB_TOPPED_UP,
+        {"jobId": "job", "amount": "amount"},
     ),
     # Anyone may emit ProviderWaitingForApproval, so no service reads this event.
     ("ProviderManager", "ProviderApproved"): (
         ChainEventKind.PROVIDER_APPROVED,
         {"addr": "provider"},
     ),
+}
+# The transfers of credits, which only the meta-scheduler reads.
+_TRANSFERS: EventFields = {
+    ("Credit", "Transfer"): (
+        ChainEventKind.CREDITS_TRANSFERRED,
+        {"from": "sender", "to": "receiver", "value": "amount"},
+    )
 }
 # _CLAIMS has the published event of a claim, and _OWN_CLAIMS the event of a claim that only our
 # contracts emit.
@@ -65,16 +78,22 @@ class EventReader:
         claims_of: Empty to read all events. The address of a provider to read only the claims of
             this provider. On plain DeepSquare, claims cannot be searched by provider, so the claims
             of all providers are read instead.
+        with_transfers: Whether to read the transfers of credits too.
     """
 
-    def __init__(self, contracts: Contracts, *, claims_of: str = "") -> None:
+    def __init__(
+        self, contracts: Contracts, *, claims_of: str = "", with_transfers: bool = False
+    ) -> None:
         addresses = {
             "MetaScheduler": contracts.meta_scheduler.address,
             "JobRepository": contracts.jobs.address,
             "ProviderManager": contracts.providers.address,
+            "Credit": contracts.credit.address,
         }
         self._job_id = contracts.job_id
         fields = _CLAIMS if claims_of else _FIELDS
+        if with_transfers:
+            fields = fields | _TRANSFERS
         self._indexed_topics: list[Any] = []
         if claims_of and contracts.has_batches:
             fields = _OWN_CLAIMS
@@ -108,6 +127,7 @@ class EventReader:
         job_id = None
         if job_number is not None:
             job_id = self._job_id(int.from_bytes(job_number))
+        state = values_by_field.get("state")
         return ChainEvent(
             kind=kind,
             block=int(log["blockNumber"], 16),
@@ -115,4 +135,8 @@ class EventReader:
             job_id=job_id,
             customer=to_address(values_by_field.get("customer", "")),
             provider=to_address(values_by_field.get("provider", "")),
+            state=None if state is None else JobState(state),
+            sender=to_address(values_by_field.get("sender", "")),
+            receiver=to_address(values_by_field.get("receiver", "")),
+            amount=values_by_field.get("amount", 0),
         )

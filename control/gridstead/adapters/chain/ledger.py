@@ -37,12 +37,20 @@ class ChainLedger:
         contracts: The contracts of the grid.
         claims_of: Empty to read all events. The address of a provider to read only the claims of
             this provider. On plain DeepSquare, the claims of all providers are read instead.
+        with_transfers: Whether to read the transfers of credits too.
     """
 
-    def __init__(self, node: Node, contracts: Contracts, *, claims_of: str = "") -> None:
+    def __init__(
+        self,
+        node: Node,
+        contracts: Contracts,
+        *,
+        claims_of: str = "",
+        with_transfers: bool = False,
+    ) -> None:
         self._node = node
         self._contracts = contracts
-        self._events = EventReader(contracts, claims_of=claims_of)
+        self._events = EventReader(contracts, claims_of=claims_of, with_transfers=with_transfers)
         # The hash of a block, and the jobs at this block.
         self._cache: tuple[str, dict[JobId, Job]] = ("", {})
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.lifecycle import JobState
 
 
 class ChainEventKind(Enum):
@@ -15,8 +16,10 @@ class ChainEventKind(Enum):
     JOB_REQUESTED = "job_requested"  # customer
     JOB_CLAIMED = "job_claimed"  # customer, provider
     JOB_REFUSED = "job_refused"  # customer, provider
-    JOB_TRANSITION = "job_transition"  # no optional field
+    JOB_TRANSITION = "job_transition"  # state
+    JOB_TOPPED_UP = "job_topped_up"  # amount; not on DeepSquare 1.2
     PROVIDER_APPROVED = "provider_approved"  # provider
+    CREDITS_TRANSFERRED = "credits_transferred"  # sender, receiver, amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +30,14 @@ class ChainEvent:
         kind: The kind of the event.
         block: The height of the event's block.
         index: The position of the event in its block.
-        job_id: The job. None for events of providers.
+        job_id: The job. None for events that are not about a job.
         customer: The customer's wallet, lower case. Empty if the event does not have it.
         provider: The provider's wallet, lower case. Empty if the event does not have it.
+        state: The new state of the job. None if the event does not have it.
+        sender: The wallet or contract that paid, lower case. Empty if the event does not have it.
+        receiver: The wallet or contract that was paid, lower case. Empty if the event does not have
+            it.
+        amount: The credits that were transferred or added to an escrow, wei.
     """
 
     kind: ChainEventKind
@@ -38,3 +46,7 @@ class ChainEvent:
     job_id: JobId | None = None
     customer: str = ""
     provider: str = ""
+    state: JobState | None = None
+    sender: str = ""
+    receiver: str = ""
+    amount: int = 0

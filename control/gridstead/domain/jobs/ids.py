@@ -67,6 +67,11 @@ class JobId:
     number: int
 
     @property
+    def request_order(self) -> int:
+        """The position of the job in the order of the requests of its contract."""
+        return self.number
+
+    @property
     def slurm_job_name(self) -> str:
         """The Slurm job name: 0x and 64 hexadecimal digits."""
         return f"0x{self.number:064x}"

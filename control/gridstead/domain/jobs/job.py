@@ -135,8 +135,8 @@ class Provider:
         hardware: The nodes.
         prices: The current prices.
         labels: The labels, sorted by key.
-        is_joined: Whether the provider may get jobs. It must be approved, and neither removed nor
-            banned.
+        is_joined: Whether the provider may get jobs. It must be approved and accept jobs, and be
+            neither removed nor banned.
         is_waiting: Whether a new record of the provider waits for approval.
         is_banned: Whether the grid has banned the provider.
     """

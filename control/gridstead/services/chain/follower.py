@@ -59,14 +59,24 @@ class Follower:
         self._confirmations = confirmations
         self._blocks_per_read = blocks_per_read
 
-    def tick(self, consume: Callable[[tuple[ChainEvent, ...]], None]) -> None:
+    def tick(
+        self,
+        consume: Callable[[tuple[ChainEvent, ...]], None],
+        *,
+        rewind: Callable[[int], None] = lambda _first: None,
+    ) -> Block:
         """Deliver all new events, in chain order, up to the newest block.
 
-        Errors and guarantees are the same as in ``follow``.
+        Arguments, result, errors and guarantees are the same as in ``follow``.
         """
-        self.follow(lambda events, _: consume(events))
+        return self.follow(lambda events, _: consume(events), rewind=rewind)
 
-    def follow(self, consume: Callable[[tuple[ChainEvent, ...], Block], None]) -> None:
+    def follow(
+        self,
+        consume: Callable[[tuple[ChainEvent, ...], Block], None],
+        *,
+        rewind: Callable[[int], None] = lambda _first: None,
+    ) -> Block:
         """Deliver all new events in chain order, one range of blocks after the other.
 
         Args:
@@ -76,13 +86,20 @@ class Follower:
                 block is newer. The state of any newer block is unsafe: if a reorg reverts the
                 state, for example the end of a job, the follower does not deliver the events of
                 this range again.
+            rewind: Called with a block's height before events from this block on are delivered that
+                may have been delivered before. The earlier ones may not exist any more.
+
+        Returns:
+            The newest block when the events were read.
 
         Raises:
             ChainUnavailable: If the chain did not answer, or was reorganised. The next tick
                 continues after the last range that was delivered.
         """
         head = self._chain.head()
+        history = self._cursor.history()
         first = self._common_ancestor(head) + 1
+        must_rewind = not history or first <= history[0].number
         # A range ends at the newest final block, so that the cursor saves this block. After a short
         # reorg, the follower goes back to this block.
         newest_final = head.number - self._confirmations
@@ -96,12 +113,16 @@ class Follower:
                 raise ChainUnavailable(
                     "could not read the chain's events", detail="it was reorganised during the read"
                 )
+            if must_rewind:
+                rewind(first)
+                must_rewind = False
             if events:
                 oldest_with_state = head.number - STATE_KEPT_BLOCKS
                 state_block = self._block(max(last, oldest_with_state))
                 consume(events, state_block)
             self._cursor.save(last_block)
             first = last + 1
+        return head
 
     def _common_ancestor(self, head: Block) -> int:
         """Return the height of the newest block that was delivered and is still on the chain.

@@ -2,8 +2,9 @@
 """The meta-scheduler matches pending jobs to providers and expires jobs that time out.
 
 The meta-scheduler stores only its outbox. At each start it reads all events since the first block.
-The events show the jobs, and the providers that claimed or refused the jobs. ``SkippedMatches``
-remembers the skipped matches until the service stops.
+The events show the jobs, the providers that claimed or refused the jobs, and the credits of the
+customers. ``GridState`` feeds the matcher (``domain/matching/matcher.py``) with them.
+``SkippedMatches`` remembers the skipped matches until the service stops.
 ``domain/matching/expiry.py`` defines the timeouts.
 """
 
@@ -11,35 +12,42 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.ids import JobId, JobKey, is_batch_location_hash
-from gridstead.domain.jobs.job import Block, Job, Provider
+from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
+from gridstead.domain.matching.decisions import NO_LIMITS, Limits, Pairing, Rules
 from gridstead.domain.matching.expiry import ReturnHistory, Timeouts, has_expired
-from gridstead.domain.matching.matching import Choice, choose
+from gridstead.domain.matching.queues import JobKind
+from gridstead.domain.matching.reasons import REFUSED, waiting_reason
 from gridstead.domain.transactions.calls import Expire, Match, outbox_key
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.grid_state import GridState
 from gridstead.services.matching.skipped_matches import SkippedMatches
 
 log = structlog.get_logger()
 
+DEFAULT_RULES = Rules()
+MAX_EXPLANATIONS = 500
+
 
 class MetaScheduler:
-    """Matches each pending job to an eligible provider, and expires overdue jobs.
+    """Matches each pending job to a suitable provider, and expires overdue jobs.
 
     Args:
         ledger: The chain.
         follower: Reads all events of the chain from the first block on.
         outbox: The outbox of the meta-scheduler's wallet.
-        confirmations: How many blocks must follow the end of a job before the job is forgotten. A
-            reorg may revert an end that has fewer confirmations.
+        confirmations: How many blocks must follow the end of a job before the job is forgotten, and
+            a transfer of credits before it is counted. A reorg may revert what has fewer.
         skipped_matches: The matches that the contracts skipped.
+        rules: The parameters of the matching.
     """
 
     def __init__(
@@ -50,12 +58,14 @@ class MetaScheduler:
         *,
         confirmations: int,
         skipped_matches: SkippedMatches,
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._outbox = outbox
         self._confirmations = confirmations
         self._skipped_matches = skipped_matches
+        self._grid = GridState(rules, confirmations=confirmations)
         self._hot_ids: set[JobId] = set()
         # The key includes the customer: after a reorg, a job of another customer may have the id.
         self._return_histories: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
@@ -68,31 +78,35 @@ class MetaScheduler:
         self._view_lock = threading.Lock()
         self._hot_states: dict[JobId, JobState] = {}
         self._unmatched_reasons: dict[JobId, str] = {}
+        self._next_explained = 0
 
     def tick(self) -> None:
         """Expire overdue jobs and match pending jobs.
 
-        A job without an eligible provider stays pending. The queue view shows the reason.
+        A job that gets no provider stays pending. The queue view shows the reason.
         """
         # The open matches are read before the skipped matches, because the sender runs in another
         # thread. The sender reports a skipped match before it closes the match's outbox entry. So
         # every match whose entry is closed has been reported.
-        jobs_being_matched = self._jobs_being_matched()
+        open_matches = self._open_matches()
         self._skipped_matches.update()
-        self._follower.tick(self._read_events)
+        followed_to = self._follower.tick(self._read_events, rewind=self._grid.rewind)
+        self._grid.count_transfers(followed_to.number)
         if not self._hot_ids:
             self._update_view({}, {})
             return
         head = self._ledger.head()
         jobs = self._ledger.jobs(self._hot_ids, at_block=head)
-        confirmed_block = head.number - self._confirmations
+        confirmed_block = min(head.number, followed_to.number) - self._confirmations
         for job in jobs.values():
             if job.state in COLD and job.state_block <= confirmed_block:
                 self._forget(job)
         timeouts = self._ledger.timeouts(at_block=head)
         self._expire(jobs.values(), head, timeouts)
+        hot_jobs = {job_id: job for job_id, job in jobs.items() if job_id in self._hot_ids}
+        self._grid.update_jobs(hot_jobs, open_matches)
         pending_jobs = [job for job in jobs.values() if job.state is JobState.PENDING]
-        unmatched_jobs = [job for job in pending_jobs if job.job_key not in jobs_being_matched]
+        unmatched_jobs = [job for job in pending_jobs if job.job_key not in open_matches]
         reasons = self._match(unmatched_jobs, head, timeouts)
         hot_states = {job_id: job.state for job_id, job in jobs.items() if job.state not in COLD}
         self._update_view(hot_states, reasons)
@@ -115,16 +129,17 @@ class MetaScheduler:
                     reasons[job_id] = self._unmatched_reasons.get(job_id, "being matched")
         return reasons
 
-    def _jobs_being_matched(self) -> set[JobKey]:
-        """Return the jobs that have a match in the outbox which is neither final nor rejected."""
-        job_keys: set[JobKey] = set()
+    def _open_matches(self) -> dict[JobKey, Match]:
+        """Return the matches in the outbox that are neither final nor rejected, by job."""
+        matches: dict[JobKey, Match] = {}
         for entry in self._outbox.open_entries():
             if isinstance(entry.call, Match):
-                job_keys.add(entry.call.job_key)
-        return job_keys
+                matches[entry.call.job_key] = entry.call
+        return matches
 
-    def _read_events(self, events: Iterable[ChainEvent]) -> None:
+    def _read_events(self, events: Sequence[ChainEvent]) -> None:
         for event in events:
+            self._grid.read_event(event)
             if event.kind is ChainEventKind.PROVIDER_APPROVED:
                 self._approved_providers.add(event.provider)
             elif event.job_id is not None:
@@ -134,8 +149,11 @@ class MetaScheduler:
             changes_history = event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}
             if changes_history and event.job_id is not None:
                 self._return_histories[event.job_id, event.customer].apply(event)
+        # At the start, this keeps the number of transfers in memory small.
+        self._grid.count_transfers(events[-1].block)
 
     def _forget(self, ended_job: Job) -> None:
+        self._grid.forget_job(ended_job)
         self._hot_ids.discard(ended_job.id)
         self._return_histories.pop((ended_job.id, ended_job.customer), None)
 
@@ -197,30 +215,87 @@ class MetaScheduler:
 
     def _match(self, pending_jobs: list[Job], head: Block, timeouts: Timeouts) -> dict[JobId, str]:
         """Match the pending jobs. Return why jobs remain unmatched, by job id."""
-        reasons: dict[JobId, str] = {}
         if not pending_jobs:
-            return reasons
-        providers = self._ledger.approved_providers(self._approved_providers, at_block=head)
-        matches: list[Match] = []
-        for job in pending_jobs:
-            try:
-                choice = self._choose(job, providers.values(), head, timeouts)
-            except GridsteadError as error:
-                choice = Choice(provider=None, reason=str(error))
-            if choice.provider is None:
-                reasons[job.id] = choice.reason
-                continue
-            match = Match(
-                job_key=job.job_key,
-                provider=choice.provider,
-                max_price_per_min=choice.price_per_min,  # the choice depends on this price
+            return {}
+        addresses = self._approved_providers
+        providers = self._ledger.approved_providers(addresses, at_block=head)
+        self._grid.update_providers(providers, addresses)
+        limits_by_job = {job.id: self._limits(job, head, timeouts) for job in pending_jobs}
+        self._grid.set_limits(limits_by_job.items())
+        excluded_providers = self._skipped_matches.excluded_from_all()
+        decision = self._grid.decide(head, excluded_providers)
+        for move in decision.moves:
+            log.info(
+                "reservation_moved",
+                job_id=move.job_id,
+                provider=move.provider,
+                delay_s=move.to_s - move.from_s,
+                reason=move.cause,
             )
-            matches.append(match)
-        reasons |= self._store_matches(matches)
+        reasons = self._store_matches([_to_call(pairing) for pairing in decision.matches])
+        matched_ids = {pairing.job.id for pairing in decision.matches}
+        waiting_jobs = [job for job in pending_jobs if job.id not in matched_ids]
+        reasons |= self._waiting_reasons(waiting_jobs, limits_by_job, excluded_providers)
         for job_id, reason in reasons.items():
             if self._unmatched_reasons.get(job_id) != reason:
                 log.info("job_unmatched", job_id=job_id, reason=reason)
         return reasons
+
+    def _limits(self, job: Job, head: Block, timeouts: Timeouts) -> Limits:
+        """Return which providers are excluded from a job, and how often each did not claim it."""
+        history = self._return_histories.get((job.id, job.customer))
+        skipped_by = self._skipped_matches.excluded_from(job.job_key)
+        if history is None and not skipped_by:
+            return NO_LIMITS
+        excluded: dict[str, str] = {}
+        timeout_counts: Mapping[str, int] = {}
+        if history is not None:
+            excluded |= dict.fromkeys(history.refused_by, REFUSED)
+            excluded |= history.excluded_providers(head=head, timeouts=timeouts)
+            timeout_counts = history.timeout_counts()
+        return Limits(excluded | skipped_by, timeout_counts)
+
+    def _waiting_reasons(
+        self,
+        waiting_jobs: Sequence[Job],
+        limits_by_job: Mapping[JobId, Limits],
+        excluded_providers: Mapping[str, str],
+    ) -> dict[JobId, str]:
+        """Return why jobs wait, by job. Some reasons may be those of an earlier tick.
+
+        Jobs with the same requirements and without limits of their own share one reason. A tick
+        computes at most ``MAX_EXPLANATIONS`` reasons. It starts where the last one stopped.
+        """
+        reasons: dict[JobId, str] = {}
+        shared_reasons: dict[JobKind, str] = {}
+        start = self._next_explained % max(1, len(waiting_jobs))
+        explanation_count = 0
+        for index, job in enumerate((*waiting_jobs[start:], *waiting_jobs[:start]), start=start):
+            if not is_batch_location_hash(job.batch_location_hash):  # No provider can run it.
+                reasons[job.id] = "the script id of the job is malformed"
+                continue
+            kind = self._grid.matcher.kind_of(job)
+            reason = shared_reasons.get(kind)
+            if reason is None and explanation_count == MAX_EXPLANATIONS:
+                reason = self._unmatched_reasons.get(job.id, "not explained yet")
+            elif reason is None:
+                explanation_count += 1
+                self._next_explained = index + 1
+                excluded = dict(excluded_providers) | dict(limits_by_job[job.id].excluded)
+                reason = self._waiting_reason(job, excluded)
+                shared_reasons[kind] = reason
+            reasons[job.id] = reason
+        return reasons
+
+    def _waiting_reason(self, job: Job, excluded_providers: Mapping[str, str]) -> str:
+        matcher = self._grid.matcher
+        cluster = matcher.reserved.get(job.id)
+        return waiting_reason(
+            job,
+            matcher.clusters.values(),
+            excluded_providers=excluded_providers,
+            reservation=None if cluster is None else cluster.reservation,
+        )
 
     def _store_matches(self, matches: Sequence[Match]) -> dict[JobId, str]:
         """Put matches into the outbox in one write. If the write fails, put them one by one.
@@ -239,24 +314,15 @@ class MetaScheduler:
                     reasons[match.job_key.job_id] = str(error)
         return reasons
 
-    def _choose(
-        self, job: Job, providers: Iterable[Provider], head: Block, timeouts: Timeouts
-    ) -> Choice:
-        """Return the provider for a job, or the reason why there is none."""
-        if not is_batch_location_hash(job.batch_location_hash):  # No provider can run this job.
-            return Choice(provider=None, reason="the script id of the job is malformed")
-        return_history = self._return_histories.get((job.id, job.customer), ReturnHistory())
-        excluded_providers = return_history.excluded_providers(head=head, timeouts=timeouts)
-        excluded_providers |= self._skipped_matches.excluded_from(job.job_key)
-        return choose(
-            job,
-            providers,
-            refused_by=return_history.refused_by,
-            timeout_counts=return_history.timeout_counts(),
-            excluded_providers=excluded_providers,
-        )
-
     def _update_view(self, states: dict[JobId, JobState], reasons: dict[JobId, str]) -> None:
         with self._view_lock:
             self._hot_states = states
             self._unmatched_reasons = reasons
+
+
+def _to_call(pairing: Pairing) -> Match:
+    return Match(
+        job_key=pairing.job.job_key,
+        provider=pairing.provider,
+        max_price_per_min=pairing.price_per_min,  # at a higher price, the choice may be wrong
+    )

@@ -67,10 +67,13 @@ class SkippedMatches:
     def excluded_from(self, job_key: JobKey) -> dict[str, str]:
         """Return the providers that are excluded from a job, with the reasons, by address.
 
-        Providers that are excluded from all jobs are included.
+        Providers that are excluded from all jobs are not included.
         """
-        reasons = self._history.excluded_from(job_key)
-        return reasons | dict.fromkeys(self._exclusions, SKIPPED_SEVERAL)
+        return self._history.excluded_from(job_key)
+
+    def excluded_from_all(self) -> dict[str, str]:
+        """Return the providers that are excluded from all jobs, with the reasons, by address."""
+        return dict.fromkeys(self._exclusions, SKIPPED_SEVERAL)
 
     def exclusions(self) -> Mapping[str, str]:
         """Return the providers that are excluded from all jobs, with the reasons, by address."""

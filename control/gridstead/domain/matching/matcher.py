@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a grid on which matches are decided.
+
+The caller sets the providers, the jobs and the credits as of a block. ``decide`` then returns the
+matches (``turn.py``). It already counts them as made, so that the next decision does not make them
+again. If a match fails, the caller sets the job to its state on the chain again.
+
+A decision does not depend on the order in which the jobs, the providers and the credits were set
+since the last decision. It depends on earlier decisions: on their reservations, and on the nodes on
+which they placed jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.job import Hardware, Job, Provider
+from gridstead.domain.jobs.lifecycle import COLD, JobState
+from gridstead.domain.matching.candidates import CandidateCache
+from gridstead.domain.matching.cluster import Cluster, PlacedJob
+from gridstead.domain.matching.decisions import NO_LIMITS, Decision, Limits, Pairing, Rules
+from gridstead.domain.matching.policies import paid_seconds
+from gridstead.domain.matching.queues import CustomerQueue, JobKind
+from gridstead.domain.matching.shares import Shares, Spending
+from gridstead.domain.matching.turn import Turn
+
+_NO_HARDWARE = Hardware(gpus_per_node=(), cpus_per_node=(), memory_per_node_mb=())
+_NO_PRICES = Prices(gpu_per_min=0, cpu_per_min=0, memory_mb_per_min=0)
+
+
+class Matcher:
+    """The jobs, the providers and the customers of a grid.
+
+    Args:
+        rules: The parameters of the grid.
+
+    Attributes:
+        shares: The usage and the weight of the customers.
+        clusters: The occupation of each provider, by address.
+        queues: The pending jobs of each customer that has any.
+        reserved: The provider at which a pending job has a reservation, by job.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.shares = Shares(rules.half_life)
+        self.clusters: dict[str, Cluster] = {}
+        self.queues: dict[str, CustomerQueue] = {}
+        self.reserved: dict[JobId, Cluster] = {}
+        self.candidates = CandidateCache(self.clusters)
+        self._jobs: dict[JobId, Job] = {}
+        # The escrow of each job: the block and the amount of the request and of each top-up.
+        self._deposits: dict[JobId, tuple[tuple[int, int], ...]] = {}
+        self._limits: dict[JobId, Limits] = {}
+        self._places: dict[JobId, Cluster] = {}  # the matched jobs that have not ended
+
+    def set_provider(self, provider: Provider) -> None:
+        """Add an approved provider, or replace its record."""
+        cluster = self._cluster(provider.address)
+        if cluster.provider != provider:
+            cluster.set_provider(provider)
+            self.candidates.clear()
+
+    def remove_provider(self, address: str) -> None:
+        """Match no more jobs to a provider. It remains known, and its jobs continue."""
+        cluster = self.clusters.get(address)
+        if cluster is not None and cluster.provider.is_joined:
+            self.set_provider(replace(cluster.provider, is_joined=False))
+
+    def set_job(
+        self,
+        job: Job,
+        *,
+        requested_block: int,
+        matched_block: int,
+        top_ups: tuple[tuple[int, int], ...] = (),
+    ) -> None:
+        """Add a job, or replace its values.
+
+        Args:
+            job: The job as of a block.
+            requested_block: The block of its request.
+            matched_block: The block of its last match. Ignored for a pending job.
+            top_ups: The credits that were added to its escrow: the block and the amount, wei.
+        """
+        self._remove_from_place(job)
+        self._jobs[job.id] = job
+        is_pending = job.state is JobState.PENDING
+        is_cold = job.state in COLD
+        first_amount = job.escrow - sum(amount for _, amount in top_ups)
+        self._deposits[job.id] = ((requested_block, first_amount), *top_ups)
+        self._set_spending(job, matched_block=matched_block, cost=_cost(job))
+        if is_pending:
+            self._add_to_queue(job)
+        elif not is_cold:
+            cluster = self._cluster(job.provider)
+            cluster.set_job(_placed_job(job, job.price_per_min, matched_block))
+            self._places[job.id] = cluster
+
+    def set_limits(self, job_id: JobId, limits: Limits) -> None:
+        """Set which providers a pending job must not get, and which it should not get."""
+        if self._limits.get(job_id, NO_LIMITS) == limits:
+            return
+        self._limits[job_id] = limits
+        job = self.pending_job(job_id)
+        if job is not None:
+            self._add_to_queue(job)
+
+    def forget_job(self, job_id: JobId) -> None:
+        """Forget a job that has ended. What its customer used still counts."""
+        self._drop(job_id)
+        self.shares.close_job(job_id)
+
+    def remove_job(self, job_id: JobId) -> None:
+        """Remove a job that does not exist any more, and what its customer used for it."""
+        self._drop(job_id)
+        self.shares.remove_job(job_id)
+
+    def job(self, job_id: JobId) -> Job:
+        """Return a job."""
+        return self._jobs[job_id]
+
+    def pending_job(self, job_id: JobId) -> Job | None:
+        """Return a job if it is pending and not matched yet."""
+        job = self._jobs.get(job_id)
+        is_pending = job is not None and job.state is JobState.PENDING
+        return job if is_pending and job_id not in self._places else None
+
+    def limits(self, job_id: JobId) -> Limits:
+        """Return which providers a job must not get, and which it should not get."""
+        return self._limits.get(job_id, NO_LIMITS)
+
+    def decide(
+        self, *, now: int, block: int, excluded_providers: Mapping[str, str] | None = None
+    ) -> Decision:
+        """Decide the next matches and reservations, and count the matches as made.
+
+        Args:
+            now: The time of the block, Unix seconds.
+            block: The newest block.
+            excluded_providers: The providers that get no job now, with the reasons, by address.
+        """
+        return Turn(self, now=now, block=block, excluded_providers=excluded_providers or {}).run()
+
+    def match(self, pairing: Pairing, cluster: Cluster, *, now: int, block: int) -> None:
+        """Count a match as made."""
+        job = pairing.job
+        self.queues[job.customer].remove(job.id)
+        self._places[job.id] = cluster
+        cluster.match(_placed_job(job, pairing.price_per_min, block), now=now)
+        self._set_spending(
+            job,
+            matched_block=block,
+            cost=job.escrow if pairing.price_per_min else 0,
+        )
+
+    def _set_spending(self, job: Job, *, matched_block: int, cost: int) -> None:
+        spending = Spending(
+            customer=job.customer,
+            cost=cost,
+            matched_block=matched_block,
+            deposits=self._deposits[job.id],
+            ended_block=job.state_block if job.state in COLD else None,
+        )
+        self.shares.set_job(job.id, spending)
+
+    def _cluster(self, address: str) -> Cluster:
+        """Return the cluster of a provider. An unknown provider gets no jobs."""
+        if address not in self.clusters:
+            unknown_provider = Provider(
+                address=address,
+                hardware=_NO_HARDWARE,
+                prices=_NO_PRICES,
+                labels=(),
+                is_joined=False,
+            )
+            self.clusters[address] = Cluster(
+                unknown_provider, queue_allowance=self.rules.queue_allowance
+            )
+        return self.clusters[address]
+
+    def kind_of(self, job: Job) -> JobKind:
+        """Return the kind of a job."""
+        is_special = job.id in self.reserved or self.limits(job.id) != NO_LIMITS
+        only_job = job.id if is_special else None
+        return JobKind(self.candidates.class_of(job), job.escrow, only_job)
+
+    def _add_to_queue(self, job: Job) -> None:
+        queue = self.queues.setdefault(job.customer, CustomerQueue())
+        queue.add(job.id, self.kind_of(job))
+
+    def _remove_from_place(self, job: Job) -> None:
+        old_job = self._jobs.get(job.id, job)
+        queue = self.queues.get(old_job.customer)
+        if queue is not None:
+            queue.remove(job.id)
+        cluster = self._places.pop(job.id, None)
+        has_place = job.state not in COLD and job.state is not JobState.PENDING
+        # After a reorg, another job may have the same id.
+        has_place = has_place and job.resources == old_job.resources
+        if cluster is not None and not (has_place and cluster.provider.address == job.provider):
+            cluster.remove_job(job.id)
+            self.candidates.add_freed(cluster)
+
+    def _drop(self, job_id: JobId) -> None:
+        job = self._jobs.pop(job_id, None)
+        self._deposits.pop(job_id, None)
+        self._limits.pop(job_id, None)
+        cluster = self._places.pop(job_id, None)
+        if cluster is not None:
+            cluster.remove_job(job_id)
+            self.candidates.add_freed(cluster)
+        if job is not None and job.customer in self.queues:
+            self.queues[job.customer].remove(job_id)
+
+
+def _cost(job: Job) -> int:
+    """Return how much a job adds to the usage of its customer, wei."""
+    if job.state in COLD:
+        return job.final_cost
+    is_matched = job.state is not JobState.PENDING
+    return job.escrow if is_matched and job.price_per_min else 0
+
+
+def _placed_job(job: Job, price_per_min: int, matched_block: int) -> PlacedJob:
+    return PlacedJob(
+        job_id=job.id,
+        resources=job.resources,
+        matched_block=matched_block,
+        started_at=job.started_at,
+        paid_s=paid_seconds(job.escrow, price_per_min),
+    )

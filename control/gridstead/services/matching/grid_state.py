@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feeds the matcher with the jobs, the providers and the credits of the chain.
+
+A match counts as made from the decision on. Until it is mined, the job is PENDING on the chain. So
+this module shows a job as META_SCHEDULED to the matcher while the outbox has an open match of it.
+If the match fails, it shows the job as PENDING again.
+
+Transfers of credits are counted only when they have enough confirmations, because a reorg may
+remove newer ones. If a reorg may be deeper, everything is counted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from gridstead.domain.chain.events import ChainEvent, ChainEventKind
+from gridstead.domain.jobs.ids import JobId, JobKey, is_batch_location_hash
+from gridstead.domain.jobs.job import Block, Job, Provider
+from gridstead.domain.jobs.lifecycle import COLD, JobState
+from gridstead.domain.matching.decisions import Decision, Limits, Rules
+from gridstead.domain.matching.matcher import Matcher
+from gridstead.domain.transactions.calls import Match
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ShownJob:
+    """The arguments of ``Matcher.set_job``."""
+
+    job: Job
+    requested_block: int
+    matched_block: int
+    top_ups: tuple[tuple[int, int], ...]
+
+
+class GridState:
+    """The state of the grid on which matches are decided.
+
+    Args:
+        rules: The parameters of the grid's matching.
+        confirmations: How many blocks must follow a transfer before it is counted.
+
+    Attributes:
+        matcher: Decides the matches.
+    """
+
+    def __init__(self, rules: Rules, *, confirmations: int) -> None:
+        self._rules = rules
+        self._confirmations = confirmations
+        self.matcher = Matcher(rules)
+        self._requested_blocks: dict[JobId, int] = {}
+        self._matched_blocks: dict[JobId, int] = {}
+        # The block and the amount of each top-up.
+        self._top_ups: dict[JobId, list[tuple[int, int]]] = {}
+        self._new_transfers: list[ChainEvent] = []
+        self._counted_to = -1  # the newest block whose transfers are counted
+        # The jobs as they were last shown to the matcher.
+        self._shown_jobs: dict[JobId, _ShownJob] = {}
+
+    def rewind(self, first_block: int) -> None:
+        """Forget the events from a block on. Those that still exist are delivered again."""
+        self._new_transfers = [
+            transfer for transfer in self._new_transfers if transfer.block < first_block
+        ]
+        for job_id, top_ups in self._top_ups.items():
+            self._top_ups[job_id] = [top_up for top_up in top_ups if top_up[0] < first_block]
+        if first_block <= self._counted_to:
+            self.matcher = Matcher(self._rules)
+            self._new_transfers.clear()
+            self._counted_to = -1
+            self._shown_jobs.clear()
+
+    def read_event(self, event: ChainEvent) -> None:
+        """Read an event of the chain."""
+        if event.kind is ChainEventKind.CREDITS_TRANSFERRED:
+            if event.amount:  # anyone may transfer nothing in the name of any wallet
+                self._new_transfers.append(event)
+        elif event.job_id is None:
+            return
+        elif event.kind is ChainEventKind.JOB_REQUESTED:
+            self._requested_blocks[event.job_id] = event.block
+            self._top_ups.pop(event.job_id, None)
+        elif event.kind is ChainEventKind.JOB_TOPPED_UP:
+            self._top_ups.setdefault(event.job_id, []).append((event.block, event.amount))
+        elif event.state is JobState.META_SCHEDULED:
+            self._matched_blocks[event.job_id] = event.block
+
+    def forget_job(self, job: Job) -> None:
+        """Forget a job that has ended. What its customer used still counts."""
+        self._show(job)
+        self.matcher.forget_job(job.id)
+        self._shown_jobs.pop(job.id, None)
+        self._requested_blocks.pop(job.id, None)
+        self._matched_blocks.pop(job.id, None)
+        self._top_ups.pop(job.id, None)
+
+    def update_jobs(self, jobs: Mapping[JobId, Job], open_matches: Mapping[JobKey, Match]) -> None:
+        """Show the jobs of the newest block to the matcher.
+
+        Args:
+            jobs: The jobs that are not forgotten.
+            open_matches: The matches in the outbox that are neither final nor rejected.
+        """
+        for job_id in self._shown_jobs.keys() - jobs.keys():
+            self.matcher.remove_job(job_id)
+            del self._shown_jobs[job_id]
+        for job in jobs.values():
+            match = open_matches.get(job.job_key)
+            if job.state is JobState.PENDING and match is not None:
+                job = _as_matched(job, match)  # noqa: PLW2901 - the job as the matcher sees it
+            if is_batch_location_hash(job.batch_location_hash) or job.state in COLD:
+                self._show(job)
+            elif self._shown_jobs.pop(job.id, None) is not None:
+                self.matcher.remove_job(job.id)  # another job had the id before a reorg
+
+    def update_providers(
+        self, providers: Mapping[str, Provider], addresses: Collection[str]
+    ) -> None:
+        """Show the approved providers of the newest block to the matcher.
+
+        Args:
+            providers: The approved records, by address.
+            addresses: All providers that were ever approved.
+        """
+        for provider in providers.values():
+            self.matcher.set_provider(provider)
+        for address in addresses:
+            if address not in providers:
+                self.matcher.remove_provider(address)
+
+    def set_limits(self, limits_by_job: Iterable[tuple[JobId, Limits]]) -> None:
+        """Set which providers pending jobs must not get, and which they should not get."""
+        for job_id, limits in limits_by_job:
+            self.matcher.set_limits(job_id, limits)
+
+    def decide(self, head: Block, excluded_providers: Mapping[str, str]) -> Decision:
+        """Decide the next matches at the newest block."""
+        decision = self.matcher.decide(
+            now=head.timestamp, block=head.number, excluded_providers=excluded_providers
+        )
+        for pairing in decision.matches:
+            matched_job = replace(
+                pairing.job,
+                state=JobState.META_SCHEDULED,
+                provider=pairing.provider,
+                price_per_min=pairing.price_per_min,
+            )
+            self._matched_blocks[pairing.job.id] = head.number
+            self._shown_jobs[pairing.job.id] = self._as_shown(matched_job)
+        return decision
+
+    def count_transfers(self, followed_to: int) -> None:
+        """Count the transfers that have enough confirmations.
+
+        Args:
+            followed_to: The newest block whose events were read.
+        """
+        last_block = followed_to - self._confirmations
+        unconfirmed_transfers = []
+        for transfer in self._new_transfers:
+            if transfer.block > last_block:
+                unconfirmed_transfers.append(transfer)
+                continue
+            self.matcher.shares.transfer(
+                transfer.sender, transfer.receiver, transfer.amount, block=transfer.block
+            )
+        self._new_transfers = unconfirmed_transfers
+        self._counted_to = max(self._counted_to, last_block)
+
+    def _show(self, job: Job) -> None:
+        """Show a job to the matcher, if it changed."""
+        shown_job = self._as_shown(job)
+        if self._shown_jobs.get(job.id) == shown_job:
+            return
+        self._shown_jobs[job.id] = shown_job
+        self.matcher.set_job(
+            job,
+            requested_block=shown_job.requested_block,
+            matched_block=shown_job.matched_block,
+            top_ups=shown_job.top_ups,
+        )
+
+    def _as_shown(self, job: Job) -> _ShownJob:
+        return _ShownJob(
+            job=job,
+            requested_block=self._requested_blocks.get(job.id, job.state_block),
+            matched_block=self._matched_blocks.get(job.id, job.state_block),
+            top_ups=tuple(self._top_ups.get(job.id, ())),
+        )
+
+
+def _as_matched(job: Job, match: Match) -> Job:
+    return replace(
+        job,
+        state=JobState.META_SCHEDULED,
+        provider=match.provider,
+        price_per_min=match.max_price_per_min,
+    )
