@@ -19,7 +19,7 @@ up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $
 
 .PHONY: lock help setup demo test check lint up down status shell python3 vm vm-site vm-demo
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-matching bench-logs
-.PHONY: bench-decisions bench-definitions bench-start bench-supervisor
+.PHONY: campaign-attacks bench-decisions bench-definitions bench-start bench-supervisor
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
 help: ## List the targets.
@@ -101,6 +101,9 @@ bench-matching: setup ## Measure the meta-scheduler with many registrations; nee
 
 bench-decisions: setup ## Measure how many matches per second are decided; needs no lab.
 	@python tests/bench/decisions.py
+
+campaign-attacks: setup ## Check that tricks of a customer gain no service, in simulations.
+	@python tests/bench/attacks.py
 
 bench-supervisor: setup ## Measure the supervisor with 10,000 jobs; needs no lab.
 	@python tests/bench/supervisor.py

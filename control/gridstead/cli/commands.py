@@ -77,6 +77,10 @@ _CLIENT_COMMANDS = {
         "Deploy, check and administer the contracts of a grid.", "gridstead.cli.contracts_group:app"
     ),
     "wallet": OwnCommand("Create wallets and print their addresses.", "gridstead.cli.wallet:app"),
+    "simulate": OwnCommand(
+        "Simulate a grid with several policies of the meta-scheduler, and compare them.",
+        "gridstead.cli.simulate:simulate",
+    ),
     "devnet": OwnCommand(
         "Set up a grid on a development chain (anvil).", "gridstead.cli.devnet:app"
     ),

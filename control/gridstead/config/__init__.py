@@ -6,6 +6,7 @@ without a meaningful default is required. docs/reference/settings.md is generate
 
 Each module has the models of one file. tables.py has the tables that several files contain, and
 values.py has the types of values. Other packages import all names from this package.
+Exceptions are scenario_file.py and simulation.py, which only `gridstead simulate` needs.
 """
 
 from __future__ import annotations
