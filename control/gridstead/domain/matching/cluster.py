@@ -159,6 +159,8 @@ class Cluster:
         """
         if self._has_new_jobs:
             self._place_jobs()
+        if not self._unplaced:
+            return 0
         return sum(self.can_run(job.resources) for job in self._unplaced)
 
     def can_run(self, resources: Resources) -> bool:
