@@ -2,9 +2,7 @@
 """The occupation of one provider: its jobs, the room for further jobs, and a reservation.
 
 The occupation is an estimate from the chain (``packing.py``). A job occupies its place from the
-match until the chain records its end. It is expected to run as long as its escrow pays, so it may
-end earlier. A job that has not started yet is expected to start now. A job that should have ended
-already is expected to end now.
+match until the chain records its end (``forecast.py``).
 
 A *reservation* is the time at which a pending job is expected to have room. While it exists,
 another job is matched to the provider only if it is expected to end before this time, or if it uses
@@ -14,95 +12,12 @@ nodes that the pending job does not need then.
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
 
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Provider
+from gridstead.domain.matching.forecast import Forecast, PlacedJob, Reservation
 from gridstead.domain.matching.packing import Nodes, Placement
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedJob:
-    """A job that is matched to the provider and has not ended.
-
-    Attributes:
-        job_id: The job.
-        resources: Its resources.
-        matched_block: The block of the match.
-        started_at: Unix seconds. 0 if it has not started.
-        paid_s: How long its escrow pays for it, seconds.
-    """
-
-    job_id: JobId
-    resources: Resources
-    matched_block: int
-    started_at: int
-    paid_s: int
-
-    def ends_at(self, now: int) -> int:
-        """Return the expected end, Unix seconds.
-
-        A job that is late by some time is expected to need the same time again.
-        """
-        end = (self.started_at or now) + self.paid_s
-        return end if end >= now else now + (now - end)
-
-    @property
-    def order(self) -> tuple[int, int]:
-        """The order in which the jobs are placed."""
-        return self.matched_block, self.job_id.request_order
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
-    """The room that a provider keeps for a pending job.
-
-    Attributes:
-        job_id: The pending job.
-        resources: Its resources.
-        start_at: When the room is expected to be free, Unix seconds.
-        version: The version of the occupation from which the time was computed.
-    """
-
-    job_id: JobId
-    resources: Resources
-    start_at: int
-    version: int
-
-
-class Timeline:
-    """How many CPUs and GPUs of a provider have become free at each end of a job.
-
-    Args:
-        jobs: The jobs, sorted by their end.
-        version: The version of the occupation.
-        now: Unix seconds.
-    """
-
-    __slots__ = ("_cpus", "_ends", "_gpus", "now", "used_cpus", "used_gpus", "version")
-
-    def __init__(self, jobs: Sequence[PlacedJob], *, version: int, now: int) -> None:
-        self.version = version
-        self.now = now
-        self._ends = [job.ends_at(now) for job in jobs]
-        # Item i is the sum of the jobs 0 to i.
-        self._cpus = list(accumulate(job.resources.cpus for job in jobs))
-        self._gpus = list(accumulate(job.resources.gpus for job in jobs))
-        self.used_cpus = self._cpus[-1] if jobs else 0
-        self.used_gpus = self._gpus[-1] if jobs else 0
-
-    def time_of(self, cpus: int, gpus: int) -> int:
-        """Return when at least this many more CPUs and GPUs are free, Unix seconds."""
-        time = self.now
-        for missing, freed in ((cpus, self._cpus), (gpus, self._gpus)):
-            if missing > 0 and freed:
-                index = min(bisect_left(freed, missing), len(freed) - 1)
-                time = max(time, self._ends[index])
-        return time
 
 
 class Cluster:
@@ -133,10 +48,8 @@ class Cluster:
         self._placements: dict[JobId, Placement] = {}
         self._unplaced: list[PlacedJob] = []  # the jobs without a placement
         self._has_new_jobs = False
-        self._timeline: Timeline | None = None
-        # The nodes for jobs that end after the start of the reservation.
-        self._spare: Nodes | None = None
-        self._spare_state = (-1, -1)  # the version and the time of ``_spare``
+        # The forecast for a version and a time, Unix seconds.
+        self._forecast: tuple[int, int, Forecast] | None = None
 
     @property
     def job_count(self) -> int:
@@ -223,7 +136,7 @@ class Cluster:
             return True
         if now + paid_s <= reservation.start_at:
             return True
-        return self._spare_nodes(reservation, now).has_room(resources)
+        return self._forecast_at(now).spare_nodes(reservation).has_room(resources)
 
     def match(self, job: PlacedJob, *, now: int) -> None:
         """Add a job that is matched now and that the cluster admits."""
@@ -231,7 +144,7 @@ class Cluster:
         reservation = self.reservation
         is_other_job = reservation is not None and reservation.job_id != job.job_id
         if reservation is not None and is_other_job and job.ends_at(now) > reservation.start_at:
-            nodes = self._spare_nodes(reservation, now)
+            nodes = self._forecast_at(now).spare_nodes(reservation)
         placement = nodes.find(job.resources)
         self._jobs[job.job_id] = job
         if placement is None:
@@ -240,11 +153,6 @@ class Cluster:
             self._placements[job.job_id] = placement
             self._free.use(job.resources, placement)
         self.version += 1
-
-    def reserve(self, reservation: Reservation | None) -> None:
-        """Set or remove the reservation."""
-        self.reservation = reservation
-        self._spare = None
 
     def earliest_start(self, resources: Resources, *, now: int) -> int:
         """Return when a job is expected to have room, Unix seconds.
@@ -256,29 +164,21 @@ class Cluster:
 
     def last_obstacle(self, resources: Resources, *, now: int) -> PlacedJob | None:
         """Return the job whose end completes the room for another job. None if it has room now."""
-        nodes = self.free.copy()
-        last_job = None
-        for job in self._jobs_by_end(now):
-            if nodes.has_room(resources):
-                break
-            placement = self._placements.get(job.job_id)
-            if placement is not None:
-                nodes.release(job.resources, placement)
-            last_job = job
-        return last_job
+        return self._forecast_at(now).last_obstacle(resources)
 
     def estimated_start(self, resources: Resources, *, now: int) -> int:
         """Return a quick estimate of ``earliest_start``, from the sums over all nodes.
 
         It is never later than ``earliest_start``, unless matched jobs wait for room.
         """
-        timeline = self._timeline
-        if timeline is None or timeline.version != self.version or timeline.now != now:
-            timeline = Timeline(self._jobs_by_end(now), version=self.version, now=now)
-            self._timeline = timeline
-        missing_cpus = resources.cpus + timeline.used_cpus - self._empty.free_cpus
-        missing_gpus = resources.gpus + timeline.used_gpus - self._empty.free_gpus
-        return timeline.time_of(missing_cpus, missing_gpus)
+        return self._forecast_at(now).estimated_start(resources, self._empty)
+
+    def _forecast_at(self, now: int) -> Forecast:
+        free = self.free  # places new jobs
+        if self._forecast is None or self._forecast[:2] != (self.version, now):
+            forecast = Forecast(self._jobs.values(), self._placements, free, now=now)
+            self._forecast = (self.version, now, forecast)
+        return self._forecast[2]
 
     def _place_jobs(self) -> None:
         """Place the jobs without a placement, in the order of their matches."""
@@ -292,28 +192,6 @@ class Cluster:
                 self._placements[job.job_id] = placement
                 self._free.use(job.resources, placement)
         self._unplaced = unplaced_jobs
-
-    def _jobs_by_end(self, now: int) -> list[PlacedJob]:
-        return sorted(self._jobs.values(), key=lambda job: (job.ends_at(now), job.order))
-
-    def _spare_nodes(self, reservation: Reservation, now: int) -> Nodes:
-        """Return what is free now and not needed by the reserved job when it starts."""
-        if self._spare is None or self._spare_state != (self.version, now):
-            nodes = self.free.copy()
-            for job in self._jobs_by_end(now):
-                # Jobs that end later count only if the reserved job has no room before.
-                is_late = job.ends_at(now) > reservation.start_at
-                if is_late and nodes.has_room(reservation.resources):
-                    break
-                placement = self._placements.get(job.job_id)
-                if placement is not None:
-                    nodes.release(job.resources, placement)
-            placement = nodes.find(reservation.resources)
-            if placement is not None:
-                nodes.use(reservation.resources, placement)
-            self._spare = nodes.minimum(self._free)
-            self._spare_state = (self.version, now)
-        return self._spare
 
     def _changed(self, change: str) -> None:
         self.version += 1

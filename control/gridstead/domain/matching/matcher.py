@@ -20,8 +20,9 @@ from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Hardware, Job, Provider
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.candidates import CandidateCache
-from gridstead.domain.matching.cluster import Cluster, PlacedJob
+from gridstead.domain.matching.cluster import Cluster
 from gridstead.domain.matching.decisions import NO_LIMITS, Decision, Limits, Pairing, Rules
+from gridstead.domain.matching.forecast import PlacedJob
 from gridstead.domain.matching.policies import paid_seconds
 from gridstead.domain.matching.queues import CustomerQueue, JobKind
 from gridstead.domain.matching.shares import Shares, Spending

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from gridstead.domain.jobs.billing import price_per_minute
 from gridstead.domain.jobs.job import Job
-from gridstead.domain.matching.cluster import Cluster, Reservation
+from gridstead.domain.matching.cluster import Cluster
+from gridstead.domain.matching.forecast import Reservation
 from gridstead.domain.matching.labels import satisfies_all
 
 REFUSED = "refused it"

@@ -56,18 +56,23 @@ class SimulatedGrid:
 
 
 class JobMatcher(Protocol):
-    """Decides the matches: ``Matcher`` or ``CheapestFirst``. ``Matcher`` describes the methods."""
+    """Decides the matches: ``Matcher`` or ``CheapestFirst``."""
 
     @property
-    def shares(self) -> Shares: ...  # noqa: D102
+    def shares(self) -> Shares:
+        """The usage and the weight of the customers."""
 
-    def set_provider(self, provider: Provider) -> None: ...  # noqa: D102
+    def set_provider(self, provider: Provider) -> None:
+        """Add an approved provider, or replace its record."""
 
-    def set_job(self, job: Job, *, requested_block: int, matched_block: int) -> None: ...  # noqa: D102
+    def set_job(self, job: Job, *, requested_block: int, matched_block: int) -> None:
+        """Add a job, or replace its values."""
 
-    def forget_job(self, job_id: JobId) -> None: ...  # noqa: D102
+    def forget_job(self, job_id: JobId) -> None:
+        """Forget a job that has ended."""
 
-    def decide(self, *, now: int, block: int) -> Decision: ...  # noqa: D102
+    def decide(self, *, now: int, block: int) -> Decision:
+        """Decide the next matches, and count them as made."""
 
 
 def can_run(provider: Provider, resources: Resources, labels: tuple[Label, ...]) -> bool:

@@ -13,8 +13,9 @@ from tests.unit.domain.builders import job_id
 from gridstead.domain.jobs.billing import Prices, Resources
 from gridstead.domain.jobs.job import Hardware, Provider
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.matching.cluster import Cluster, PlacedJob
+from gridstead.domain.matching.cluster import Cluster
 from gridstead.domain.matching.decisions import Rules
+from gridstead.domain.matching.forecast import PlacedJob
 from gridstead.domain.matching.matcher import Matcher
 
 ALICE = "0x" + "a1" * 20

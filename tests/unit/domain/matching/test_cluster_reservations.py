@@ -14,14 +14,14 @@ from tests.unit.domain.matching.grids import (
     resources,
 )
 
-from gridstead.domain.matching.cluster import Reservation
+from gridstead.domain.matching.forecast import Reservation
 
 RESERVED = job_id(9)
 
 
 def reserve(of_cluster, requested, *, start_at, number=9):
-    of_cluster.reserve(
-        Reservation(job_id=job_id(number), resources=requested, start_at=start_at, version=0)
+    of_cluster.reservation = Reservation(
+        job_id=job_id(number), resources=requested, start_at=start_at, version=0
     )
 
 
@@ -142,7 +142,7 @@ def test_removed_reservation_keeps_nothing_free():
     reserve(node, resources(4), start_at=NOW)
     assert not admits(node, 1, paid_s=HOUR_S, job=job_id(2))
 
-    node.reserve(None)
+    node.reservation = None
 
     assert admits(node, 1, paid_s=HOUR_S, job=job_id(2))
 

@@ -25,9 +25,9 @@ from tests.unit.domain.matching.grids import (
     set_jobs,
 )
 
+from gridstead.domain.matching.choice import MAX_COMPARED, MAX_START_BLOCKS
 from gridstead.domain.matching.decisions import Limits
 from gridstead.domain.matching.policies import BALANCED, CHEAPEST, SOONEST, Policy
-from gridstead.domain.matching.turn import MAX_COMPARED, MAX_START_BLOCKS
 
 JOB = pending_job(1, escrow=120)
 

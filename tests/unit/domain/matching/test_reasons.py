@@ -11,7 +11,8 @@ from tests.unit.domain.builders import CREDIT, OTHER_ADDRESS, PROVIDER, job, job
 from gridstead.domain.jobs.billing import Prices, Resources
 from gridstead.domain.jobs.job import Affinity, Hardware, Label, Provider
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.matching.cluster import Cluster, PlacedJob, Reservation
+from gridstead.domain.matching.cluster import Cluster
+from gridstead.domain.matching.forecast import PlacedJob, Reservation
 from gridstead.domain.matching.reasons import REFUSED, waiting_reason
 
 HARDWARE = Hardware(gpus_per_node=(0, 1), cpus_per_node=(4, 4), memory_per_node_mb=(1000, 1000))

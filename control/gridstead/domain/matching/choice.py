@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses the provider of one job.
+
+A job gets the cheapest provider among those that
+
+- are approved, not banned and accept jobs,
+- have the labels and the hardware that the job requires, and room for it now,
+- cost at most the job's escrow for one minute,
+- are not excluded after a refusal or after failed matches (``expiry.py``, ``skips.py``),
+- do not keep this room for the reservation of another job.
+
+Providers at which the job had fewer claim timeouts are preferred, even if they are dearer. If a
+cheaper provider without room has a better score (``policies.py``), the job waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING
+
+from gridstead.domain.jobs.billing import MAX_PAID_MINUTES, paid_minutes_floor
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.matching.candidates import JobClass, PricedClusters
+from gridstead.domain.matching.cluster import Cluster, ring_position
+from gridstead.domain.matching.decisions import Limits
+from gridstead.domain.matching.forecast import PlacedJob
+from gridstead.domain.matching.policies import paid_seconds
+from gridstead.domain.matching.queues import JobKind
+
+if TYPE_CHECKING:
+    from gridstead.domain.matching.matcher import Matcher
+
+# How many cheaper providers without room are compared with one that has room.
+MAX_COMPARED = 8
+# After so many blocks, the end of a matched job that has not started is unknown.
+MAX_START_BLOCKS = 100
+
+Choice = tuple[Cluster, int]  # a provider and its price of one minute of the job, wei
+
+
+class ProviderChoice:
+    """Chooses the providers of jobs in one decision.
+
+    Args:
+        matcher: The state of the grid.
+        now: The time of the block, Unix seconds.
+        block: The newest block.
+        excluded_providers: The providers that get no job now, with the reasons, by address.
+    """
+
+    def __init__(
+        self, matcher: Matcher, *, now: int, block: int, excluded_providers: Mapping[str, str]
+    ) -> None:
+        self._matcher = matcher
+        self._policy = matcher.rules.policy
+        self._now = now
+        self._block = block
+        self._excluded = excluded_providers
+        # The candidates that may still have room, for each class that was tried.
+        self._open: dict[JobClass, PricedClusters] = {}
+        # The price of the last match of a kind. No cheaper provider can take a job of this kind.
+        self._min_prices: dict[JobKind, int] = {}
+
+    def provider_now(self, job: Job, kind: JobKind) -> Choice | None:
+        """Return the provider with which a job should start now. None if it should wait."""
+        choice = self._best_now(job, kind)
+        if choice is None or self._should_wait(job, kind, choice):
+            return None
+        return choice
+
+    def _best_now(self, job: Job, kind: JobKind) -> Choice | None:
+        """Return the cheapest of the providers with room and with the fewest claim timeouts."""
+        limits = self._matcher.limits(job.id)
+        if limits.timeout_counts:
+            return self._best_with_timeouts(job, kind, limits)
+        return next(self._suitable_now(job, kind, limits), None)
+
+    def _best_with_timeouts(self, job: Job, kind: JobKind, limits: Limits) -> Choice | None:
+        """Return the cheapest of the providers at which the job had the fewest claim timeouts."""
+        choices = list(self._suitable_now(job, kind, limits))
+
+        def timeout_count(choice: Choice) -> int:
+            return limits.timeout_counts.get(choice[0].provider.address, 0)
+
+        return min(choices, key=timeout_count, default=None)
+
+    def _suitable_now(self, job: Job, kind: JobKind, limits: Limits) -> Iterator[Choice]:
+        """Yield the providers that have room for a job, the cheapest first."""
+        resources = job.resources
+        open_candidates = self._open_candidates(kind.job_class)
+        position = ring_position(str(job.id))
+        min_price = self._min_prices.get(kind, 0)
+        for price, cluster in open_candidates.from_position(position, min_price=min_price):
+            if price > job.escrow:
+                return
+            if not cluster.has_room(resources):
+                open_candidates.remove(price, cluster)
+                continue
+            paid_s = paid_seconds(job.escrow, price)
+            if not self.is_excluded(cluster, limits) and cluster.admits(
+                resources, job_id=job.id, paid_s=paid_s, now=self._now
+            ):
+                yield cluster, price
+
+    def _open_candidates(self, job_class: JobClass) -> PricedClusters:
+        candidates = self._open.get(job_class)
+        if candidates is None:
+            candidates = self._matcher.candidates.get(job_class).open()
+            self._open[job_class] = candidates
+        return candidates
+
+    def _should_wait(self, job: Job, kind: JobKind, choice: Choice) -> bool:
+        """Return whether a cheaper provider without room has a better score."""
+        policy = self._policy
+        if policy.wait_percent is None:
+            return False
+        price_now = choice[1]
+        score = partial(
+            policy.score, minutes=paid_minutes(job, price_now), reference_price=price_now
+        )
+        score_now = score(price_per_min=price_now, wait_s=0)
+        for cluster, price in islice(self._cheaper(job, kind, choice), MAX_COMPARED):
+            if policy.wait_percent == 0:
+                return True
+            if cluster.reservation is not None and cluster.reservation.job_id != job.id:
+                continue
+            estimated_wait_s = cluster.estimated_start(job.resources, now=self._now) - self._now
+            if score(price_per_min=price, wait_s=estimated_wait_s) >= score_now:
+                continue
+            obstacle = cluster.last_obstacle(job.resources, now=self._now)
+            if obstacle is not None and self._is_late(obstacle):
+                continue
+            wait_s = 0 if obstacle is None else obstacle.ends_at(self._now) - self._now
+            if score(price_per_min=price, wait_s=wait_s) < score_now:
+                return True
+        return False
+
+    def _is_late(self, job: PlacedJob) -> bool:
+        """Return whether a job should have started, so that its end is unknown."""
+        return not job.started_at and self._block - job.matched_block > MAX_START_BLOCKS
+
+    def _cheaper(self, job: Job, kind: JobKind, choice: Choice) -> Iterator[Choice]:
+        """Yield the providers that are cheaper than a choice, with at most as many timeouts."""
+        cluster_now, price_now = choice
+        timeout_counts = self._matcher.limits(job.id).timeout_counts
+        max_timeouts = timeout_counts.get(cluster_now.provider.address, 0)
+        payable = self.payable(job, kind)
+        for cluster, price in takewhile(lambda option: option[1] < price_now, payable):
+            if timeout_counts.get(cluster.provider.address, 0) <= max_timeouts:
+                yield cluster, price
+
+    def payable(self, job: Job, kind: JobKind) -> Iterator[Choice]:
+        """Yield the providers that may get a job, with or without room, the cheapest first."""
+        limits = self._matcher.limits(job.id)
+        for price, cluster in self._matcher.candidates.get(kind.job_class).all:
+            if price > job.escrow:
+                return
+            if not self.is_excluded(cluster, limits):
+                yield cluster, price
+
+    def is_excluded(self, cluster: Cluster, limits: Limits) -> bool:
+        """Return whether a provider is excluded from all jobs, or from a job with these limits."""
+        address = cluster.provider.address
+        return address in self._excluded or address in limits.excluded
+
+    def is_full(self, job_class: JobClass) -> bool:
+        """Return whether no candidate of a class has room. The class must have been tried."""
+        return not self._open_candidates(job_class)
+
+    def note_match(self, kind: JobKind, price_per_min: int) -> None:
+        """Note the price of the last match of a kind, so that cheaper providers are skipped."""
+        self._min_prices[kind] = price_per_min
+
+
+def paid_minutes(job: Job, price_per_min: int) -> int:
+    """Return how many whole minutes a job's escrow pays for, at most ten years."""
+    minutes = paid_minutes_floor(job.escrow, price_per_min)
+    return MAX_PAID_MINUTES if minutes is None else min(minutes, MAX_PAID_MINUTES)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes, updates and removes the reservations of pending jobs (``cluster.py``).
+
+The oldest job of a customer for which no provider has room may get a reservation at a provider. A
+provider and a customer have at most one reservation each. If the queue allowance is 0, no later
+match delays a reservation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.matching.choice import ProviderChoice, paid_minutes
+from gridstead.domain.matching.cluster import Cluster
+from gridstead.domain.matching.decisions import Move
+from gridstead.domain.matching.forecast import Reservation
+from gridstead.domain.matching.queues import JobKind, PendingJob
+
+if TYPE_CHECKING:
+    from gridstead.domain.matching.matcher import Matcher
+
+# A reservation that becomes later by more than this is reported.
+MOVE_TOLERANCE_S = 60
+
+
+class Reservations:
+    """The reservations during one decision.
+
+    Args:
+        matcher: The state of the grid, with the reservations.
+        choice: Names the providers that may get a job.
+        now: The time of the block, Unix seconds.
+
+    Attributes:
+        moves: The reservations that became later in this decision.
+    """
+
+    def __init__(self, matcher: Matcher, choice: ProviderChoice, *, now: int) -> None:
+        self._matcher = matcher
+        self._rules = matcher.rules
+        self._choice = choice
+        self._now = now
+        self.moves: list[Move] = []
+        self._new_count = 0
+        self._unreservable_kinds: set[JobKind] = set()
+        # The providers whose reservation ended in this decision. Only the next decision gives them
+        # a new one, because in this decision the first customers were already served.
+        self._released_clusters: set[Cluster] = set()
+        self._customers: set[str] = set()  # those that have a reservation
+
+    def update(self) -> None:
+        """Remove the reservations that are not needed any more, and update the other ones."""
+        for job_id, cluster in list(self._matcher.reserved.items()):
+            reservation = cluster.reservation
+            assert reservation is not None
+            if not self._is_valid(job_id, cluster):
+                self._remove(job_id)
+                continue
+            self._customers.add(self._matcher.job(job_id).customer)
+            old_start = reservation.start_at
+            if cluster.version == reservation.version and old_start >= self._now:
+                continue
+            start = cluster.earliest_start(reservation.resources, now=self._now)
+            if start > old_start + MOVE_TOLERANCE_S:
+                self._report_move(reservation, cluster, start)
+            elif start > old_start:
+                start = max(old_start, self._now)
+            cluster.reservation = replace(reservation, start_at=start, version=cluster.version)
+
+    def make(self, pending_job: PendingJob) -> None:
+        """Make a reservation at the provider with the best score, if the customer has none."""
+        is_at_limit = self._new_count == self._rules.max_new_reservations
+        if is_at_limit or pending_job.kind in self._unreservable_kinds:
+            return
+        if not self._matcher.candidates.has(pending_job.kind.job_class):
+            return
+        job = self._matcher.job(pending_job.job_id)
+        if job.customer in self._customers:
+            return
+        cluster = self._best_later(job, pending_job.kind)
+        if cluster is None:
+            return
+        self._new_count += 1
+        start_at = cluster.earliest_start(job.resources, now=self._now)
+        cluster.reservation = Reservation(
+            job_id=job.id, resources=job.resources, start_at=start_at, version=cluster.version
+        )
+        self._matcher.reserved[job.id] = cluster
+        # This job may use the reserved room, but other jobs of the kind may not. So if they are
+        # blocked, this job must not be blocked too: it gets a kind of its own.
+        own_kind = pending_job.kind._replace(only_job=job.id)
+        self._matcher.queues[job.customer].add(job.id, own_kind)
+        self._customers.add(job.customer)
+
+    def release_ready_room(self, job: Job) -> None:
+        """Release the reservation of a job that could start, but waits for a cheaper provider."""
+        cluster = self._matcher.reserved.get(job.id)
+        if cluster is not None and cluster.has_room(job.resources):
+            self.release(job)
+
+    def release(self, job: Job) -> None:
+        """Remove the reservation of a job, if it has one."""
+        if job.id in self._matcher.reserved:
+            self._remove(job.id)
+            self._customers.discard(job.customer)
+
+    def _remove(self, job_id: JobId) -> None:
+        cluster = self._matcher.reserved.pop(job_id)
+        cluster.reservation = None
+        self._released_clusters.add(cluster)
+
+    def _best_later(self, job: Job, kind: JobKind) -> Cluster | None:
+        """Return the provider without a reservation that has the best score for a job."""
+        payable = list(self._choice.payable(job, kind))
+        lowest_price = payable[0][1] if payable else 0
+        options = []
+        for cluster, price in payable:
+            if self._rules.policy.wait_percent == 0 and price > lowest_price:
+                break  # with the policy ``cheapest``, the job waits for a cheaper provider
+            if cluster.reservation is None and cluster not in self._released_clusters:
+                start = cluster.estimated_start(job.resources, now=self._now)
+                score = self._score_later(job, price, start, lowest_price)
+                options.append((score, cluster.provider.address, price))
+        if not options:
+            self._unreservable_kinds.add(kind)
+        best: tuple[tuple[int, int], str] | None = None
+        for lowest_score, address, price in sorted(options):
+            if best is not None and lowest_score >= best[0]:
+                break
+            cluster = self._matcher.clusters[address]
+            start = cluster.earliest_start(job.resources, now=self._now)
+            option = (self._score_later(job, price, start, lowest_price), address)
+            if best is None or option < best:
+                best = option
+        return self._matcher.clusters[best[1]] if best is not None else None
+
+    def _score_later(self, job: Job, price: int, start: int, lowest_price: int) -> tuple[int, int]:
+        """Return a sort key of a provider that has room later. The lowest is the best."""
+        wait_s = start - self._now
+        policy = self._rules.policy
+        if policy.wait_percent is None:
+            return wait_s, price
+        minutes = paid_minutes(job, lowest_price)
+        score = policy.score(
+            price_per_min=price, minutes=minutes, wait_s=wait_s, reference_price=lowest_price
+        )
+        return score, wait_s
+
+    def _is_valid(self, job_id: JobId, cluster: Cluster) -> bool:
+        """Return whether a job still needs its reservation and the provider can still run it."""
+        job = self._matcher.pending_job(job_id)
+        if job is None:
+            return False
+        job_class = self._matcher.candidates.class_of(job)
+        price = self._matcher.candidates.get(job_class).price_of(cluster)
+        is_payable = price is not None and price <= job.escrow
+        return is_payable and not self._choice.is_excluded(cluster, self._matcher.limits(job_id))
+
+    def _report_move(self, reservation: Reservation, cluster: Cluster, to_s: int) -> None:
+        obstacle = cluster.last_obstacle(reservation.resources, now=self._now)
+        cause = cluster.change
+        if obstacle is not None and not obstacle.started_at:
+            cause = f"job {obstacle.job_id} has not started yet"
+        elif obstacle is not None and obstacle.started_at + obstacle.paid_s < self._now:
+            cause = f"job {obstacle.job_id} is not settled yet"
+        move = Move(
+            job_id=reservation.job_id,
+            provider=cluster.provider.address,
+            from_s=reservation.start_at,
+            to_s=to_s,
+            cause=cause,
+        )
+        self.moves.append(move)
