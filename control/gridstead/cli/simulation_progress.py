@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any, Self
+from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from gridstead.cli.output import print_note, stderr_console
+from gridstead.cli.signals import on_stop_signal
 
 QUIET_S = 2.0  # A simulation that is faster shows no progress.
 LINE_INTERVAL_S = 10.0  # between lines of progress that is not shown on a terminal
@@ -81,21 +80,13 @@ class Interruption:
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Note SIGINT and SIGTERM as long as the context is open. A second signal ends the program."""
+    """Note SIGINT and SIGTERM as long as the context is open. A second signal ends the command."""
     interruption = Interruption()
-    previous_handlers: dict[int, Any] = {}
 
-    def restore_handlers() -> None:
-        for signal_number, handler in previous_handlers.items():
-            signal.signal(signal_number, handler)
-
-    def handle_signal(_signal: int, _frame: FrameType | None) -> None:
+    def interrupt() -> None:
+        if interruption.is_requested:
+            raise KeyboardInterrupt
         interruption.is_requested = True
-        restore_handlers()
 
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        previous_handlers[signal_number] = signal.signal(signal_number, handle_signal)
-    try:
+    with on_stop_signal(interrupt):
         yield interruption
-    finally:
-        restore_handlers()

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Self
 
 from rich.status import Status
 from rich.text import Text
 
 from gridstead.cli.output import print_note, printable, stderr_console
+from gridstead.cli.signals import on_stop_signal
 from gridstead.domain.site.playbook import (
     HostFinished,
     PlaybookEvent,
@@ -92,18 +91,12 @@ class SiteProgress:
 def interruptible(stop: Stop) -> Iterator[None]:
     """Request a stop of the run on SIGINT and SIGTERM, as long as the context is open."""
 
-    def handle_signal(_signal: int, _frame: FrameType | None) -> None:
+    def request_stop() -> None:
         stop.request()
         if stop.requests == 1:
             print_note("stopping after this task; press Ctrl-C again to interrupt the task")
         else:
             print_note("interrupting the task")
 
-    previous_handlers = {}
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        previous_handlers[signal_number] = signal.signal(signal_number, handle_signal)
-    try:
+    with on_stop_signal(request_stop):
         yield
-    finally:
-        for signal_number, handler in previous_handlers.items():
-            signal.signal(signal_number, handler)

@@ -210,6 +210,15 @@ def test_signal_handlers_are_restored(gridstead, scenario):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+def test_second_interrupt_ends_the_command():
+    with simulation_progress.interruptible() as interruption:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interruption.is_requested
+
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_progress_is_printed_on_stderr(gridstead, scenario, monkeypatch):
     monkeypatch.setattr(simulation_progress, "QUIET_S", 0)
     monkeypatch.setattr(simulation_progress, "LINE_INTERVAL_S", 0)
