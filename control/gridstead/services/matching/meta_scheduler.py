@@ -17,24 +17,23 @@ from collections.abc import Collection, Mapping, Sequence
 import structlog
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
-from gridstead.domain.jobs.ids import JobId, JobKey, is_batch_location_hash
+from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.decisions import NO_LIMITS, Limits, Pairing, Rules
 from gridstead.domain.matching.expiry import ReturnHistory, Timeouts, has_expired
-from gridstead.domain.matching.queues import JobKind
-from gridstead.domain.matching.reasons import REFUSED, waiting_reason
+from gridstead.domain.matching.reasons import REFUSED
 from gridstead.domain.transactions.calls import Expire, Match, outbox_key
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.explanations import Explanations
 from gridstead.services.matching.grid_state import GridState
 from gridstead.services.matching.skipped_matches import SkippedMatches
 
 log = structlog.get_logger()
 
 DEFAULT_RULES = Rules()
-MAX_EXPLANATIONS = 500
 
 
 class MetaScheduler:
@@ -66,6 +65,7 @@ class MetaScheduler:
         self._confirmations = confirmations
         self._skipped_matches = skipped_matches
         self._grid = GridState(rules, confirmations=confirmations)
+        self._explanations = Explanations()
         self._hot_ids: set[JobId] = set()
         # The key includes the customer: after a reorg, a job of another customer may have the id.
         self._return_histories: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
@@ -78,7 +78,6 @@ class MetaScheduler:
         self._view_lock = threading.Lock()
         self._hot_states: dict[JobId, JobState] = {}
         self._unmatched_reasons: dict[JobId, str] = {}
-        self._next_explained = 0
 
     def tick(self) -> None:
         """Expire overdue jobs and match pending jobs.
@@ -235,7 +234,12 @@ class MetaScheduler:
         reasons = self._store_matches([_to_call(pairing) for pairing in decision.matches])
         matched_ids = {pairing.job.id for pairing in decision.matches}
         waiting_jobs = [job for job in pending_jobs if job.id not in matched_ids]
-        reasons |= self._waiting_reasons(waiting_jobs, limits_by_job, excluded_providers)
+        reasons |= self._explanations.explain(
+            waiting_jobs,
+            self._grid.matcher,
+            limits_by_job=limits_by_job,
+            excluded_providers=excluded_providers,
+        )
         for job_id, reason in reasons.items():
             if self._unmatched_reasons.get(job_id) != reason:
                 log.info("job_unmatched", job_id=job_id, reason=reason)
@@ -254,48 +258,6 @@ class MetaScheduler:
             excluded |= history.excluded_providers(head=head, timeouts=timeouts)
             timeout_counts = history.timeout_counts()
         return Limits(excluded | skipped_by, timeout_counts)
-
-    def _waiting_reasons(
-        self,
-        waiting_jobs: Sequence[Job],
-        limits_by_job: Mapping[JobId, Limits],
-        excluded_providers: Mapping[str, str],
-    ) -> dict[JobId, str]:
-        """Return why jobs wait, by job. Some reasons may be those of an earlier tick.
-
-        Jobs with the same requirements and without limits of their own share one reason. A tick
-        computes at most ``MAX_EXPLANATIONS`` reasons. It starts where the last one stopped.
-        """
-        reasons: dict[JobId, str] = {}
-        shared_reasons: dict[JobKind, str] = {}
-        start = self._next_explained % max(1, len(waiting_jobs))
-        explanation_count = 0
-        for index, job in enumerate((*waiting_jobs[start:], *waiting_jobs[:start]), start=start):
-            if not is_batch_location_hash(job.batch_location_hash):  # No provider can run it.
-                reasons[job.id] = "the script id of the job is malformed"
-                continue
-            kind = self._grid.matcher.kind_of(job)
-            reason = shared_reasons.get(kind)
-            if reason is None and explanation_count == MAX_EXPLANATIONS:
-                reason = self._unmatched_reasons.get(job.id, "not explained yet")
-            elif reason is None:
-                explanation_count += 1
-                self._next_explained = index + 1
-                excluded = dict(excluded_providers) | dict(limits_by_job[job.id].excluded)
-                reason = self._waiting_reason(job, excluded)
-                shared_reasons[kind] = reason
-            reasons[job.id] = reason
-        return reasons
-
-    def _waiting_reason(self, job: Job, excluded_providers: Mapping[str, str]) -> str:
-        matcher = self._grid.matcher
-        cluster = matcher.reserved.get(job.id)
-        return waiting_reason(
-            job,
-            matcher.clusters.values(),
-            excluded_providers=excluded_providers,
-            reservation=None if cluster is None else cluster.reservation,
-        )
 
     def _store_matches(self, matches: Sequence[Match]) -> dict[JobId, str]:
         """Put matches into the outbox in one write. If the write fails, put them one by one.
