@@ -9,6 +9,7 @@ from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.store.cursor import VolatileCursor
 from gridstead.adapters.store.database import Database
 from gridstead.config import MetaSchedulerSettings
+from gridstead.config.matching import Matching
 from gridstead.domain.matching.decisions import Rules
 from gridstead.domain.matching.policies import POLICIES
 from gridstead.domain.matching.shares import HalfLife
@@ -21,6 +22,11 @@ from gridstead.wiring import loop
 from gridstead.wiring.chain import open_chain, open_wallet
 from gridstead.wiring.credentials import tls_files
 from gridstead.wiring.transactions import open_outbox
+
+# The gas of a match in a batch, and of a match with the contracts of DeepSquare 1.2. Source: line
+# "match" of contracts/gas.md.
+GAS_PER_MATCH = 52_008
+PLAIN_GAS_PER_MATCH = 293_000
 
 
 def run(settings: MetaSchedulerSettings) -> None:
@@ -50,11 +56,7 @@ def run(settings: MetaSchedulerSettings) -> None:
         outbox,
         confirmations=confirmations,
         skipped_matches=skipped_matches,
-        rules=Rules(
-            policy=POLICIES[settings.matching.policy],
-            half_life=HalfLife(settings.matching.half_life_blocks),
-            queue_allowance=settings.matching.queue_allowance,
-        ),
+        rules=_rules(settings.matching, has_batches=chain.contracts.has_batches),
     )
     ticks = (
         loop.Tick(name="meta_scheduler", function=service.tick, interval_s=settings.tick_s),
@@ -73,6 +75,16 @@ def run(settings: MetaSchedulerSettings) -> None:
         server.start()
         close_functions.append(server.stop)
     loop.run(ticks, close=tuple(close_functions))
+
+
+def _rules(matching: Matching, *, has_batches: bool) -> Rules:
+    gas_per_match = GAS_PER_MATCH if has_batches else PLAIN_GAS_PER_MATCH
+    return Rules(
+        policy=POLICIES[matching.policy],
+        half_life=HalfLife(matching.half_life_blocks),
+        queue_allowance=matching.queue_allowance,
+        max_matches=matching.gas_per_block // gas_per_match,
+    )
 
 
 def _metrics(skipped_matches: SkippedMatches) -> Metrics:

@@ -22,7 +22,8 @@ class Rules:
         policy: The policy of all jobs.
         half_life: The half-life of usage and weight.
         queue_allowance: How many matched jobs may wait for room at each provider.
-        max_matches: The most matches in one decision.
+        max_matches: The most matches in one decision, which is made once per block. At most twice
+            as many matches may be on their way into a block.
         max_new_reservations: The most new reservations in one decision.
         max_new_classes: The most classes of jobs for which one decision computes the candidates.
             The jobs of further classes wait for the next decision. Each customer has at least
@@ -35,6 +36,17 @@ class Rules:
     max_matches: int = 1000
     max_new_reservations: int = 50
     max_new_classes: int = 1000
+
+    def max_matches_after(self, unsent_count: int) -> int:
+        """Return the most matches of a decision. The other jobs wait for a later decision.
+
+        If the transactions of earlier matches are late, the jobs wait here and not in the outbox.
+        So they are still matched in the fair order when the transactions are mined.
+
+        Args:
+            unsent_count: The number of earlier matches that are not in a block yet.
+        """
+        return max(0, min(self.max_matches, 2 * self.max_matches - unsent_count))
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,12 @@ class Matcher:
         return self._limits.get(job_id, NO_LIMITS)
 
     def decide(
-        self, *, now: int, block: int, excluded_providers: Mapping[str, str] | None = None
+        self,
+        *,
+        now: int,
+        block: int,
+        excluded_providers: Mapping[str, str] | None = None,
+        unsent_count: int = 0,
     ) -> Decision:
         """Decide the next matches and reservations, and count the matches as made.
 
@@ -143,8 +148,16 @@ class Matcher:
             now: The time of the block, Unix seconds.
             block: The newest block.
             excluded_providers: The providers that get no job now, with the reasons, by address.
+            unsent_count: The number of earlier matches that are not in a block yet.
         """
-        return Turn(self, now=now, block=block, excluded_providers=excluded_providers or {}).run()
+        turn = Turn(
+            self,
+            now=now,
+            block=block,
+            excluded_providers=excluded_providers or {},
+            max_matches=self.rules.max_matches_after(unsent_count),
+        )
+        return turn.run()
 
     def match(self, pairing: Pairing, cluster: Cluster, *, now: int, block: int) -> None:
         """Count a match as made."""

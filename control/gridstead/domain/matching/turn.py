@@ -40,13 +40,21 @@ class Turn:
         now: The time of the block, Unix seconds.
         block: The newest block.
         excluded_providers: The providers that get no job now, with the reasons, by address.
+        max_matches: The most matches of this decision.
     """
 
     def __init__(
-        self, matcher: Matcher, *, now: int, block: int, excluded_providers: Mapping[str, str]
+        self,
+        matcher: Matcher,
+        *,
+        now: int,
+        block: int,
+        excluded_providers: Mapping[str, str],
+        max_matches: int,
     ) -> None:
         self._matcher = matcher
         self._rules = matcher.rules
+        self._max_matches = max_matches
         self._now = now
         self._block = block
         self._choice = ProviderChoice(
@@ -74,7 +82,7 @@ class Turn:
             oldest_jobs[customer] = jobs
             turns.append(self._turn_of(customer, jobs[0]))
         heapq.heapify(turns)
-        while turns and len(self._matches) < self._rules.max_matches:
+        while turns and len(self._matches) < self._max_matches:
             _, _, customer = heapq.heappop(turns)
             jobs = oldest_jobs[customer]
             if not self._is_blocked(jobs[0].kind, customer):

@@ -133,10 +133,21 @@ class GridState:
         for job_id, limits in limits_by_job:
             self.matcher.set_limits(job_id, limits)
 
-    def decide(self, head: Block, excluded_providers: Mapping[str, str]) -> Decision:
-        """Decide the next matches at the newest block."""
+    def decide(
+        self, head: Block, excluded_providers: Mapping[str, str], *, unsent_count: int
+    ) -> Decision:
+        """Decide the next matches at the newest block.
+
+        Args:
+            head: The newest block.
+            excluded_providers: The providers that get no job now, with the reasons, by address.
+            unsent_count: The number of earlier matches that are not in a block yet.
+        """
         decision = self.matcher.decide(
-            now=head.timestamp, block=head.number, excluded_providers=excluded_providers
+            now=head.timestamp,
+            block=head.number,
+            excluded_providers=excluded_providers,
+            unsent_count=unsent_count,
         )
         for pairing in decision.matches:
             matched_job = replace(

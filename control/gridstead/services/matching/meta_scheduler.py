@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -20,7 +20,7 @@ from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
-from gridstead.domain.matching.decisions import NO_LIMITS, Limits, Pairing, Rules
+from gridstead.domain.matching.decisions import NO_LIMITS, Limits, Move, Pairing, Rules
 from gridstead.domain.matching.expiry import ReturnHistory, Timeouts, has_expired
 from gridstead.domain.matching.reasons import REFUSED
 from gridstead.domain.transactions.calls import Expire, Match, outbox_key
@@ -75,6 +75,7 @@ class MetaScheduler:
         # All providers that were ever approved. A removed provider remains in the set: if a reorg
         # reverts the removal, the follower does not deliver the event of the approval again.
         self._approved_providers: set[str] = set()
+        self._decided_block: Block | None = None  # the block of the last decision
         self._view_lock = threading.Lock()
         self._hot_states: dict[JobId, JobState] = {}
         self._unmatched_reasons: dict[JobId, str] = {}
@@ -89,14 +90,14 @@ class MetaScheduler:
         # every match whose entry is closed has been reported.
         open_matches = self._open_matches()
         self._skipped_matches.update()
-        followed_to = self._follower.tick(self._read_events, rewind=self._grid.rewind)
-        self._grid.count_transfers(followed_to.number)
+        # Everything is read at the block up to which the events were read.
+        head = self._follower.tick(self._read_events, rewind=self._grid.rewind)
+        self._grid.count_transfers(head.number)
         if not self._hot_ids:
             self._update_view({}, {})
             return
-        head = self._ledger.head()
         jobs = self._ledger.jobs(self._hot_ids, at_block=head)
-        confirmed_block = min(head.number, followed_to.number) - self._confirmations
+        confirmed_block = head.number - self._confirmations
         for job in jobs.values():
             if job.state in COLD and job.state_block <= confirmed_block:
                 self._forget(job)
@@ -106,7 +107,8 @@ class MetaScheduler:
         self._grid.update_jobs(hot_jobs, open_matches)
         pending_jobs = [job for job in jobs.values() if job.state is JobState.PENDING]
         unmatched_jobs = [job for job in pending_jobs if job.job_key not in open_matches]
-        reasons = self._match(unmatched_jobs, head, timeouts)
+        unsent_count = len(pending_jobs) - len(unmatched_jobs)
+        reasons = self._match(unmatched_jobs, head, timeouts, unsent_count=unsent_count)
         hot_states = {job_id: job.state for job_id, job in jobs.items() if job.state not in COLD}
         self._update_view(hot_states, reasons)
 
@@ -212,25 +214,26 @@ class MetaScheduler:
             self._block_times[job.state_block] = block.timestamp
         return self._block_times[job.state_block]
 
-    def _match(self, pending_jobs: list[Job], head: Block, timeouts: Timeouts) -> dict[JobId, str]:
-        """Match the pending jobs. Return why jobs remain unmatched, by job id."""
+    def _match(
+        self, pending_jobs: list[Job], head: Block, timeouts: Timeouts, *, unsent_count: int
+    ) -> dict[JobId, str]:
+        """Match the pending jobs, once per block. Return why jobs remain unmatched, by job id.
+
+        A job whose match fails is decided again at the next block.
+        """
         if not pending_jobs:
             return {}
+        if head == self._decided_block:
+            return self._reasons_of(pending_jobs)
         addresses = self._approved_providers
         providers = self._ledger.approved_providers(addresses, at_block=head)
         self._grid.update_providers(providers, addresses)
         limits_by_job = {job.id: self._limits(job, head, timeouts) for job in pending_jobs}
         self._grid.set_limits(limits_by_job.items())
         excluded_providers = self._skipped_matches.excluded_from_all()
-        decision = self._grid.decide(head, excluded_providers)
-        for move in decision.moves:
-            log.info(
-                "reservation_moved",
-                job_id=move.job_id,
-                provider=move.provider,
-                delay_s=move.to_s - move.from_s,
-                reason=move.cause,
-            )
+        decision = self._grid.decide(head, excluded_providers, unsent_count=unsent_count)
+        self._decided_block = head
+        _log_moves(decision.moves)
         reasons = self._store_matches([_to_call(pairing) for pairing in decision.matches])
         matched_ids = {pairing.job.id for pairing in decision.matches}
         waiting_jobs = [job for job in pending_jobs if job.id not in matched_ids]
@@ -243,6 +246,14 @@ class MetaScheduler:
         for job_id, reason in reasons.items():
             if self._unmatched_reasons.get(job_id) != reason:
                 log.info("job_unmatched", job_id=job_id, reason=reason)
+        return reasons
+
+    def _reasons_of(self, jobs: Iterable[Job]) -> dict[JobId, str]:
+        """Return the reasons of the last decision, by job id."""
+        reasons: dict[JobId, str] = {}
+        for job in jobs:
+            if job.id in self._unmatched_reasons:
+                reasons[job.id] = self._unmatched_reasons[job.id]
         return reasons
 
     def _limits(self, job: Job, head: Block, timeouts: Timeouts) -> Limits:
@@ -280,6 +291,17 @@ class MetaScheduler:
         with self._view_lock:
             self._hot_states = states
             self._unmatched_reasons = reasons
+
+
+def _log_moves(moves: Iterable[Move]) -> None:
+    for move in moves:
+        log.info(
+            "reservation_moved",
+            job_id=move.job_id,
+            provider=move.provider,
+            delay_s=move.to_s - move.from_s,
+            reason=move.cause,
+        )
 
 
 def _to_call(pairing: Pairing) -> Match:

@@ -271,3 +271,10 @@ def test_freed_provider_is_tried_again():
     set_jobs(grid, finished_job(running_job))
 
     assert numbers(grid) == [1]
+
+
+@pytest.mark.parametrize(("unsent_count", "expected"), [(2, [1, 2]), (3, [1]), (4, []), (9, [])])
+def test_matches_that_are_not_in_a_block_yet_limit_the_next_decision(unsent_count, expected):
+    grid = matcher(provider(), jobs=jobs_of(ALICE, 1, 2, 3), max_matches=2)
+
+    assert numbers(grid, unsent_count=unsent_count) == expected
