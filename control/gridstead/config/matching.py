@@ -49,7 +49,7 @@ class Matching(Settings):
     gas_per_block: Annotated[
         int,
         Field(
-            ge=1_000_000,
+            ge=300_000,  # one match
             description="Maximum gas of the matches of one block. A match uses about 52000, or "
             "293000 with the contracts of DeepSquare 1.2. Jobs for which the gas is not enough are "
             "matched in the next blocks, in the fair order.",
