@@ -57,6 +57,11 @@ class Cluster:
         return len(self._jobs)
 
     @property
+    def empty(self) -> Nodes:
+        """The provider's nodes without jobs. The caller must not change them."""
+        return self._empty
+
+    @property
     def free(self) -> Nodes:
         """What is free now. The caller must not change it."""
         if self._has_new_jobs:

@@ -122,6 +122,15 @@ class Nodes:
         memory = [free_memory_mb for _, free_memory_mb in self._groups]
         return max(cpus, default=0), max(memory, default=0)
 
+    def task_places(self, resources: Resources) -> int:
+        """Return how many tasks of a job can be placed at once, regardless of GPUs."""
+        if resources.cpus_per_task <= 0 or resources.memory_per_cpu_mb <= 0:
+            return 0
+        places = 0
+        for free, nodes in self._groups.items():
+            places += len(nodes) * _tasks_per_node(free, resources)
+        return places
+
     def _change(self, resources: Resources, placement: Placement, *, sign: int) -> None:
         self.free_gpus += sign * resources.gpus
         self.free_cpus += sign * resources.cpus

@@ -1,47 +1,163 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explains to a customer why a pending job waits."""
+"""Why a pending job waits, as a structured value and as one line of text.
+
+Each provider has one *obstacle*: the first condition that prevents the match. A reason counts the
+providers with each obstacle, and says in figures how much is missing at the provider at which least
+is missing. ``comparison.py`` compares a job with the providers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
 
 from gridstead.domain.jobs.billing import price_per_minute
-from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.matching.cluster import Cluster
-from gridstead.domain.matching.forecast import Reservation
+from gridstead.domain.matching.decisions import Move
+from gridstead.domain.matching.fair_order import JobsAhead
 from gridstead.domain.matching.labels import satisfies_all
+from gridstead.domain.matching.shortfalls import Shortfall, UnmetLabel
 
 REFUSED = "refused it"
 
 
-def waiting_reason(
-    job: Job,
-    clusters: Iterable[Cluster],
-    *,
-    excluded_providers: Mapping[str, str],
-    reservation: Reservation | None,
+class Obstacle(NamedTuple):
+    """Why a provider does not get a job now.
+
+    Attributes:
+        code: The name for programs.
+        text: The words that follow the number of providers.
+        is_suitable: Whether the provider is suitable for the job, and may get it later.
+    """
+
+    code: str
+    text: str
+    is_suitable: bool = False
+
+
+NOT_ACCEPTING = Obstacle("not-accepting", "banned or not accepting jobs")
+REFUSED_BEFORE = Obstacle("refused", REFUSED)
+UNLABELLED = Obstacle("labels", "without the required labels")
+TOO_SMALL = Obstacle("too-small", "too small")
+TOO_EXPENSIVE = Obstacle("too-expensive", "too expensive")
+FULL = Obstacle("full", "full", is_suitable=True)
+RESERVED = Obstacle("reserved", "with room that is reserved", is_suitable=True)
+DEARER = Obstacle("policy", "with room, but dearer than a wait", is_suitable=True)
+NOT_TRIED = Obstacle("not-tried", "with room, but not tried yet", is_suitable=True)
+
+
+class Cause(StrEnum):
+    """Why a job waits, as a name for programs."""
+
+    BEING_MATCHED = "being-matched"
+    NOT_STORED = "match-not-stored"
+    NOT_EXPLAINED = "not-explained-yet"
+    MALFORMED_SCRIPT_ID = "malformed-script-id"
+    NO_PROVIDER = "no-provider"
+    WAITS = "waits-for-provider"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObstacleCount:
+    """The providers with one obstacle.
+
+    Attributes:
+        obstacle: The obstacle.
+        providers: How many providers have it.
+        nearest: What is missing at the provider at which least is missing. None if the obstacle is
+            not a matter of numbers.
+    """
+
+    obstacle: Obstacle
+    providers: int
+    nearest: Shortfall | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedStart:
+    """The reservation of a job.
+
+    Attributes:
+        provider: The address of the provider.
+        start_at: The expected start, Unix seconds. The job may start earlier.
+        last_move: The last time when the reservation became later. None if it never did.
+    """
+
+    provider: str
+    start_at: int
+    last_move: Move | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingReason:
+    """Why a pending job is not matched.
+
+    Attributes:
+        cause: The cause.
+        text: The reason in one line.
+        obstacles: How many providers have which obstacle. Empty if no provider was compared.
+        labels: The labels and conditions of the job that providers do not satisfy.
+        labels_compared: With how many providers the labels were compared.
+        expected_start: The reservation. None if the job has none.
+    """
+
+    cause: Cause
+    text: str
+    obstacles: tuple[ObstacleCount, ...] = ()
+    labels: tuple[UnmetLabel, ...] = ()
+    labels_compared: int = 0
+    expected_start: ExpectedStart | None = None
+
+
+BEING_MATCHED = WaitingReason(cause=Cause.BEING_MATCHED, text="being matched")
+NOT_EXPLAINED = WaitingReason(cause=Cause.NOT_EXPLAINED, text="not explained yet")
+MALFORMED_SCRIPT_ID = WaitingReason(
+    cause=Cause.MALFORMED_SCRIPT_ID, text="the script id of the job is malformed"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What the queue view shows of one pending job.
+
+    Attributes:
+        job_id: The job.
+        reason: Why it waits.
+        ahead: How many jobs are ahead of it. None if this is unknown, or no provider can ever run
+            the job.
+        block: The block at which the reason was computed.
+    """
+
+    job_id: JobId
+    reason: WaitingReason
+    ahead: JobsAhead | None
+    block: Block
+
+
+def one_line(
+    obstacles: Iterable[ObstacleCount], expected_start: ExpectedStart | None = None
 ) -> str:
-    """Return why a pending job is not matched.
+    """Return a reason in one line.
 
     Args:
-        job: The pending job.
-        clusters: All providers that were ever approved or ever got a job.
-        excluded_providers: The providers that are excluded from this job, with the reasons.
-        reservation: The reservation of the job, if it has one.
+        obstacles: How many providers have which obstacle.
+        expected_start: The reservation of the job, if it has one.
     """
-    ineligible_counts: dict[str, int] = {}
+    details = []
     full_count = 0
     open_count = 0
-    for cluster in clusters:
-        reason = ineligibility_reason(job, cluster, excluded_providers)
-        if reason is not None:
-            ineligible_counts[reason] = ineligible_counts.get(reason, 0) + 1
-        elif cluster.has_room(job.resources):
-            open_count += 1
+    for count in obstacles:
+        if count.obstacle == FULL:
+            full_count += count.providers
+        elif count.obstacle.is_suitable:
+            open_count += count.providers
         else:
-            full_count += 1
-    details = [f"{count} {reason}" for reason, count in sorted(ineligible_counts.items())]
+            details.append(f"{count.providers} {count.obstacle.text}")
     if not full_count and not open_count:
         return f"no provider can run it: {', '.join(details) or 'none approved'}"
     if full_count:
@@ -49,15 +165,15 @@ def waiting_reason(
     if open_count:
         details.append(f"{open_count} with room, but reserved or dearer than a wait")
     waiting_for = f"waits for a provider: {', '.join(details)}"
-    if reservation is None:
+    if expected_start is None:
         return waiting_for
-    start = datetime.fromtimestamp(reservation.start_at, UTC)
+    start = datetime.fromtimestamp(expected_start.start_at, UTC)
     return f"{waiting_for}; expected to start by {start:%Y-%m-%d %H:%M} UTC"
 
 
 def ineligibility_reason(
     job: Job, cluster: Cluster, excluded_providers: Mapping[str, str]
-) -> str | None:
+) -> Obstacle | None:
     """Return why a provider is not suitable for a job, even if it has room. None if it is.
 
     Args:
@@ -67,13 +183,14 @@ def ineligibility_reason(
     """
     provider = cluster.provider
     if not provider.is_joined:
-        return "banned or not accepting jobs"
-    if excluded_providers.get(provider.address) == REFUSED:
-        return REFUSED
+        return NOT_ACCEPTING
+    exclusion = excluded_providers.get(provider.address)
+    if exclusion == REFUSED:
+        return REFUSED_BEFORE
     if not satisfies_all(provider.labels, uses=job.uses, affinity=job.affinity):
-        return "without the required labels"
+        return UNLABELLED
     if not cluster.can_run(job.resources):
-        return "too small"
+        return TOO_SMALL
     if price_per_minute(job.resources, provider.prices) > job.escrow:
-        return "too expensive"
-    return excluded_providers.get(provider.address)
+        return TOO_EXPENSIVE
+    return None if exclusion is None else Obstacle("excluded", exclusion)

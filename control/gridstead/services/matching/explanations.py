@@ -3,73 +3,178 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from gridstead.domain.jobs.ids import JobId, is_batch_location_hash
-from gridstead.domain.jobs.job import Job
-from gridstead.domain.matching.decisions import Limits
+from gridstead.domain.jobs.job import Block, Job
+from gridstead.domain.matching.comparison import waiting_reason
+from gridstead.domain.matching.decisions import Move
+from gridstead.domain.matching.fair_order import Account, FairOrder
 from gridstead.domain.matching.matcher import Matcher
 from gridstead.domain.matching.queues import JobKind
-from gridstead.domain.matching.reasons import waiting_reason
+from gridstead.domain.matching.reasons import (
+    BEING_MATCHED,
+    MALFORMED_SCRIPT_ID,
+    NOT_EXPLAINED,
+    Cause,
+    ExpectedStart,
+    Explanation,
+    WaitingReason,
+)
 
 MAX_EXPLANATIONS = 500
+
+
+@dataclass(frozen=True)
+class _View:
+    """What other threads read.
+
+    Attributes:
+        head: The block of the decision.
+        reasons: Why jobs wait, by job.
+        waiting_jobs: The pending jobs without an open match.
+        accounts: The usage and the weight of each customer that has pending jobs.
+    """
+
+    head: Block
+    reasons: Mapping[JobId, WaitingReason]
+    waiting_jobs: Sequence[Job]
+    accounts: Mapping[str, Account]
+
+    @cached_property
+    def fair_order(self) -> FairOrder:
+        """The order of the jobs. It is computed only if a client asks for it."""
+        jobs = [job for job in self.waiting_jobs if self.reasons[job.id] is not MALFORMED_SCRIPT_ID]
+        return FairOrder(jobs, self.accounts)
 
 
 class Explanations:
     """The reasons why jobs wait, as of the last call of ``explain``."""
 
     def __init__(self) -> None:
-        self._reasons: dict[JobId, str] = {}
+        self._view: _View | None = None  # Other threads read it. It is replaced, never changed.
         self._next_explained = 0
+        self._last_moves: dict[JobId, Move] = {}  # by the job that has the reservation
+
+    def add_moves(self, moves: Iterable[Move]) -> None:
+        """Add the reservations that became later in the last decision."""
+        for move in moves:
+            self._last_moves[move.job_id] = move
 
     def explain(
         self,
         waiting_jobs: Sequence[Job],
         matcher: Matcher,
         *,
-        limits_by_job: Mapping[JobId, Limits],
+        head: Block,
         excluded_providers: Mapping[str, str],
-    ) -> dict[JobId, str]:
-        """Return why jobs wait, by job. Some reasons may be those of an earlier call.
+        unstored: Mapping[JobId, str],
+    ) -> dict[JobId, WaitingReason]:
+        """Return why jobs are not matched, by job. Some reasons may be those of an earlier call.
+
+        Args:
+            waiting_jobs: The pending jobs that the last decision did not match.
+            matcher: The state of the grid after the decision.
+            head: The block of the decision.
+            excluded_providers: The providers that are excluded from all jobs, with the reasons, by
+                address.
+            unstored: The jobs whose matches could not be stored, with the errors.
+        """
+        self._forget_old_moves(matcher)
+        reasons = self._reasons(waiting_jobs, matcher, head, excluded_providers)
+        for job_id, error in unstored.items():
+            reasons[job_id] = WaitingReason(cause=Cause.NOT_STORED, text=error)
+        accounts: dict[str, Account] = {}
+        for customer in matcher.queues:
+            usage = matcher.shares.usage(customer, block=head.number)
+            accounts[customer] = Account(usage, matcher.shares.weight(customer, block=head.number))
+        self._view = _View(head, reasons, waiting_jobs, accounts)
+        return reasons
+
+    def _reasons(
+        self,
+        waiting_jobs: Sequence[Job],
+        matcher: Matcher,
+        head: Block,
+        excluded_providers: Mapping[str, str],
+    ) -> dict[JobId, WaitingReason]:
+        """Return why jobs wait, by job.
 
         Jobs with the same requirements and without limits of their own share one reason. A call
         computes at most ``MAX_EXPLANATIONS`` reasons. It starts where the last one stopped.
-
-        Args:
-            waiting_jobs: The pending jobs without an open match.
-            matcher: The state of the grid after the last decision.
-            limits_by_job: The limits of each of these jobs.
-            excluded_providers: The providers that are excluded from all jobs, with the reasons, by
-                address.
         """
-        reasons: dict[JobId, str] = {}
-        shared_reasons: dict[JobKind, str] = {}
+        old_reasons = {} if self._view is None else self._view.reasons
+        reasons: dict[JobId, WaitingReason] = {}
+        shared_reasons: dict[JobKind, WaitingReason] = {}
         start = self._next_explained % max(1, len(waiting_jobs))
-        explanation_count = 0
         for index, job in enumerate((*waiting_jobs[start:], *waiting_jobs[:start]), start=start):
             if not is_batch_location_hash(job.batch_location_hash):  # No provider can run it.
-                reasons[job.id] = "the script id of the job is malformed"
+                reasons[job.id] = MALFORMED_SCRIPT_ID
                 continue
             kind = matcher.kind_of(job)
             reason = shared_reasons.get(kind)
-            if reason is None and explanation_count == MAX_EXPLANATIONS:
-                reason = self._reasons.get(job.id, "not explained yet")
+            if reason is None and len(shared_reasons) == MAX_EXPLANATIONS:
+                reason = old_reasons.get(job.id, NOT_EXPLAINED)
             elif reason is None:
-                explanation_count += 1
                 self._next_explained = index + 1
-                excluded = dict(excluded_providers) | dict(limits_by_job[job.id].excluded)
-                reason = _reason(job, matcher, excluded)
+                reason = self._reason(job, matcher, head, excluded_providers)
                 shared_reasons[kind] = reason
             reasons[job.id] = reason
-        self._reasons = reasons
         return reasons
 
+    def clear(self, head: Block) -> None:
+        """Forget all reasons, because each pending job has an open match.
 
-def _reason(job: Job, matcher: Matcher, excluded_providers: Mapping[str, str]) -> str:
-    cluster = matcher.reserved.get(job.id)
-    return waiting_reason(
-        job,
-        matcher.clusters.values(),
-        excluded_providers=excluded_providers,
-        reservation=None if cluster is None else cluster.reservation,
-    )
+        Args:
+            head: The newest block.
+        """
+        self._view = _View(head, {}, (), {})
+
+    def of(self, job_id: JobId) -> Explanation | None:
+        """Return the explanation of a pending job. May be called in any thread.
+
+        Returns None before the first call of ``explain`` or ``clear``.
+
+        Args:
+            job_id: A job that is pending.
+        """
+        view = self._view
+        if view is None:
+            return None
+        reason = view.reasons.get(job_id, BEING_MATCHED)
+        return Explanation(
+            job_id=job_id,
+            reason=reason,
+            ahead=view.fair_order.ahead_of(job_id),
+            block=view.head,
+        )
+
+    def _forget_old_moves(self, matcher: Matcher) -> None:
+        for job_id, move in list(self._last_moves.items()):
+            cluster = matcher.reserved.get(job_id)
+            if cluster is None or cluster.provider.address != move.provider:
+                del self._last_moves[job_id]
+
+    def _reason(
+        self, job: Job, matcher: Matcher, head: Block, excluded_providers: Mapping[str, str]
+    ) -> WaitingReason:
+        return waiting_reason(
+            job,
+            matcher.clusters.values(),
+            excluded_providers={**excluded_providers, **matcher.limits(job.id).excluded},
+            policy=matcher.rules.policy,
+            now=head.timestamp,
+            expected_start=self._expected_start(job, matcher),
+        )
+
+    def _expected_start(self, job: Job, matcher: Matcher) -> ExpectedStart | None:
+        cluster = matcher.reserved.get(job.id)
+        if cluster is None or cluster.reservation is None:
+            return None
+        return ExpectedStart(
+            provider=cluster.provider.address,
+            start_at=cluster.reservation.start_at,
+            last_move=self._last_moves.get(job.id),
+        )

@@ -22,7 +22,7 @@ from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.decisions import NO_LIMITS, Limits, Move, Pairing, Rules
 from gridstead.domain.matching.expiry import ReturnHistory, Timeouts, has_expired
-from gridstead.domain.matching.reasons import REFUSED
+from gridstead.domain.matching.reasons import REFUSED, Explanation
 from gridstead.domain.transactions.calls import Expire, Match, outbox_key
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
@@ -130,6 +130,12 @@ class MetaScheduler:
                     reasons[job_id] = self._unmatched_reasons.get(job_id, "being matched")
         return reasons
 
+    def explanation(self, job_id: JobId) -> Explanation | None:
+        """Return why a pending job is not matched yet. None for any other job."""
+        with self._view_lock:
+            is_pending = self._hot_states.get(job_id) is JobState.PENDING
+        return self._explanations.of(job_id) if is_pending else None
+
     def _open_matches(self) -> dict[JobKey, Match]:
         """Return the matches in the outbox that are neither final nor rejected, by job."""
         matches: dict[JobKey, Match] = {}
@@ -222,6 +228,7 @@ class MetaScheduler:
         A job whose match fails is decided again at the next block.
         """
         if not pending_jobs:
+            self._explanations.clear(head)
             return {}
         if head == self._decided_block:
             return self._reasons_of(pending_jobs)
@@ -234,19 +241,22 @@ class MetaScheduler:
         decision = self._grid.decide(head, excluded_providers, unsent_count=unsent_count)
         self._decided_block = head
         _log_moves(decision.moves)
-        reasons = self._store_matches([_to_call(pairing) for pairing in decision.matches])
+        self._explanations.add_moves(decision.moves)
+        errors = self._store_matches([_to_call(pairing) for pairing in decision.matches])
         matched_ids = {pairing.job.id for pairing in decision.matches}
         waiting_jobs = [job for job in pending_jobs if job.id not in matched_ids]
-        reasons |= self._explanations.explain(
+        reasons = self._explanations.explain(
             waiting_jobs,
             self._grid.matcher,
-            limits_by_job=limits_by_job,
+            head=head,
             excluded_providers=excluded_providers,
+            unstored=errors,
         )
-        for job_id, reason in reasons.items():
-            if self._unmatched_reasons.get(job_id) != reason:
-                log.info("job_unmatched", job_id=job_id, reason=reason)
-        return reasons
+        texts = {job_id: reason.text for job_id, reason in reasons.items()}
+        for job_id, text in texts.items():
+            if self._unmatched_reasons.get(job_id) != text:
+                log.info("job_unmatched", job_id=job_id, reason=text)
+        return texts
 
     def _reasons_of(self, jobs: Iterable[Job]) -> dict[JobId, str]:
         """Return the reasons of the last decision, by job id."""

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the reasons why pending jobs wait."""
+"""Tests of the reasons why pending jobs wait, in one line of text."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CREDIT, OTHER_ADDRESS, PROVIDER, job, job_id
+from tests.unit.domain.builders import CREDIT, OTHER_ADDRESS, PROVIDER, T0, job, job_id
 
 from gridstead.domain.jobs.billing import Prices, Resources
 from gridstead.domain.jobs.job import Affinity, Hardware, Label, Provider
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.matching.cluster import Cluster
-from gridstead.domain.matching.forecast import PlacedJob, Reservation
-from gridstead.domain.matching.reasons import REFUSED, waiting_reason
+from gridstead.domain.matching.comparison import waiting_reason
+from gridstead.domain.matching.forecast import PlacedJob
+from gridstead.domain.matching.policies import BALANCED
+from gridstead.domain.matching.reasons import REFUSED, ExpectedStart
 
 HARDWARE = Hardware(gpus_per_node=(0, 1), cpus_per_node=(4, 4), memory_per_node_mb=(1000, 1000))
 PRICES = Prices(gpu_per_min=CREDIT, cpu_per_min=CREDIT, memory_mb_per_min=0)
@@ -47,10 +49,16 @@ def full_cluster(address=PROVIDER):
     return occupied_cluster
 
 
-def reason(*clusters, pending_job=JOB, excluded=(), reservation=None):
+def reason(*clusters, pending_job=JOB, excluded=(), expected_start=None):
+    """Return the reason in one line."""
     return waiting_reason(
-        pending_job, clusters, excluded_providers=dict(excluded), reservation=reservation
-    )
+        pending_job,
+        clusters,
+        excluded_providers=dict(excluded),
+        policy=BALANCED,
+        now=T0,
+        expected_start=expected_start,
+    ).text
 
 
 @pytest.mark.parametrize(
@@ -112,10 +120,8 @@ def test_reason_counts_the_providers_with_room():
 
 
 def test_reason_gives_the_time_of_the_reservation():
-    reservation = Reservation(
-        job_id=JOB.id, resources=WHOLE_CLUSTER, start_at=1_700_000_000, version=1
-    )
+    expected_start = ExpectedStart(provider=PROVIDER, start_at=1_700_000_000, last_move=None)
 
-    text = reason(full_cluster(), reservation=reservation)
+    text = reason(full_cluster(), expected_start=expected_start)
 
     assert text == "waits for a provider: 1 full; expected to start by 2023-11-14 22:13 UTC"
