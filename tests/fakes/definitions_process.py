@@ -3,30 +3,18 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from tests.devnet import CHAIN_ID, Devnet
 from tests.fakes.certificates import Authority
+from tests.fakes.service_process import ServiceProcess, free_port
 
 from gridstead.adapters.channel import GrpcPeer
 
-START_TIMEOUT_S = 120.0
 KEY = "a-key-of-the-tests-that-seals-stored-scripts"
-_MAIN = "from gridstead.cli.main import main; main()"
 
 
-def free_port() -> int:
-    """Return a TCP port of the loopback interface that no process uses."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
-class DefinitionsProcess:
+class DefinitionsProcess(ServiceProcess):
     """The service process, with its files in an existing folder.
 
     Args:
@@ -53,8 +41,6 @@ class DefinitionsProcess:
         self.key_file = folder / "storage-keys"
         self.key_file.write_text(keys)
         (folder / "token-key").write_bytes(b"k" * 32)
-        self.output = folder / "output"
-        self._config = folder / "job-definitions.toml"
         settings = {
             "": {  # the settings that are in no table
                 "graphql_listen": f"127.0.0.1:{self.http_port}",
@@ -72,8 +58,12 @@ class DefinitionsProcess:
             },
             "tls": {"certificate_file": str(files.certificate), "key_file": str(files.key)},
         }
-        self._config.write_text(_toml(settings | tables))
-        self.process: subprocess.Popen[bytes] | None = None
+        super().__init__(
+            "job-definitions",
+            folder,
+            settings | tables,
+            ports=(self.http_port, self.grpc_port),
+        )
 
     @property
     def url(self) -> str:
@@ -82,57 +72,3 @@ class DefinitionsProcess:
     @property
     def peer(self) -> GrpcPeer:
         return GrpcPeer(address=f"localhost:{self.grpc_port}", ca=self.authority.certificate)
-
-    def start(self) -> None:
-        """Start the process. Do not wait for its ports."""
-        with self.output.open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", _MAIN, "job-definitions", "run", "--config", self._config],
-                stdout=output,
-                stderr=output,
-                env={"PYTHONPATH": "control"},
-            )
-
-    def wait(self) -> None:
-        """Wait until the process listens on both ports.
-
-        Raises:
-            AssertionError: If the process ends or does not listen in time. The message is
-                its output.
-        """
-        deadline = time.monotonic() + START_TIMEOUT_S
-        for port in (self.http_port, self.grpc_port):
-            while not _is_listening(port):
-                if time.monotonic() > deadline or self.process.poll() is not None:
-                    raise AssertionError(self.output.read_text())
-                time.sleep(0.02)
-
-    def kill(self) -> None:
-        """Kill the process with SIGKILL."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def stop(self) -> int:
-        """Stop the process with SIGTERM, as systemd does, and return its exit code."""
-        self.process.terminate()
-        return self.process.wait(START_TIMEOUT_S)
-
-
-def _is_listening(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def _toml(tables: dict[str, dict[str, object]]) -> str:
-    lines: list[str] = []
-    for name, table in tables.items():
-        if name:
-            lines.append(f"[{name}]")
-        for key, value in table.items():
-            text = str(value) if isinstance(value, int) else repr(value)
-            lines.append(f"{key} = {text}")
-    return "\n".join(lines) + "\n"
