@@ -19,7 +19,8 @@ up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $
 
 .PHONY: lock help setup demo test check lint up down status shell python3 vm vm-site vm-demo
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-matching bench-logs
-.PHONY: campaign-attacks bench-decisions bench-definitions bench-start bench-supervisor
+.PHONY: campaign-attacks campaign-soak bench-decisions bench-definitions bench-start
+.PHONY: bench-supervisor
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
 help: ## List the targets.
@@ -104,6 +105,9 @@ bench-decisions: setup ## Measure how many matches per second are decided; needs
 
 campaign-attacks: setup ## Check that tricks of a customer gain no service, in simulations.
 	@python tests/bench/attacks.py
+
+campaign-soak: setup ## Run 10,000 jobs while services are killed, and check all; ARGS=--jobs 300.
+	@python tests/bench/soak.py $(ARGS)
 
 bench-supervisor: setup ## Measure the supervisor with 10,000 jobs; needs no lab.
 	@python tests/bench/supervisor.py
