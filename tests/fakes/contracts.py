@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tests.fakes.chain import State
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
-from gridstead.domain.jobs.billing import divide_escrow, price_per_minute
+from gridstead.domain.jobs.billing import Prices, divide_escrow, price_per_minute
 from gridstead.domain.jobs.job import Job, Provider
 from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
 from gridstead.domain.matching.expiry import Timeouts, expiry
@@ -120,6 +120,15 @@ class Contracts:
         self.state.providers[address] = replace(
             self.state.providers[address], is_joined=False, is_banned=True
         )
+        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
+
+    def remove(self, address: str) -> None:
+        del self.state.providers[address]
+        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
+
+    def set_prices(self, address: str, prices: Prices) -> None:
+        self.state.providers[address] = replace(self.state.providers[address], prices=prices)
+        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
 
     def mint(self, address: str, amount: int) -> None:
         self.state.balances[NOBODY] += amount
@@ -140,6 +149,7 @@ class Contracts:
         self.state.jobs[number] = replace(
             job, cancel_requested=True, cancel_requested_at=self.now, bill_until=bill_until
         )
+        self._add_event(ChainEventKind.JOB_CANCEL_REQUESTED, job_id=job.id)
         if job.provider:
             self.state.cancelling[job.provider].append(number)
         if job.state not in {JobState.SCHEDULED, JobState.RUNNING}:

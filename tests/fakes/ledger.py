@@ -188,6 +188,14 @@ class FakeLedger(FakeChain):
         self._contracts().ban(address)
         self._mine_if_automatic()
 
+    def remove(self, address: str) -> None:
+        self._contracts().remove(address)
+        self._mine_if_automatic()
+
+    def set_prices(self, address: str, prices: Prices) -> None:
+        self._contracts().set_prices(address, prices)
+        self._mine_if_automatic()
+
     def request(
         self,
         customer: str,

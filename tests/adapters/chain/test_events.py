@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import pytest
+from tests.adapters.chain.grids import join_real_grid
 from tests.devnet import COIN
 
+from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.chain.events import ChainEventKind
 from gridstead.domain.jobs.lifecycle import JobState
 
@@ -61,6 +64,44 @@ def test_top_up_is_an_event_with_its_amount(joined_grid):
     amounts = [(event.job_id, event.amount) for event in top_ups]
     has_event = joined_grid.expected.has_own_events
     assert amounts == ([(joined_grid.job_id(number), 3 * COIN)] if has_event else [])
+
+
+def test_request_to_cancel_is_an_event(joined_grid, claimed_number):
+    first_block = joined_grid.ledger.head().number + 1
+    joined_grid.cancel(claimed_number)
+
+    events = joined_grid.ledger.events(first=first_block, end=joined_grid.ledger.head())
+
+    requests = [event for event in events if event.kind is ChainEventKind.JOB_CANCEL_REQUESTED]
+    job_ids = [event.job_id for event in requests]
+    has_event = joined_grid.expected.has_own_events
+    assert job_ids == ([joined_grid.job_id(claimed_number)] if has_event else [])
+
+
+@pytest.mark.parametrize("generation", ["ours", "2.0.0"], indirect=True)
+@pytest.mark.parametrize(
+    ("function", "arguments"), [("setPrices", ((1, 2, 3),)), ("setDraining", (True,))]
+)
+def test_change_by_a_provider_is_an_event(chain, function, arguments):
+    assert_change_is_an_event(chain, chain.provider, function, *arguments)
+
+
+@pytest.mark.parametrize("generation", ["ours", "2.0.0", "1.2"], indirect=True)
+@pytest.mark.parametrize("function", ["ban", "remove"])
+def test_exclusion_of_a_provider_is_an_event(chain, function):
+    assert_change_is_an_event(chain, chain.admin, function, chain.provider.address)
+
+
+def assert_change_is_an_event(chain, wallet, function, *arguments):
+    """Let the wallet call a function of ProviderManager. It must emit one event."""
+    grid = join_real_grid(chain)
+    first_block = grid.ledger.head().number + 1
+    payload = chain.contracts.providers.call(function, *arguments)
+    DirectSender(chain.node, wallet).transact(payload.to, payload.data, name=function)
+
+    (event,) = grid.ledger.events(first=first_block, end=grid.ledger.head())
+
+    assert (event.kind, event.provider) == (ChainEventKind.PROVIDER_CHANGED, grid.provider)
 
 
 def test_transfers_are_events_if_requested(joined_grid):

@@ -39,15 +39,37 @@ _FIELDS: EventFields = {
         ChainEventKind.JOB_TRANSITION,
         {"_jobId": "job", "_to": "state"},
     ),
-    # DeepSquare 1.2 does not emit this event.
+    # DeepSquare 1.2 emits neither of these two events.
     ("MetaScheduler", "JobToppedUp"): (
         ChainEventKind.JOB_TOPPED_UP,
         {"jobId": "job", "amount": "amount"},
+    ),
+    ("MetaScheduler", "JobCancelRequested"): (
+        ChainEventKind.JOB_CANCEL_REQUESTED,
+        {"jobId": "job"},
     ),
     # Anyone may emit ProviderWaitingForApproval, so no service reads this event.
     ("ProviderManager", "ProviderApproved"): (
         ChainEventKind.PROVIDER_APPROVED,
         {"addr": "provider"},
+    ),
+    ("ProviderManager", "ProviderRemoved"): (
+        ChainEventKind.PROVIDER_CHANGED,
+        {"addr": "provider"},
+    ),
+    ("ProviderManager", "ProviderBanChanged"): (
+        ChainEventKind.PROVIDER_CHANGED,
+        {"addr": "provider"},
+    ),
+    # DeepSquare 1.2 emits neither of these two events. An approved provider changes its prices
+    # there only by a new approval.
+    ("ProviderManager", "ProviderPricesChanged"): (
+        ChainEventKind.PROVIDER_CHANGED,
+        {"provider": "provider"},
+    ),
+    ("ProviderManager", "ProviderDrainingChanged"): (
+        ChainEventKind.PROVIDER_CHANGED,
+        {"provider": "provider"},
     ),
 }
 # The transfers of credits, which only the meta-scheduler reads.

@@ -18,7 +18,11 @@ class ChainEventKind(Enum):
     JOB_REFUSED = "job_refused"  # customer, provider
     JOB_TRANSITION = "job_transition"  # state
     JOB_TOPPED_UP = "job_topped_up"  # amount; not on DeepSquare 1.2
+    JOB_CANCEL_REQUESTED = "job_cancel_requested"  # not on DeepSquare 1.2
     PROVIDER_APPROVED = "provider_approved"  # provider
+    # The grid removed, banned or unbanned a provider, or the provider changed its prices, or it
+    # stopped or resumed accepting jobs.
+    PROVIDER_CHANGED = "provider_changed"  # provider
     CREDITS_TRANSFERRED = "credits_transferred"  # sender, receiver, amount
 
 
