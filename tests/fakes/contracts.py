@@ -130,6 +130,11 @@ class Contracts:
         self.state.providers[address] = replace(self.state.providers[address], prices=prices)
         self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
 
+    def set_draining(self, address: str, *, draining: bool) -> None:
+        record = self.state.providers[address]
+        self.state.providers[address] = replace(record, is_joined=not draining)
+        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
+
     def mint(self, address: str, amount: int) -> None:
         self.state.balances[NOBODY] += amount
         self._move(NOBODY, address, amount)

@@ -56,6 +56,8 @@ class FakeLedger(FakeChain):
         self.automine = True
         self.constants = TIMEOUTS
         self.with_transfers = False  # whether ``events`` includes the transfers of credits
+        # If it is set to false, ``events`` omits the kinds that DeepSquare 1.2 does not have.
+        self.has_all_change_events = True
         self.mine()
 
     # Port Ledger. FakeChain implements the other methods of port Chain.
@@ -70,11 +72,11 @@ class FakeLedger(FakeChain):
         return jobs
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
+        omitted_kinds = set() if self.with_transfers else {ChainEventKind.CREDITS_TRANSFERRED}
+        if not self.has_all_change_events:
+            omitted_kinds |= {ChainEventKind.JOB_TOPPED_UP, ChainEventKind.JOB_CANCEL_REQUESTED}
         events = super().events(first=first, end=end)
-        if self.with_transfers:
-            return events
-        transfer = ChainEventKind.CREDITS_TRANSFERRED
-        return tuple(event for event in events if event.kind is not transfer)
+        return tuple(event for event in events if event.kind not in omitted_kinds)
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
         state = self._state_at(at_block)
@@ -194,6 +196,10 @@ class FakeLedger(FakeChain):
 
     def set_prices(self, address: str, prices: Prices) -> None:
         self._contracts().set_prices(address, prices)
+        self._mine_if_automatic()
+
+    def set_draining(self, address: str, *, draining: bool) -> None:
+        self._contracts().set_draining(address, draining=draining)
         self._mine_if_automatic()
 
     def request(

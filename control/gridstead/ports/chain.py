@@ -38,6 +38,15 @@ class Chain(Protocol):
 class Ledger(Chain, Protocol):
     """Reads the grid's contracts. Every answer is the state at one block."""
 
+    @property
+    def has_all_change_events(self) -> bool:
+        """Whether ``events`` has an event for each change of a job or of an approved provider.
+
+        If false, some changes have no event or get one late. A service that remembers jobs or
+        providers must then also read those again about which no event was delivered.
+        """
+        ...
+
     def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> Mapping[JobId, Job]:
         """Return those of the jobs that exist at a block and belong to the grid."""
         ...

@@ -72,13 +72,11 @@ class MatchingSetup:
 
     def set_prices(self, prices, address=CHEAP_PROVIDER):
         """Set a provider's prices in the next block."""
-        providers = self.ledger._state.providers
-        providers[address] = replace(providers[address], prices=prices)
+        self.ledger.set_prices(address, prices)
 
     def set_joined(self, is_joined, address=CHEAP_PROVIDER):
         """Set whether a provider accepts jobs from the next block on."""
-        providers = self.ledger._state.providers
-        providers[address] = replace(providers[address], is_joined=is_joined)
+        self.ledger.set_draining(address, draining=not is_joined)
 
     def mine(self):
         self.ledger.mine()

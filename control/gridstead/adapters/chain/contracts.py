@@ -82,6 +82,15 @@ class Contracts:
         return self.generation > GENERATION_2
 
     @property
+    def has_all_change_events(self) -> bool:
+        """Whether each change of a job or of an approved provider emits an event.
+
+        DeepSquare 1.2 emits no event for a top-up or for the cancellation of a running job until
+        the provider claims it. Its jobs have the current price of their provider.
+        """
+        return self.generation > DEEPSQUARE
+
+    @property
     def approves_records(self) -> bool:
         """Whether an approval names the record, so that the provider cannot replace it before.
 

@@ -54,6 +54,11 @@ class ChainLedger:
         # The hash of a block, and the jobs at this block.
         self._cache: tuple[str, dict[JobId, Job]] = ("", {})
 
+    @property
+    def has_all_change_events(self) -> bool:
+        """Whether each change of a job or of an approved provider emits an event."""
+        return self._contracts.has_all_change_events
+
     def head(self) -> Block:
         """Return the newest block."""
         return to_block(self._node.ask("eth_getBlockByNumber", "latest", False))

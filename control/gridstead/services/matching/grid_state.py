@@ -11,16 +11,17 @@ remove newer ones. If a reorg may be deeper, everything is counted again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.ids import JobId, JobKey, is_batch_location_hash
-from gridstead.domain.jobs.job import Block, Job, Provider
+from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.decisions import Decision, Limits, Rules
 from gridstead.domain.matching.matcher import Matcher
 from gridstead.domain.transactions.calls import Match
+from gridstead.services.matching.chain_memory import ChainMemory, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,9 @@ class GridState:
         self._counted_to = -1  # the newest block whose transfers are counted
         # The jobs as they were last shown to the matcher.
         self._shown_jobs: dict[JobId, _ShownJob] = {}
+        # The jobs that are PENDING on the chain, but were shown as matched.
+        self._assumed_ids: set[JobId] = set()
+        self._is_matcher_new = True  # whether the matcher knows no jobs and no providers yet
 
     def rewind(self, first_block: int) -> None:
         """Forget the events from a block on. Those that still exist are delivered again."""
@@ -69,6 +73,8 @@ class GridState:
             self._new_transfers.clear()
             self._counted_to = -1
             self._shown_jobs.clear()
+            self._assumed_ids.clear()
+            self._is_matcher_new = True
 
     def read_event(self, event: ChainEvent) -> None:
         """Read an event of the chain."""
@@ -94,44 +100,55 @@ class GridState:
         self._matched_blocks.pop(job.id, None)
         self._top_ups.pop(job.id, None)
 
-    def update_jobs(self, jobs: Mapping[JobId, Job], open_matches: Mapping[JobKey, Match]) -> None:
-        """Show the jobs of the newest block to the matcher.
+    def update(
+        self, memory: ChainMemory, update: Update, open_matches: Mapping[JobKey, Match]
+    ) -> None:
+        """Show the jobs and the providers that changed to the matcher.
 
         Args:
-            jobs: The jobs that are not forgotten.
+            memory: The jobs and the approved providers.
+            update: The last update of the memory.
             open_matches: The matches in the outbox that are neither final nor rejected.
         """
-        for job_id in self._shown_jobs.keys() - jobs.keys():
-            self.matcher.remove_job(job_id)
-            del self._shown_jobs[job_id]
-        for job in jobs.values():
-            match = open_matches.get(job.job_key)
-            if job.state is JobState.PENDING and match is not None:
-                job = _as_matched(job, match)  # noqa: PLW2901 - the job as the matcher sees it
-            if is_batch_location_hash(job.batch_location_hash) or job.state in COLD:
-                self._show(job)
-            elif self._shown_jobs.pop(job.id, None) is not None:
-                self.matcher.remove_job(job.id)  # another job had the id before a reorg
-
-    def update_providers(
-        self, providers: Mapping[str, Provider], addresses: Collection[str]
-    ) -> None:
-        """Show the approved providers of the newest block to the matcher.
-
-        Args:
-            providers: The approved records, by address.
-            addresses: All providers that were ever approved.
-        """
-        for provider in providers.values():
-            self.matcher.set_provider(provider)
+        addresses: Iterable[str] = update.providers
+        job_ids: set[JobId] = set(update.job_ids)
+        if self._is_matcher_new:
+            addresses = (*addresses, *memory.providers)
+            job_ids.update(memory.jobs)
+            self._is_matcher_new = False
         for address in addresses:
-            if address not in providers:
+            provider = memory.providers.get(address)
+            if provider is None:
                 self.matcher.remove_provider(address)
+            else:
+                self.matcher.set_provider(provider)
+        job_ids |= self._assumed_ids
+        job_ids.update(job_key.job_id for job_key in open_matches)
+        self._assumed_ids = set()
+        for job_id in job_ids:
+            self._update_job(job_id, memory.jobs.get(job_id), open_matches)
 
-    def set_limits(self, limits_by_job: Iterable[tuple[JobId, Limits]]) -> None:
-        """Set which providers pending jobs must not get, and which they should not get."""
-        for job_id, limits in limits_by_job:
-            self.matcher.set_limits(job_id, limits)
+    def _update_job(
+        self, job_id: JobId, job: Job | None, open_matches: Mapping[JobKey, Match]
+    ) -> None:
+        """Show a job to the matcher. None if it does not exist any more."""
+        if job is not None and job.state is JobState.PENDING:
+            match = open_matches.get(job.job_key)
+            if match is not None:
+                job = _as_matched(job, match)
+                self._assumed_ids.add(job_id)
+        # Before a reorg, a well-formed job may have had the id of a malformed one.
+        is_shown = job is not None and (
+            is_batch_location_hash(job.batch_location_hash) or job.state in COLD
+        )
+        if job is not None and is_shown:
+            self._show(job)
+        elif self._shown_jobs.pop(job_id, None) is not None:
+            self.matcher.remove_job(job_id)
+
+    def set_limits(self, job_id: JobId, limits: Limits) -> None:
+        """Set which providers a pending job must not get, and which it should not get."""
+        self.matcher.set_limits(job_id, limits)
 
     def decide(
         self, head: Block, excluded_providers: Mapping[str, str], *, unsent_count: int
@@ -158,6 +175,7 @@ class GridState:
             )
             self._matched_blocks[pairing.job.id] = head.number
             self._shown_jobs[pairing.job.id] = self._as_shown(matched_job)
+            self._assumed_ids.add(pairing.job.id)
         return decision
 
     def count_transfers(self, followed_to: int) -> None:

@@ -3,16 +3,17 @@
 
 The meta-scheduler stores only its outbox. At each start it reads all events since the first block.
 The events show the jobs, the providers that claimed or refused the jobs, and the credits of the
-customers. ``GridState`` feeds the matcher (``domain/matching/matcher.py``) with them.
-``SkippedMatches`` remembers the skipped matches until the service stops.
-``domain/matching/expiry.py`` defines the timeouts.
+customers. ``ChainMemory`` remembers the jobs and the providers, and reads only those that had an
+event. ``GridState`` feeds the matcher (``domain/matching/matcher.py``) with them. ``Expiries``
+requests the expiry of overdue jobs. ``SkippedMatches`` remembers the skipped matches until the
+service stops.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
@@ -21,12 +22,14 @@ from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.decisions import NO_LIMITS, Limits, Move, Pairing, Rules
-from gridstead.domain.matching.expiry import ReturnHistory, Timeouts, has_expired
+from gridstead.domain.matching.expiry import ReturnHistory, Timeouts
 from gridstead.domain.matching.reasons import REFUSED, Explanation
-from gridstead.domain.transactions.calls import Expire, Match, outbox_key
+from gridstead.domain.transactions.calls import Match, outbox_key
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.chain_memory import ChainMemory, Update
+from gridstead.services.matching.expiries import Expiries
 from gridstead.services.matching.explanations import Explanations
 from gridstead.services.matching.grid_state import GridState
 from gridstead.services.matching.skipped_matches import SkippedMatches
@@ -66,15 +69,16 @@ class MetaScheduler:
         self._skipped_matches = skipped_matches
         self._grid = GridState(rules, confirmations=confirmations)
         self._explanations = Explanations()
-        self._hot_ids: set[JobId] = set()
+        self._memory = ChainMemory(ledger)
+        self._expiries = Expiries(ledger, outbox)
         # The key includes the customer: after a reorg, a job of another customer may have the id.
         self._return_histories: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
         self._last_claim_blocks: dict[str, int] = {}  # by provider
-        self._block_times: dict[int, int] = {}  # by block number
-        self._requested_expiries: set[tuple[JobKey, int]] = set()
-        # All providers that were ever approved. A removed provider remains in the set: if a reorg
-        # reverts the removal, the follower does not deliver the event of the approval again.
-        self._approved_providers: set[str] = set()
+        self._pending_jobs: dict[JobId, Job] = {}
+        # The pending jobs that may have limits: those that a provider returned, and those whose
+        # match was skipped.
+        self._returned_ids: set[JobId] = set()
+        self._limited_ids: set[JobId] = set()
         self._decided_block: Block | None = None  # the block of the last decision
         self._view_lock = threading.Lock()
         self._hot_states: dict[JobId, JobState] = {}
@@ -90,27 +94,21 @@ class MetaScheduler:
         # every match whose entry is closed has been reported.
         open_matches = self._open_matches()
         self._skipped_matches.update()
-        # Everything is read at the block up to which the events were read.
-        head = self._follower.tick(self._read_events, rewind=self._grid.rewind)
-        self._grid.count_transfers(head.number)
-        if not self._hot_ids:
-            self._update_view({}, {})
+        followed_to = self._follower.tick(self._read_events, rewind=self._rewind)
+        self._grid.count_transfers(followed_to.number)
+        if self._memory.is_empty:
             return
-        jobs = self._ledger.jobs(self._hot_ids, at_block=head)
-        confirmed_block = head.number - self._confirmations
-        for job in jobs.values():
-            if job.state in COLD and job.state_block <= confirmed_block:
-                self._forget(job)
-        timeouts = self._ledger.timeouts(at_block=head)
-        self._expire(jobs.values(), head, timeouts)
-        hot_jobs = {job_id: job for job_id, job in jobs.items() if job_id in self._hot_ids}
-        self._grid.update_jobs(hot_jobs, open_matches)
-        pending_jobs = [job for job in jobs.values() if job.state is JobState.PENDING]
-        unmatched_jobs = [job for job in pending_jobs if job.job_key not in open_matches]
-        unsent_count = len(pending_jobs) - len(unmatched_jobs)
-        reasons = self._match(unmatched_jobs, head, timeouts, unsent_count=unsent_count)
-        hot_states = {job_id: job.state for job_id, job in jobs.items() if job.state not in COLD}
-        self._update_view(hot_states, reasons)
+        update = self._memory.update(followed_to)
+        self._note_changes(update)
+        self._grid.update(self._memory, update, open_matches)
+        last_confirmed = min(update.block.number, followed_to.number) - self._confirmations
+        for job in self._memory.ended_jobs(confirmed_block=last_confirmed):
+            self._forget(job)
+        timeouts = self._ledger.timeouts(at_block=update.block)
+        self._expiries.request_due(update.block, timeouts, self._last_claim_blocks)
+        reasons = self._match(open_matches, update.block, timeouts)
+        with self._view_lock:
+            self._unmatched_reasons = reasons
 
     def matched(self) -> Mapping[JobId, str]:
         """Return the matched and running jobs, each with the name of its state."""
@@ -147,96 +145,59 @@ class MetaScheduler:
     def _read_events(self, events: Sequence[ChainEvent]) -> None:
         for event in events:
             self._grid.read_event(event)
-            if event.kind is ChainEventKind.PROVIDER_APPROVED:
-                self._approved_providers.add(event.provider)
-            elif event.job_id is not None:
-                self._hot_ids.add(event.job_id)
+            self._memory.read_event(event)
             if event.kind is ChainEventKind.JOB_CLAIMED:
                 self._last_claim_blocks[event.provider] = event.block
             changes_history = event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}
             if changes_history and event.job_id is not None:
                 self._return_histories[event.job_id, event.customer].apply(event)
+                self._returned_ids.add(event.job_id)
         # At the start, this keeps the number of transfers in memory small.
         self._grid.count_transfers(events[-1].block)
 
+    def _rewind(self, first_block: int) -> None:
+        self._grid.rewind(first_block)
+        self._memory.rewind(first_block)
+
+    def _note_changes(self, update: Update) -> None:
+        """Note the jobs that were read."""
+        for job_id in update.job_ids:
+            job = self._memory.jobs.get(job_id)
+            self._expiries.set_job(job_id, job)
+            is_pending = job is not None and job.state is JobState.PENDING
+            if job is not None and is_pending:
+                self._pending_jobs[job_id] = job
+            else:
+                self._pending_jobs.pop(job_id, None)
+            with self._view_lock:
+                if job is None or job.state in COLD:
+                    self._hot_states.pop(job_id, None)
+                else:
+                    self._hot_states[job_id] = job.state
+
     def _forget(self, ended_job: Job) -> None:
         self._grid.forget_job(ended_job)
-        self._hot_ids.discard(ended_job.id)
+        self._memory.forget_job(ended_job.id)
         self._return_histories.pop((ended_job.id, ended_job.customer), None)
-
-    def _expire(self, jobs: Collection[Job], head: Block, timeouts: Timeouts) -> None:
-        """Request the expiry of every overdue job. A repeated request has no effect.
-
-        If a call cannot be stored, the next tick repeats it. Other calls are not delayed.
-        """
-        requested_expiries: set[tuple[JobKey, int]] = set()
-        for job in jobs:
-            if self._is_due(job, head, timeouts) and self._request_expiry(job):
-                requested_expiries.add((job.job_key, job.state_block))
-        self._requested_expiries = requested_expiries
-        # Forget the times of blocks in which no job has its last transition.
-        state_blocks = {job.state_block for job in jobs}
-        for block in self._block_times.keys() - state_blocks:
-            del self._block_times[block]
-
-    def _is_due(self, job: Job, head: Block, timeouts: Timeouts) -> bool:
-        return has_expired(
-            job,
-            head=head,
-            timeouts=timeouts,
-            claimed_at=self._claimed_at(job, timeouts),
-            last_claim_block=self._last_claim_blocks.get(job.provider),
-        )
-
-    def _request_expiry(self, job: Job) -> bool:
-        """Put the expiry into the outbox, and return whether this succeeded.
-
-        Every failure is logged, but only the first success.
-        """
-        state = job.state.name
-        call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
-        try:
-            self._outbox.put(outbox_key(call), call)
-        except GridsteadError as error:
-            log.warning("expiry_failed", job_id=job.id, state=state, reason=str(error))
-            return False
-        if (job.job_key, job.state_block) not in self._requested_expiries:
-            log.warning("expiry_requested", job_id=job.id, state=state, provider=job.provider)
-        return True
-
-    def _claimed_at(self, job: Job, timeouts: Timeouts) -> int | None:
-        """Return the time of the claim of a job that waits for its start, Unix seconds.
-
-        Returns None for any other job, if the contracts have no start timeout, or if the block of
-        the claim is missing. After a reorg the stored time may be wrong. In this case the contracts
-        reject the expiry.
-        """
-        if job.state is not JobState.SCHEDULED or timeouts.start_s is None:
-            return None
-        if job.state_block not in self._block_times:
-            block = self._ledger.block(job.state_block)
-            if block is None:
-                return None
-            self._block_times[job.state_block] = block.timestamp
-        return self._block_times[job.state_block]
+        self._returned_ids.discard(ended_job.id)
 
     def _match(
-        self, pending_jobs: list[Job], head: Block, timeouts: Timeouts, *, unsent_count: int
+        self, open_matches: Mapping[JobKey, Match], head: Block, timeouts: Timeouts
     ) -> dict[JobId, str]:
         """Match the pending jobs, once per block. Return why jobs remain unmatched, by job id.
 
         A job whose match fails is decided again at the next block.
         """
+        if head == self._decided_block:
+            return self._unmatched_reasons
+        pending_jobs = [
+            job for job in self._pending_jobs.values() if job.job_key not in open_matches
+        ]
         if not pending_jobs:
             self._explanations.clear(head)
             return {}
-        if head == self._decided_block:
-            return self._reasons_of(pending_jobs)
-        addresses = self._approved_providers
-        providers = self._ledger.approved_providers(addresses, at_block=head)
-        self._grid.update_providers(providers, addresses)
-        limits_by_job = {job.id: self._limits(job, head, timeouts) for job in pending_jobs}
-        self._grid.set_limits(limits_by_job.items())
+        unsent_count = len(self._pending_jobs) - len(pending_jobs)
+        self._update_limits(head, timeouts)
         excluded_providers = self._skipped_matches.excluded_from_all()
         decision = self._grid.decide(head, excluded_providers, unsent_count=unsent_count)
         self._decided_block = head
@@ -258,13 +219,18 @@ class MetaScheduler:
                 log.info("job_unmatched", job_id=job_id, reason=text)
         return texts
 
-    def _reasons_of(self, jobs: Iterable[Job]) -> dict[JobId, str]:
-        """Return the reasons of the last decision, by job id."""
-        reasons: dict[JobId, str] = {}
-        for job in jobs:
-            if job.id in self._unmatched_reasons:
-                reasons[job.id] = self._unmatched_reasons[job.id]
-        return reasons
+    def _update_limits(self, head: Block, timeouts: Timeouts) -> None:
+        """Set the limits of the pending jobs that may have limits of their own."""
+        limited_ids: set[JobId] = set()
+        for job_id in self._returned_ids | self._skipped_matches.job_ids() | self._limited_ids:
+            job = self._pending_jobs.get(job_id)
+            if job is None:
+                continue
+            limits = self._limits(job, head, timeouts)
+            self._grid.set_limits(job_id, limits)
+            if limits != NO_LIMITS:
+                limited_ids.add(job_id)
+        self._limited_ids = limited_ids
 
     def _limits(self, job: Job, head: Block, timeouts: Timeouts) -> Limits:
         """Return which providers are excluded from a job, and how often each did not claim it."""
@@ -296,11 +262,6 @@ class MetaScheduler:
                 except GridsteadError as error:
                     reasons[match.job_key.job_id] = str(error)
         return reasons
-
-    def _update_view(self, states: dict[JobId, JobState], reasons: dict[JobId, str]) -> None:
-        with self._view_lock:
-            self._hot_states = states
-            self._unmatched_reasons = reasons
 
 
 def _log_moves(moves: Iterable[Move]) -> None:

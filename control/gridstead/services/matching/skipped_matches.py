@@ -17,7 +17,7 @@ from queue import SimpleQueue
 
 import structlog
 
-from gridstead.domain.jobs.ids import JobKey
+from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.matching.skips import SKIPPED_SEVERAL, Exclusion, SkipHistory
 from gridstead.domain.transactions.outbox import SkippedCall
 from gridstead.ports import Clock
@@ -63,6 +63,10 @@ class SkippedMatches:
             log.info("provider_exclusion_ended", provider=provider)
         self._exclusions = exclusions
         self._counts = self._history.counts()
+
+    def job_ids(self) -> set[JobId]:
+        """Return the jobs from which ``excluded_from`` excludes a provider."""
+        return {job_key.job_id for job_key in self._history.skipped_providers}
 
     def excluded_from(self, job_key: JobKey) -> dict[str, str]:
         """Return the providers that are excluded from a job, with the reasons, by address.
