@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.jobs.job import Block
+from gridstead.domain.matching.decision_log import SignedRecord
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
 from gridstead.domain.transactions.calls import Call
 from gridstead.domain.transactions.outbox import EntryChange, OutboxEntry, SendState, Transaction
@@ -81,6 +82,30 @@ class MemoryCursor:
 
     def history(self) -> tuple[Block, ...]:
         return tuple(reversed(self.saved))
+
+
+@dataclass
+class MemoryDecisionStore:
+    """Implements port ``DecisionStore``.
+
+    Attributes:
+        outbox: The outbox that receives the calls.
+        stored: All records.
+    """
+
+    outbox: MemoryOutbox
+    stored: list[SignedRecord] = field(default_factory=list)
+
+    def append(self, record: SignedRecord, calls: Iterable[tuple[str, Call]]) -> None:
+        assert record.number == len(self.stored)
+        self.outbox.put_all(calls)
+        self.stored.append(record)
+
+    def last_record(self) -> SignedRecord | None:
+        return self.stored[-1] if self.stored else None
+
+    def records(self, *, first: int, count: int) -> tuple[SignedRecord, ...]:
+        return tuple(self.stored[first : first + count])
 
 
 @dataclass

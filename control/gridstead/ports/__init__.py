@@ -25,7 +25,7 @@ from gridstead.ports.slurm import (
     Scheduler,
     Slurm,
 )
-from gridstead.ports.store import Cursor, Journal, Outbox, Transactions
+from gridstead.ports.store import Cursor, DecisionStore, Journal, Outbox, Transactions
 from gridstead.ports.users import Directory, UserDirectories
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Clock",
     "CompletionSpool",
     "Cursor",
+    "DecisionStore",
     "Directory",
     "Journal",
     "Ledger",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from gridstead.domain.jobs.job import Block
+from gridstead.domain.matching.decision_log import SignedRecord
 from gridstead.domain.supervisor.journal import JournalEntry
 from gridstead.domain.transactions.calls import Call
 from gridstead.domain.transactions.outbox import EntryChange, OutboxEntry, Transaction
@@ -25,6 +26,27 @@ class Outbox(Protocol):
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
         """Return the entries that are neither FINAL nor REJECTED, oldest first."""
+        ...
+
+
+class DecisionStore(Protocol):
+    """The decision log of a meta-scheduler, in the same database as its outbox."""
+
+    def append(self, record: SignedRecord, calls: Iterable[tuple[str, Call]]) -> None:
+        """Store a record, and put calls into the outbox in this order. Stores all or nothing.
+
+        Args:
+            record: The record. Its number follows that of the last record.
+            calls: Pairs of a key and a call, as for ``Outbox.put_all``.
+        """
+        ...
+
+    def last_record(self) -> SignedRecord | None:
+        """Return the newest record. Returns None if the log is empty."""
+        ...
+
+    def records(self, *, first: int, count: int) -> tuple[SignedRecord, ...]:
+        """Return the records from number ``first`` on, oldest first, at most ``count``."""
         ...
 
 

@@ -8,6 +8,7 @@ import os
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.store.cursor import VolatileCursor
 from gridstead.adapters.store.database import Database
+from gridstead.adapters.store.decisions import SqlDecisionStore
 from gridstead.config import MetaSchedulerSettings
 from gridstead.config.matching import Matching
 from gridstead.domain.matching.decisions import Rules
@@ -16,6 +17,7 @@ from gridstead.domain.matching.shares import HalfLife
 from gridstead.rpc.matching import QueueViewServer, Views
 from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.decision_log import DecisionLog
 from gridstead.services.matching.meta_scheduler import MetaScheduler
 from gridstead.services.matching.skipped_matches import SkippedMatches
 from gridstead.wiring import loop
@@ -50,13 +52,16 @@ def run(settings: MetaSchedulerSettings) -> None:
     follower = Follower(
         chain.ledger, VolatileCursor(), first_block=chain.first_block, confirmations=confirmations
     )
+    rules = _rules(settings.matching, has_batches=chain.contracts.has_batches)
+    decisions = SqlDecisionStore(database, outbox)
     service = MetaScheduler(
         chain.ledger,
         follower,
         outbox,
         confirmations=confirmations,
         skipped_matches=skipped_matches,
-        rules=_rules(settings.matching, has_batches=chain.contracts.has_batches),
+        rules=rules,
+        decision_log=DecisionLog(decisions, rules, sign=wallet.sign_text),
     )
     ticks = (
         loop.Tick(name="meta_scheduler", function=service.tick, interval_s=settings.tick_s),

@@ -4,10 +4,17 @@
 from __future__ import annotations
 
 import pytest
-from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal, MemoryOutbox
+from tests.fakes.store import (
+    FakeClock,
+    MemoryCursor,
+    MemoryDecisionStore,
+    MemoryJournal,
+    MemoryOutbox,
+)
 
 from gridstead.adapters.store.cursor import SqlCursor
 from gridstead.adapters.store.database import Database
+from gridstead.adapters.store.decisions import SqlDecisionStore
 from gridstead.adapters.store.journal import SqlJournal
 from gridstead.adapters.store.outbox import SqlOutbox
 
@@ -19,6 +26,7 @@ class MemoryStore:
         self.clock = FakeClock()
         self.journal = MemoryJournal()
         self.outbox = MemoryOutbox(clock=self.clock)
+        self.decisions = MemoryDecisionStore(self.outbox)
         self._cursors = {}
 
     def cursor(self, name):
@@ -44,6 +52,7 @@ class SqlStore:
         self.database = Database(self.url)
         self.journal = SqlJournal(self.database)
         self.outbox = SqlOutbox(self.database, self.clock)
+        self.decisions = SqlDecisionStore(self.database, self.outbox)
 
     def cursor(self, name):
         """Return the stored position up to which the reader ``name`` has read the chain."""

@@ -85,6 +85,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """UPDATE outbox SET call = replace(call, ' {"proof":{', ' {"job_key":{')""",
     ),
     ("CREATE INDEX journal_closings ON journal (at) WHERE kind = 'closed'",),
+    (
+        """CREATE TABLE decisions (
+            number BIGINT NOT NULL PRIMARY KEY, text TEXT NOT NULL, signature TEXT NOT NULL)""",
+    ),
 )
 
 

@@ -65,6 +65,11 @@ class SqlOutbox:
 
     def put_all(self, calls: Iterable[tuple[str, Call]]) -> None:
         """Store calls to be sent, in one transaction."""
+        with self._database.begin() as connection:
+            self.put_in(connection, calls)
+
+    def put_in(self, connection: Connection, calls: Iterable[tuple[str, Call]]) -> None:
+        """Store calls to be sent, in the transaction of a connection."""
         created_at = self._clock.now()
         rows = []
         for key, call in calls:
@@ -77,9 +82,7 @@ class SqlOutbox:
                     "reason": "",
                 }
             )
-        if not rows:
-            return
-        with self._database.begin() as connection:
+        if rows:
             insert_rows = _INSERT_BY_DIALECT[connection.dialect.name](OUTBOX)
             connection.execute(insert_rows.on_conflict_do_nothing(), rows)
 

@@ -38,6 +38,14 @@ OUTBOX = Table(
     Column("reason", Text),
 )
 
+DECISIONS = Table(
+    "decisions",
+    METADATA,
+    Column("number", BigInteger, primary_key=True),
+    Column("text", Text),
+    Column("signature", Text),
+)
+
 TRANSACTIONS = Table(
     "transactions",
     METADATA,

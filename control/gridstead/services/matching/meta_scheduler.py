@@ -29,6 +29,7 @@ from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.chain_memory import ChainMemory, Update
+from gridstead.services.matching.decision_log import DecisionLog
 from gridstead.services.matching.expiries import Expiries
 from gridstead.services.matching.explanations import Explanations
 from gridstead.services.matching.grid_state import GridState
@@ -50,9 +51,10 @@ class MetaScheduler:
             a transfer of credits before it is counted. A reorg may revert what has fewer.
         skipped_matches: The matches that the contracts skipped.
         rules: The parameters of the matching.
+        decision_log: Stores the matches in the outbox, and logs them. None for no log.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 # one argument per collaborator
         self,
         ledger: Ledger,
         follower: Follower,
@@ -61,12 +63,14 @@ class MetaScheduler:
         confirmations: int,
         skipped_matches: SkippedMatches,
         rules: Rules = DEFAULT_RULES,
+        decision_log: DecisionLog | None = None,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._outbox = outbox
         self._confirmations = confirmations
         self._skipped_matches = skipped_matches
+        self._decision_log = decision_log
         self._grid = GridState(rules, confirmations=confirmations)
         self._explanations = Explanations()
         self._memory = ChainMemory(ledger)
@@ -203,7 +207,8 @@ class MetaScheduler:
         self._decided_block = head
         _log_moves(decision.moves)
         self._explanations.add_moves(decision.moves)
-        errors = self._store_matches([_to_call(pairing) for pairing in decision.matches])
+        matches = [_to_call(pairing) for pairing in decision.matches]
+        errors = self._store_matches(matches, head)
         matched_ids = {pairing.job.id for pairing in decision.matches}
         waiting_jobs = [job for job in pending_jobs if job.id not in matched_ids]
         reasons = self._explanations.explain(
@@ -246,22 +251,29 @@ class MetaScheduler:
             timeout_counts = history.timeout_counts()
         return Limits(excluded | skipped_by, timeout_counts)
 
-    def _store_matches(self, matches: Sequence[Match]) -> dict[JobId, str]:
+    def _store_matches(self, matches: Sequence[Match], block: Block) -> dict[JobId, str]:
         """Put matches into the outbox in one write. If the write fails, put them one by one.
 
         Returns the reason for each match that could not be stored, by job id.
         """
-        calls = [(outbox_key(match), match) for match in matches]
         reasons: dict[JobId, str] = {}
         try:
-            self._outbox.put_all(calls)
+            self._put_matches(matches, block)
         except GridsteadError:
-            for key, match in calls:
+            for match in matches:
                 try:
-                    self._outbox.put(key, match)
+                    self._put_matches([match], block)
                 except GridsteadError as error:
                     reasons[match.job_key.job_id] = str(error)
         return reasons
+
+    def _put_matches(self, matches: Sequence[Match], block: Block) -> None:
+        if not matches:
+            return
+        if self._decision_log is not None:
+            self._decision_log.put_matches(block, matches)
+            return
+        self._outbox.put_all([(outbox_key(match), match) for match in matches])
 
 
 def _log_moves(moves: Iterable[Move]) -> None:
