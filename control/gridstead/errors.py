@@ -243,6 +243,12 @@ class LoggerUnavailable(Transient):
     code = "logger-unavailable"
 
 
+class QueueViewUnavailable(Transient):
+    """The queue view of the meta-scheduler did not answer."""
+
+    code = "queue-view-unavailable"
+
+
 class SupervisorUnavailable(Transient):
     """The supervisor did not answer."""
 

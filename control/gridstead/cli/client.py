@@ -12,12 +12,13 @@ from gridstead.cli.options import CONFIG_VARIABLE
 from gridstead.domain.jobs.billing import cost_floor
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
-from gridstead.errors import ConfigError, InvalidInput
+from gridstead.errors import ConfigError, InvalidInput, QueueViewUnavailable
 
 if TYPE_CHECKING:  # These imports are slow, and many commands do not use the chain.
     from gridstead.adapters.chain.customer import Customer
     from gridstead.adapters.chain.ledger import ChainLedger
     from gridstead.adapters.chain.wallet import Wallet
+    from gridstead.adapters.matching.pending_job import PendingJob
     from gridstead.config import ClientSettings
 
 
@@ -63,6 +64,36 @@ def waiting_reason(client: GridClient, job: Job) -> str | None:
     if job.state is not JobState.PENDING or url is None:
         return None
     return pending_reason(url, job.id, ca=client.settings.ca_file)
+
+
+def queue_view_answer(client: GridClient, job: Job) -> PendingJob:
+    """Return why a pending job waits, with figures.
+
+    Raises:
+        ConfigError: If the setting ``queue_url`` is missing.
+        QueueViewUnavailable: If the queue view does not answer, or does not know the job yet.
+        UnexpectedOutput: If the answer has an unknown format.
+    """
+    from gridstead.adapters.matching.queue_view import pending_job  # noqa: PLC0415 - slow import
+
+    url = client.settings.queue_url
+    if url is None:
+        raise ConfigError(
+            f"cannot explain why job {job.id} waits",
+            detail="queue_url is not set in your settings file",
+            hint="Ask the grid's operator for the URL of the queue view, and set queue_url to it."
+            " The operator serves the queue view with the table [queue_view] of the"
+            " meta-scheduler's settings.",
+        )
+    answer = pending_job(url, job.id, ca=client.settings.ca_file)
+    if answer is None:
+        raise QueueViewUnavailable(
+            f"the queue view does not know job {job.id} as pending",
+            detail=f"{url} answered with 404",
+            hint="A new job is known after a few seconds, and a matched job does not wait any more."
+            " If it is still unknown, the meta-scheduler may be older than this command.",
+        )
+    return answer
 
 
 def client_settings_path(config: Path | None) -> Path:

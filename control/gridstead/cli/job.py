@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead job`: lists, shows, cancels and tops up jobs, and prints their output."""
+"""`gridstead job`: lists, shows, explains, cancels and tops up jobs, and prints their output."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gridstead.cli.client import (
     job_to_json,
     open_client,
     parse_job_number,
+    queue_view_answer,
     shell_exit_code,
     waiting_reason,
 )
@@ -36,6 +37,7 @@ from gridstead.cli.output import (
     emit_table,
     parse_credits,
 )
+from gridstead.cli.waiting import print_explanation
 from gridstead.cli.watch import INTERRUPTED, format_time, wait_for_end
 from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.jobs.job import Job
@@ -112,6 +114,48 @@ def _cancel_request(job: Job) -> dict[str, object]:
     if not job.cancel_requested:
         return {}
     return {"cancel requested": format_time(job.cancel_requested_at)}
+
+
+@app.command()
+def why(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
+    r"""Explain why a job waits for a provider, with figures.
+
+    The command prints how many providers each condition excludes, and for each condition what is
+    missing at the provider that misses it least. Then it prints an estimate of how many jobs are
+    matched before this one, and the time at which a provider is expected to have room if the job
+    has a reservation.
+
+    What you can do: if all providers are too small, or none has a required label, the job never
+    starts: cancel it and request less. If all are too expensive, submit it with more credits. If
+    providers are full, wait.
+
+    The meta-scheduler's queue view answers, so `queue_url` must be set in your settings file. A job
+    that is not pending does not wait: then the command prints its state.
+
+    \b
+    gridstead job why 7
+    gridstead job why 7 --json
+    """
+    job_number = parse_job_number(number)
+    client = open_client(config)
+    job = client.job(job_number)
+    if job.state is not JobState.PENDING:
+        record = {"number": job_number, "state": job.state.name, "waits": False, "why": None}
+        sentence = f"job {job_number} is {job.state.name}: it does not wait for a provider"
+        emit_result(record, sentence, as_json=as_json)
+        return
+    answer = queue_view_answer(client, job)
+    if as_json:
+        emit_json(
+            {
+                "number": job_number,
+                "state": job.state.name,
+                "waits": True,
+                "why": answer.model_dump(),
+            }
+        )
+        return
+    print_explanation(job_number, answer)
 
 
 @app.command()

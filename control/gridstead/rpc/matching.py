@@ -3,7 +3,8 @@
 
 ``/`` returns the matched and running jobs, for DeepSquare's clients. ``/pending`` returns the
 pending jobs with the reasons why they wait. Both paths return a JSON object whose keys are job
-numbers: 0x and 64 hexadecimal digits. ``/excluded`` returns the providers that are excluded from
+numbers: 0x and 64 hexadecimal digits. ``/pending/<job number>`` returns why one of these jobs
+waits, with figures (``explanation.py``). ``/excluded`` returns the providers that are excluded from
 all jobs, with the reasons, as a JSON object whose keys are addresses. ``/metrics`` returns
 OpenMetrics text. Web pages of any origin may read all paths except ``/metrics``.
 """
@@ -17,13 +18,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.ids import JobId, parse_slurm_job_name
+from gridstead.domain.matching.reasons import Explanation
 from gridstead.errors import ConfigError
+from gridstead.rpc.explanation import explanation_as_json
 from gridstead.rpc.metrics import CONTENT_TYPE
 from gridstead.rpc.tls import TlsFiles
 
 SOCKET_TIMEOUT_S = 10
 JSON_TYPE = "application/json"
+PENDING_PATH = "/pending/"
 JobView = Callable[[], Mapping[JobId, str]]
 Page = tuple[str, Callable[[], str]]  # the content type, and a function that returns the body
 
@@ -35,12 +39,14 @@ class Views:
     Attributes:
         matched_and_running: Returns the matched and running jobs.
         pending: Returns the pending jobs with the reasons why they wait.
+        explanation: Returns why the pending job with a number waits. None if there is no such job.
         excluded: Returns the excluded providers with the reasons, by address.
         metrics: Returns OpenMetrics text.
     """
 
     matched_and_running: JobView
     pending: JobView
+    explanation: Callable[[int], Explanation | None]
     excluded: Callable[[], Mapping[str, str]]
     metrics: Callable[[], str]
 
@@ -65,7 +71,7 @@ class QueueViewServer:
 
         class QueueHandler(_PageHandler):
             def find_page(self, path: str) -> Page | None:
-                return pages.get(path)
+                return pages.get(path) or _explanation_page(path, views)
 
         tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
@@ -121,6 +127,17 @@ class _PageHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *_arguments: object) -> None:
         """Do not log requests."""
+
+
+def _explanation_page(path: str, views: Views) -> Page | None:
+    """Return the page of a pending job. Returns None if the path does not name one."""
+    if not path.startswith(PENDING_PATH):
+        return None
+    number = parse_slurm_job_name(path.removeprefix(PENDING_PATH))
+    explanation = None if number is None else views.explanation(number)
+    if explanation is None:
+        return None
+    return JSON_TYPE, lambda: json.dumps(explanation_as_json(explanation))
 
 
 def _jobs_as_json(texts_by_job: Mapping[JobId, str]) -> str:

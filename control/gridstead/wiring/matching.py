@@ -73,6 +73,7 @@ def run(settings: MetaSchedulerSettings) -> None:
         views = Views(
             matched_and_running=service.matched,
             pending=service.pending,
+            explanation=lambda number: service.explanation(chain.contracts.job_id(number)),
             excluded=skipped_matches.exclusions,
             metrics=_metrics(skipped_matches).text,
         )

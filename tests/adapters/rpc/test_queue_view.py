@@ -21,6 +21,7 @@ def queue_view(tmp_path):
     views = Views(
         matched_and_running=lambda: {job_id(5): "SCHEDULED"},
         pending=lambda: {job_id(6): "no provider"},
+        explanation=lambda _number: None,
         excluded=lambda: {PROVIDER: "3 changes"},
         metrics=lambda: "gridstead_providers_excluded 1.0\n",
     )

@@ -15,7 +15,7 @@ PAGE = "use-the-grid.md"
 
 
 def test_page_has_blocks_of_each_language():
-    assert {name for name, _ in blocks_of(PAGE)} == {"sh", "toml", "yaml"}
+    assert {name for name, _ in blocks_of(PAGE)} == {"sh", "text", "toml", "yaml"}
 
 
 @pytest.mark.parametrize("text", blocks(PAGE, "yaml"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the meta-scheduler's queue view, which shows why a job is not matched yet.
 
-The queue view is optional. The command-line client works without it.
+The queue view is optional. All commands except `gridstead job why` work without it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import ssl
 from pathlib import Path
 
 import httpx
+from pydantic import ValidationError
 
+from gridstead.adapters.matching.pending_job import PendingJob
 from gridstead.domain.jobs.ids import JobId
+from gridstead.errors import QueueViewUnavailable, UnexpectedOutput
 
 TIMEOUT_S = 3
 
@@ -27,13 +30,47 @@ def pending_reason(url: str, job_id: JobId, *, ca: Path | None) -> str | None:
         ca: The PEM file of a CA. None for the CAs of the system.
     """
     try:
-        tls_context = ssl.create_default_context(cafile=ca)
-        answer = httpx.get(
-            f"{url.rstrip('/')}/pending", verify=tls_context, timeout=TIMEOUT_S, trust_env=False
-        ).json()
+        answer = _get(url, "/pending", ca=ca).json()
     except (httpx.HTTPError, OSError, ValueError):
         return None
     if not isinstance(answer, dict):
         return None
     reason = answer.get(job_id.slurm_job_name)
     return None if reason is None else str(reason)
+
+
+def pending_job(url: str, job_id: JobId, *, ca: Path | None) -> PendingJob | None:
+    """Return why a pending job waits, with figures.
+
+    Returns None if the queue view does not know a pending job with this id.
+
+    Args:
+        url: ``https://host:port``.
+        job_id: The id of the job.
+        ca: The PEM file of a CA. None for the CAs of the system.
+
+    Raises:
+        QueueViewUnavailable: If the queue view does not answer, or answers with an error.
+        UnexpectedOutput: If the answer does not follow the schema.
+    """
+    path = f"/pending/{job_id.slurm_job_name}"
+    try:
+        answer = _get(url, path, ca=ca)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        answer.raise_for_status()
+    except (httpx.HTTPError, OSError) as error:
+        raise QueueViewUnavailable(
+            f"could not read why job {job_id} waits", detail=f"{url}{path}: {error}"
+        ) from error
+    try:
+        return PendingJob.model_validate_json(answer.content)
+    except ValidationError as error:
+        raise UnexpectedOutput(f"{url}{path}", answer.text) from error
+
+
+def _get(url: str, path: str, *, ca: Path | None) -> httpx.Response:
+    tls_context = ssl.create_default_context(cafile=ca)
+    return httpx.get(
+        f"{url.rstrip('/')}{path}", verify=tls_context, timeout=TIMEOUT_S, trust_env=False
+    )

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text of docs/reference/queue-view.md, from the schema of the answers and from the domain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from gridstead.adapters.matching.pending_job import PendingJob
+from gridstead.domain.matching.reasons import (
+    DEARER,
+    FULL,
+    NOT_ACCEPTING,
+    NOT_TRIED,
+    REFUSED_BEFORE,
+    RESERVED,
+    TOO_EXPENSIVE,
+    TOO_SMALL,
+    UNLABELLED,
+    Cause,
+)
+from gridstead.domain.matching.shortfalls import Quantity
+
+INTRODUCTION = """\
+# Queue view
+
+The meta-scheduler serves the queue view over HTTPS, if its settings have the table
+[`queue_view`](settings.md#meta-scheduler). Anyone may read it. The web pages of any origin may read
+all paths except `/metrics`. [How jobs are matched](../explanation/matching.md#why-a-job-waits)
+explains the reasons.
+
+| path | answer |
+|---|---|
+| `/` | JSON object: the state of each matched and running job, by job number |
+| `/pending` | JSON object: the reason in one line why each pending job waits, by job number |
+| `/pending/<job number>` | JSON object: why this job waits, in figures; 404 if it is not pending |
+| `/excluded` | JSON object: why providers are excluded from all jobs, by address |
+| `/metrics` | OpenMetrics text |
+
+A job number is `0x` and 64 hexadecimal digits. Further keys may be added to the answers.
+
+## /pending/&lt;job number&gt;
+
+`gridstead job why` prints this answer. An example:
+"""
+EXAMPLE = {
+    "job": f"0x{7:064x}",
+    "cause": "waits-for-provider",
+    "reason": "waits for a provider: 1 too expensive, 3 full; "
+    "expected to start by 2026-11-26 14:10 UTC",
+    "obstacles": [
+        {
+            "code": "too-expensive",
+            "text": "too expensive",
+            "providers": 1,
+            "nearest": {
+                "quantity": "escrow-wei",
+                "needed": 140_000_000_000_000_000,
+                "available": 100_000_000_000_000_000,
+                "provider": "0x2222222222222222222222222222222222222222",
+                "reserved_for": None,
+            },
+        },
+        {
+            "code": "full",
+            "text": "full",
+            "providers": 3,
+            "nearest": {
+                "quantity": "node-memory-mb",
+                "needed": 65_536,
+                "available": 49_152,
+                "provider": "0x1111111111111111111111111111111111111111",
+                "reserved_for": None,
+            },
+        },
+    ],
+    "labels": [],
+    "labels_compared": 4,
+    "ahead": {"own": 2, "others": 14},
+    "expected_start": {
+        "provider": "0x1111111111111111111111111111111111111111",
+        "start_at": 1_795_702_200,
+        "last_move": {
+            "from_at": 1_795_701_600,
+            "to_at": 1_795_702_200,
+            "cause": "job 5 is not settled yet",
+        },
+    },
+    "block": 81_234,
+    "block_time": 1_795_698_000,
+}
+CAUSES = {
+    Cause.BEING_MATCHED: "The match is not in a block yet.",
+    Cause.NOT_STORED: "The match could not be stored. `reason` is the error.",
+    Cause.NOT_EXPLAINED: "A decision explains only so many different jobs. Ask again later.",
+    Cause.MALFORMED_SCRIPT_ID: "The script id is malformed, so no provider can run the job.",
+    Cause.NO_PROVIDER: "No provider is suitable now. The job waits until one is.",
+    Cause.WAITS: "Suitable providers exist, and the job waits for one of them.",
+}
+# Each condition, and what is compared with what the job needs.
+OBSTACLES = {
+    NOT_ACCEPTING.code: ("The provider is banned, was removed, or accepts no jobs.", ()),
+    REFUSED_BEFORE.code: ("The provider refused the job.", ()),
+    UNLABELLED.code: ("The labels do not satisfy the job. `labels` has the details.", ()),
+    TOO_SMALL.code: (
+        "The nodes have no room for the job even when they are empty.",
+        (Quantity.GPUS, Quantity.NODE_CPUS, Quantity.NODE_MEMORY_MB, Quantity.TASKS),
+    ),
+    TOO_EXPENSIVE.code: (
+        "The escrow does not pay for one minute of the job.",
+        (Quantity.ESCROW_WEI,),
+    ),
+    "excluded": ("The provider is excluded for a while. `text` is the reason.", ()),
+    FULL.code: (
+        "The provider is suitable, but has no room now.",
+        (
+            Quantity.GPUS,
+            Quantity.NODE_CPUS,
+            Quantity.NODE_MEMORY_MB,
+            Quantity.TASKS,
+            Quantity.QUEUE_PLACES,
+        ),
+    ),
+    RESERVED.code: (
+        "The provider has room, but reserves it for another job before this job would end.",
+        (Quantity.FREE_S,),
+    ),
+    DEARER.code: (
+        "The provider has room, but the policy waits for a cheaper one.",
+        (Quantity.PRICE_PER_MIN_WEI,),
+    ),
+    NOT_TRIED.code: ("The provider has room. A later decision tries the job.", ()),
+}
+QUANTITIES = {
+    Quantity.GPUS: "GPUs of all nodes",
+    Quantity.NODE_CPUS: "CPUs on the node with the most CPUs; a task needs them on one node",
+    Quantity.NODE_MEMORY_MB: "memory on the node with the most memory, MB (2^20 bytes)",
+    Quantity.TASKS: "tasks that can be placed at once",
+    Quantity.QUEUE_PLACES: "places for matched jobs that wait at the provider",
+    Quantity.ESCROW_WEI: "`needed` is the price of one minute, `available` is the escrow, wei",
+    Quantity.FREE_S: "`needed` is the paid time of the job, `available` is the time until the "
+    "reservation, seconds",
+    Quantity.PRICE_PER_MIN_WEI: "`available` is the price of one minute at this provider, `needed` "
+    "that at the cheapest provider that is full, wei",
+}
+
+
+def page() -> str:
+    """Return the text of the page."""
+    PendingJob.model_validate(EXAMPLE)
+    lines = [INTRODUCTION, f"```json\n{json.dumps(EXAMPLE, indent=2)}\n```\n"]
+    schema = PendingJob.model_json_schema()
+    lines += _object(schema)
+    for name in sorted(schema["$defs"]):
+        lines.append(f"### {name}\n")
+        lines += _object(schema["$defs"][name])
+    lines.append("### Causes\n\n| cause | meaning |\n|---|---|")
+    lines += [f"| `{cause}` | {CAUSES[cause]} |" for cause in Cause]
+    lines.append("\n### Obstacles\n\n| code | condition | quantities |\n|---|---|---|")
+    for code, (text, quantities) in OBSTACLES.items():
+        names = ", ".join(f"`{quantity}`" for quantity in quantities)
+        lines.append(f"| `{code}` | {text} | {names} |")
+    lines.append("\n### Quantities\n\n| quantity | meaning |\n|---|---|")
+    lines += [f"| `{quantity}` | {QUANTITIES[quantity]} |" for quantity in Quantity]
+    return "\n".join(lines) + "\n"
+
+
+def _object(schema: dict[str, Any]) -> Iterator[str]:
+    yield schema["description"] + "\n"
+    yield "| key | type | meaning |\n|---|---|---|"
+    for key, value in schema["properties"].items():
+        yield f"| `{key}` | {_type(value)} | {value['description']} |"
+    yield ""
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(map(_type, schema["anyOf"]))
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if schema["type"] == "array":
+        return f"list of {_type(schema['items'])}"
+    return str(schema["type"])
