@@ -2,10 +2,13 @@
 """Finds the providers that can run a job, for all jobs with equal requirements at once.
 
 Jobs with equal resources, labels and conditions form a *class*. The providers that can run the jobs
-of a class are its candidates. They are sorted by price. Candidates with equal prices are on a ring:
-each has a position, which is a hash of its address. A job takes the first suitable candidate after
-its own position, which is a hash of its number. So jobs are spread over equal providers. If one of
-them is full, only its jobs go to the next one.
+of a class are its candidates. They are sorted by *weighted price*: the price of one minute of a
+job, multiplied by 100 plus the risk of the provider in percent (``reputation.py``).
+
+Candidates with equal weighted prices are on a ring: each has a position, which is a hash of its
+address. A job takes the first suitable candidate after its own position, which is a hash of its
+number. So jobs are spread over equal providers. If one of them is full, only its jobs go to the
+next one.
 """
 
 from __future__ import annotations
@@ -36,10 +39,10 @@ class JobClass:
 
 
 class PricedClusters:
-    """Providers, sorted by the price of a job and by position.
+    """Providers, sorted by weighted price and by position.
 
     Args:
-        prices: The price of one minute of the job at each provider, wei.
+        prices: The weighted price of the job at each provider.
         clusters: The providers, in the same order.
     """
 
@@ -54,7 +57,7 @@ class PricedClusters:
         return len(self._clusters)
 
     def __iter__(self) -> Iterator[tuple[int, Cluster]]:
-        """Yield each provider with its price, the cheapest first."""
+        """Yield each provider with its weighted price, the cheapest first."""
         return zip(self._prices, self._clusters, strict=True)
 
     def copy(self) -> Self:
@@ -62,7 +65,7 @@ class PricedClusters:
         return type(self)(self._prices.copy(), self._clusters.copy())
 
     def from_position(self, position: int, *, min_price: int = 0) -> Iterator[tuple[int, Cluster]]:
-        """Yield the providers with their prices, the cheapest first, from a price on.
+        """Yield the providers with their weighted prices, the cheapest first, from a price on.
 
         Providers with equal prices are in the order of the ring, from a position on. The caller may
         remove the provider that was yielded last.
@@ -129,7 +132,7 @@ class Candidates:
         for cluster in labelled:
             price = self.price_of(cluster)
             if price is not None:
-                candidates.append((price, cluster.position, cluster))
+                candidates.append((cluster.weighted_price(price), cluster.position, cluster))
         candidates.sort()
         prices = [price for price, _, _ in candidates]
         self.all = PricedClusters(prices, [cluster for _, _, cluster in candidates])
@@ -153,7 +156,7 @@ class Candidates:
             for cluster in self._freed.since(self._first_unread):
                 price = self.price_of(cluster)
                 if price is not None:
-                    self._open.add(price, cluster)
+                    self._open.add(cluster.weighted_price(price), cluster)
         self._first_unread = self._freed.end
         return self._open
 
@@ -236,7 +239,7 @@ class CandidateCache:
         self._freed.add(cluster)
 
     def clear(self) -> None:
-        """Forget all candidates. Must be called after a change of a provider's record."""
+        """Forget all candidates. Must be called after a change of a provider's record or risk."""
         self._candidates.clear()
         self._labelled.clear()
 

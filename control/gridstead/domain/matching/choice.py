@@ -7,10 +7,13 @@ A job gets the cheapest provider among those that
 - have the labels and the hardware that the job requires, and room for it now,
 - cost at most the job's escrow for one minute,
 - are not excluded after a refusal or after failed matches (``expiry.py``, ``skips.py``),
-- do not keep this room for the reservation of another job.
+- do not keep this room for the reservation of another job,
+- do not rest because of their faults (``reputation.py``).
 
-Providers at which the job had fewer claim timeouts are preferred, even if they are dearer. If a
-cheaper provider without room has a better score (``policies.py``), the job waits for it.
+Providers are compared by their weighted prices, which contain the risk of a fault
+(``candidates.py``). Providers at which the job had fewer claim timeouts are preferred, even if they
+are dearer. If a cheaper provider without room has a better score (``policies.py``), the job waits
+for it.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from gridstead.domain.jobs.billing import MAX_PAID_MINUTES, paid_minutes_floor
+from gridstead.domain.jobs.billing import MAX_PAID_MINUTES, PERCENT, paid_minutes_floor
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.matching.candidates import JobClass, PricedClusters
 from gridstead.domain.matching.cluster import Cluster, ring_position
@@ -37,7 +40,7 @@ MAX_COMPARED = 8
 # After so many blocks, the end of a matched job that has not started is unknown.
 MAX_START_BLOCKS = 100
 
-Choice = tuple[Cluster, int]  # a provider and its price of one minute of the job, wei
+Choice = tuple[Cluster, int]  # a provider and its weighted price of the job (``candidates.py``)
 
 
 class ProviderChoice:
@@ -60,7 +63,8 @@ class ProviderChoice:
         self._excluded = excluded_providers
         # The candidates that may still have room, for each class that was tried.
         self._open: dict[JobClass, PricedClusters] = {}
-        # The price of the last match of a kind. No cheaper provider can take a job of this kind.
+        # The weighted price of the last match of a kind. No cheaper provider can take a job of this
+        # kind.
         self._min_prices: dict[JobKind, int] = {}
 
     def provider_now(self, job: Job, kind: JobKind) -> Choice | None:
@@ -92,17 +96,27 @@ class ProviderChoice:
         open_candidates = self._open_candidates(kind.job_class)
         position = ring_position(str(job.id))
         min_price = self._min_prices.get(kind, 0)
+        max_price = self._max_weighted_price(job)
         for price, cluster in open_candidates.from_position(position, min_price=min_price):
-            if price > job.escrow:
+            if price > max_price:
                 return
             if not cluster.has_room(resources):
                 open_candidates.remove(price, cluster)
                 continue
-            paid_s = paid_seconds(job.escrow, price)
-            if not self.is_excluded(cluster, limits) and cluster.admits(
+            paid_s = paid_seconds(job.escrow, cluster.plain_price(price))
+            if self._may_get(job, cluster, price, limits) and cluster.admits(
                 resources, job_id=job.id, paid_s=paid_s, now=self._now
             ):
                 yield cluster, price
+
+    def _max_weighted_price(self, job: Job) -> int:
+        """Return a limit that no weighted price exceeds at a provider that a job can pay."""
+        return job.escrow * (PERCENT + self._matcher.reputation.max_risk_percent)
+
+    def _may_get(self, job: Job, cluster: Cluster, weighted_price: int, limits: Limits) -> bool:
+        """Return whether a job pays a provider for a minute, and the provider is not excluded."""
+        is_payable = cluster.plain_price(weighted_price) <= job.escrow
+        return is_payable and not self.is_excluded(cluster, limits)
 
     def _open_candidates(self, job_class: JobClass) -> PricedClusters:
         candidates = self._open.get(job_class)
@@ -116,11 +130,12 @@ class ProviderChoice:
         policy = self._policy
         if policy.wait_percent is None:
             return False
-        price_now = choice[1]
+        cluster_now, weighted_price_now = choice
+        price_now = cluster_now.plain_price(weighted_price_now)
         score = partial(
-            policy.score, minutes=paid_minutes(job, price_now), reference_price=price_now
+            policy.score, minutes=paid_minutes(job, price_now), reference_price=price_now * PERCENT
         )
-        score_now = score(price_per_min=price_now, wait_s=0)
+        score_now = score(price_per_min=weighted_price_now, wait_s=0)
         for cluster, price in islice(self._cheaper(job, kind, choice), MAX_COMPARED):
             if policy.wait_percent == 0:
                 return True
@@ -154,24 +169,25 @@ class ProviderChoice:
     def payable(self, job: Job, kind: JobKind) -> Iterator[Choice]:
         """Yield the providers that may get a job, with or without room, the cheapest first."""
         limits = self._matcher.limits(job.id)
+        max_price = self._max_weighted_price(job)
         for price, cluster in self._matcher.candidates.get(kind.job_class).all:
-            if price > job.escrow:
+            if price > max_price:
                 return
-            if not self.is_excluded(cluster, limits):
+            if self._may_get(job, cluster, price, limits):
                 yield cluster, price
 
     def is_excluded(self, cluster: Cluster, limits: Limits) -> bool:
         """Return whether a provider is excluded from all jobs, or from a job with these limits."""
         address = cluster.provider.address
-        return address in self._excluded or address in limits.excluded
+        return cluster.is_resting or address in self._excluded or address in limits.excluded
 
     def is_full(self, job_class: JobClass) -> bool:
         """Return whether no candidate of a class has room. The class must have been tried."""
         return not self._open_candidates(job_class)
 
-    def note_match(self, kind: JobKind, price_per_min: int) -> None:
+    def note_match(self, kind: JobKind, weighted_price: int) -> None:
         """Note the price of the last match of a kind, so that cheaper providers are skipped."""
-        self._min_prices[kind] = price_per_min
+        self._min_prices[kind] = weighted_price
 
 
 def paid_minutes(job: Job, price_per_min: int) -> int:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import hashlib
 
-from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.billing import PERCENT, Resources
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Provider
 from gridstead.domain.matching.forecast import Forecast, PlacedJob, Reservation
 from gridstead.domain.matching.packing import Nodes, Placement
+from gridstead.domain.matching.reputation import NEUTRAL, Standing
 
 
 class Cluster:
@@ -26,17 +27,22 @@ class Cluster:
     Args:
         provider: The provider.
         queue_allowance: How many matched jobs may wait for room.
+        standing: How the reputation of the provider influences the matching.
 
     Attributes:
         provider: The provider.
+        standing: How the reputation of the provider influences the matching.
         position: The position of the provider on the ring that decides between equal prices.
         version: Increases with each change of the occupation.
         change: The last change except those by ``match``, as a text for the log.
         reservation: The reservation, if there is one.
     """
 
-    def __init__(self, provider: Provider, *, queue_allowance: int = 0) -> None:
+    def __init__(
+        self, provider: Provider, *, queue_allowance: int = 0, standing: Standing = NEUTRAL
+    ) -> None:
         self.provider = provider
+        self.set_standing(standing)
         self.position = ring_position(provider.address)
         self.version = 0
         self.change = ""
@@ -55,6 +61,25 @@ class Cluster:
     def job_count(self) -> int:
         """The number of jobs that are matched and have not ended."""
         return len(self._jobs)
+
+    def set_standing(self, standing: Standing) -> None:
+        """Replace the standing. The caller must then compute the candidates again."""
+        self.standing = standing
+        self._price_factor = PERCENT + standing.risk_percent
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the provider gets no further job now because of its faults."""
+        job_limit = self.standing.job_limit
+        return job_limit is not None and self.job_count >= job_limit
+
+    def weighted_price(self, price_per_min: int) -> int:
+        """Return a price times (100 + risk in percent). Providers are compared by this price."""
+        return price_per_min * self._price_factor
+
+    def plain_price(self, weighted_price: int) -> int:
+        """Return the price per minute of a weighted price, wei."""
+        return weighted_price // self._price_factor
 
     @property
     def empty(self) -> Nodes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from gridstead.domain.jobs.billing import price_per_minute
+from gridstead.domain.jobs.billing import PERCENT, price_per_minute
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.matching.cluster import Cluster
 from gridstead.domain.matching.policies import Policy, paid_seconds
@@ -87,7 +87,8 @@ class _Comparison:
         self._job = job
         self._now = now
         self._counts: dict[Obstacle, ObstacleCount] = {}
-        self._full_prices: list[int] = []  # of one minute of the job at full providers, wei
+        # Of one minute of the job at full providers, with the risk, wei.
+        self._full_prices: list[int] = []
         self._open_clusters: list[Cluster] = []  # that could run the job now
         self.unsatisfying_labels: list[Mapping[str, str]] = []
         self.labels_compared = 0
@@ -130,7 +131,7 @@ class _Comparison:
         paid_s = paid_seconds(job.escrow, price)
         reservation = cluster.reservation
         if not cluster.has_room(job.resources):
-            self._full_prices.append(price)
+            self._full_prices.append(self._price_with_risk(cluster))
             self._count(FULL, self._room_shortfall(cluster))
         elif reservation is None or cluster.admits(
             job.resources, job_id=job.id, paid_s=paid_s, now=self._now
@@ -150,7 +151,7 @@ class _Comparison:
         may_wait = policy.wait_percent is not None
         lowest_price = min(self._full_prices, default=None)
         for cluster in self._open_clusters:
-            price = self._price(cluster)
+            price = self._price_with_risk(cluster)
             if may_wait and lowest_price is not None and lowest_price < price:
                 quantity = Quantity.PRICE_PER_MIN_WEI
                 self._count(DEARER, _shortfall(cluster, quantity, lowest_price, price))
@@ -165,6 +166,9 @@ class _Comparison:
 
     def _price(self, cluster: Cluster) -> int:
         return price_per_minute(self._job.resources, cluster.provider.prices)
+
+    def _price_with_risk(self, cluster: Cluster) -> int:
+        return cluster.weighted_price(self._price(cluster)) // PERCENT
 
     def _count(self, obstacle: Obstacle, shortfall: Shortfall | None = None) -> None:
         count = self._counts.get(obstacle)

@@ -138,12 +138,13 @@ class ReturnHistory:
     provider had claimed the job, the event is a refusal. If it had not, the match expired.
 
     Attributes:
-        refused_by: The addresses of the providers that claimed the job and then returned it.
+        refused_by: The block of the last refusal of each provider that claimed the job and then
+            returned it, by address.
         claim_timeouts: The claim timeouts of the job, by the address of the provider.
         is_claimed: Whether the job is claimed now.
     """
 
-    refused_by: set[str] = field(default_factory=set)
+    refused_by: dict[str, int] = field(default_factory=dict)
     claim_timeouts: dict[str, ClaimTimeouts] = field(default_factory=dict)
     is_claimed: bool = False
 
@@ -154,11 +155,17 @@ class ReturnHistory:
         if event.kind is not ChainEventKind.JOB_REFUSED:
             return
         if self.is_claimed:
-            self.refused_by.add(event.provider)
+            self.refused_by[event.provider] = event.block
         else:
             count = self.timeout_counts().get(event.provider, 0) + 1
             self.claim_timeouts[event.provider] = ClaimTimeouts(count=count, last_block=event.block)
         self.is_claimed = False
+
+    def last_returns(self) -> dict[str, int]:
+        """Return the block in which each provider last returned the job, by address."""
+        timeouts = self.claim_timeouts.items()
+        timeout_blocks = {address: timeout.last_block for address, timeout in timeouts}
+        return timeout_blocks | self.refused_by
 
     def timeout_counts(self) -> Mapping[str, int]:
         """Return the number of claim timeouts of the job, by the address of the provider."""

@@ -25,6 +25,7 @@ from gridstead.domain.matching.decisions import NO_LIMITS, Decision, Limits, Pai
 from gridstead.domain.matching.forecast import PlacedJob
 from gridstead.domain.matching.policies import paid_seconds
 from gridstead.domain.matching.queues import CustomerQueue, JobKind
+from gridstead.domain.matching.reputation import Reputation
 from gridstead.domain.matching.shares import Shares, Spending
 from gridstead.domain.matching.turn import Turn
 
@@ -40,6 +41,7 @@ class Matcher:
 
     Attributes:
         shares: The usage and the weight of the customers.
+        reputation: The faults of the providers.
         clusters: The occupation of each provider, by address.
         queues: The pending jobs of each customer that has any.
         reserved: The provider at which a pending job has a reservation, by job.
@@ -48,6 +50,7 @@ class Matcher:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.shares = Shares(rules.half_life)
+        self.reputation = Reputation(rules.half_life)
         self.clusters: dict[str, Cluster] = {}
         self.queues: dict[str, CustomerQueue] = {}
         self.reserved: dict[JobId, Cluster] = {}
@@ -110,8 +113,20 @@ class Matcher:
         if job is not None:
             self._add_to_queue(job)
 
-    def forget_job(self, job_id: JobId) -> None:
-        """Forget a job that has ended. What its customer used still counts."""
+    def forget_job(
+        self, job_id: JobId, *, matched_block: int, returned_by: Mapping[str, int] | None = None
+    ) -> None:
+        """Forget a job that has ended. What its customer used and its provider did still counts.
+
+        Args:
+            job_id: The job. It was set to its last state.
+            matched_block: The block of its last match.
+            returned_by: The providers that refused the job or did not claim it in time, with the
+                block of the last such event, by address.
+        """
+        self.reputation.count_job(
+            self._jobs[job_id], matched_block=matched_block, returned_by=returned_by or {}
+        )
         self._drop(job_id)
         self.shares.close_job(job_id)
 
@@ -150,6 +165,8 @@ class Matcher:
             excluded_providers: The providers that get no job now, with the reasons, by address.
             unsent_count: The number of earlier matches that are not in a block yet.
         """
+        if self.reputation.update(block):
+            self._update_standings()
         turn = Turn(
             self,
             now=now,
@@ -158,6 +175,11 @@ class Matcher:
             max_matches=self.rules.max_matches_after(unsent_count),
         )
         return turn.run()
+
+    def _update_standings(self) -> None:
+        for address, cluster in self.clusters.items():
+            cluster.set_standing(self.reputation.standing(address))
+        self.candidates.clear()
 
     def match(self, pairing: Pairing, cluster: Cluster, *, now: int, block: int) -> None:
         """Count a match as made."""
@@ -192,7 +214,9 @@ class Matcher:
                 is_joined=False,
             )
             self.clusters[address] = Cluster(
-                unknown_provider, queue_allowance=self.rules.queue_allowance
+                unknown_provider,
+                queue_allowance=self.rules.queue_allowance,
+                standing=self.reputation.standing(address),
             )
         return self.clusters[address]
 

@@ -45,6 +45,7 @@ REFUSED_BEFORE = Obstacle("refused", REFUSED)
 UNLABELLED = Obstacle("labels", "without the required labels")
 TOO_SMALL = Obstacle("too-small", "too small")
 TOO_EXPENSIVE = Obstacle("too-expensive", "too expensive")
+RESTING = Obstacle("rests", "rests after faults")
 FULL = Obstacle("full", "full", is_suitable=True)
 RESERVED = Obstacle("reserved", "with room that is reserved", is_suitable=True)
 DEARER = Obstacle("policy", "with room, but dearer than a wait", is_suitable=True)
@@ -193,4 +194,6 @@ def ineligibility_reason(
         return TOO_SMALL
     if price_per_minute(job.resources, provider.prices) > job.escrow:
         return TOO_EXPENSIVE
+    if cluster.is_resting:
+        return RESTING
     return None if exclusion is None else Obstacle("excluded", exclusion)

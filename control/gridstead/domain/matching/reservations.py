@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gridstead.domain.jobs.billing import PERCENT
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.matching.choice import ProviderChoice, paid_minutes
@@ -115,10 +116,10 @@ class Reservations:
     def _best_later(self, job: Job, kind: JobKind) -> Cluster | None:
         """Return the provider without a reservation that has the best score for a job."""
         payable = list(self._choice.payable(job, kind))
-        lowest_price = payable[0][1] if payable else 0
+        lowest_price = payable[0][0].plain_price(payable[0][1]) if payable else 0
         options = []
         for cluster, price in payable:
-            if self._rules.policy.wait_percent == 0 and price > lowest_price:
+            if self._rules.policy.wait_percent == 0 and price > payable[0][1]:
                 break  # with the policy ``cheapest``, the job waits for a cheaper provider
             if cluster.reservation is None and cluster not in self._released_clusters:
                 start = cluster.estimated_start(job.resources, now=self._now)
@@ -138,14 +139,24 @@ class Reservations:
         return self._matcher.clusters[best[1]] if best is not None else None
 
     def _score_later(self, job: Job, price: int, start: int, lowest_price: int) -> tuple[int, int]:
-        """Return a sort key of a provider that has room later. The lowest is the best."""
+        """Return a sort key of a provider that has room later. The lowest is the best.
+
+        Args:
+            job: The pending job.
+            price: The weighted price of the provider.
+            start: When the provider has room, Unix seconds.
+            lowest_price: The price of the cheapest provider, wei.
+        """
         wait_s = start - self._now
         policy = self._rules.policy
         if policy.wait_percent is None:
             return wait_s, price
         minutes = paid_minutes(job, lowest_price)
         score = policy.score(
-            price_per_min=price, minutes=minutes, wait_s=wait_s, reference_price=lowest_price
+            price_per_min=price,
+            minutes=minutes,
+            wait_s=wait_s,
+            reference_price=lowest_price * PERCENT,
         )
         return score, wait_s
 

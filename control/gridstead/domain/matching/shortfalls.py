@@ -31,7 +31,8 @@ class Quantity(StrEnum):
     QUEUE_PLACES = "queue-places"  # for matched jobs that wait at the provider
     ESCROW_WEI = "escrow-wei"  # needed: the price of one minute of the job
     FREE_S = "free-s"  # the seconds until the room is needed for a reservation
-    # needed: the price of a cheaper provider without room; available: that of one with room
+    # needed: the price of a cheaper provider without room; available: that of one with room. Both
+    # contain the risk of the provider.
     PRICE_PER_MIN_WEI = "price-per-min-wei"
 
 

@@ -116,12 +116,13 @@ class Turn:
             self._block_kind(pending_job.kind)
             self._reservations.release_ready_room(job)
             return
-        cluster, price = choice
+        cluster, weighted_price = choice
         self._reservations.release(job)
+        price = cluster.plain_price(weighted_price)
         pairing = Pairing(job, cluster.provider.address, price)
         self._matcher.match(pairing, cluster, now=self._now, block=self._block)
         self._matches.append(pairing)
-        self._choice.note_match(pending_job.kind, price)
+        self._choice.note_match(pending_job.kind, weighted_price)
         next_job = queue.oldest_of(pending_job.kind)
         if next_job is None:
             heapq.heappop(jobs)

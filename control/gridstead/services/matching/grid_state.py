@@ -91,11 +91,19 @@ class GridState:
         elif event.state is JobState.META_SCHEDULED:
             self._matched_blocks[event.job_id] = event.block
 
-    def forget_job(self, job: Job) -> None:
-        """Forget a job that has ended. What its customer used still counts."""
+    def forget_job(self, job: Job, returned_by: Mapping[str, int]) -> None:
+        """Forget a job that has ended. What its customer used and its provider did still counts.
+
+        Args:
+            job: The job in its last state, which no reorg reverts.
+            returned_by: The providers that refused the job or did not claim it in time, with the
+                block of the last such event, by address.
+        """
         self._show(job)
-        self.matcher.forget_job(job.id)
-        self._shown_jobs.pop(job.id, None)
+        shown_job = self._shown_jobs.pop(job.id)
+        self.matcher.forget_job(
+            job.id, matched_block=shown_job.matched_block, returned_by=returned_by
+        )
         self._requested_blocks.pop(job.id, None)
         self._matched_blocks.pop(job.id, None)
         self._top_ups.pop(job.id, None)

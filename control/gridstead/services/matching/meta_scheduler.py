@@ -33,6 +33,7 @@ from gridstead.services.matching.decision_log import DecisionLog
 from gridstead.services.matching.expiries import Expiries
 from gridstead.services.matching.explanations import Explanations
 from gridstead.services.matching.grid_state import GridState
+from gridstead.services.matching.rests import RestLog
 from gridstead.services.matching.skipped_matches import SkippedMatches
 
 log = structlog.get_logger()
@@ -73,6 +74,7 @@ class MetaScheduler:
         self._decision_log = decision_log
         self._grid = GridState(rules, confirmations=confirmations)
         self._explanations = Explanations()
+        self._rest_log = RestLog()
         self._memory = ChainMemory(ledger)
         self._expiries = Expiries(ledger, outbox)
         # The key includes the customer: after a reorg, a job of another customer may have the id.
@@ -180,9 +182,9 @@ class MetaScheduler:
                     self._hot_states[job_id] = job.state
 
     def _forget(self, ended_job: Job) -> None:
-        self._grid.forget_job(ended_job)
+        history = self._return_histories.pop((ended_job.id, ended_job.customer), ReturnHistory())
+        self._grid.forget_job(ended_job, history.last_returns())
         self._memory.forget_job(ended_job.id)
-        self._return_histories.pop((ended_job.id, ended_job.customer), None)
         self._returned_ids.discard(ended_job.id)
 
     def _match(
@@ -206,6 +208,7 @@ class MetaScheduler:
         decision = self._grid.decide(head, excluded_providers, unsent_count=unsent_count)
         self._decided_block = head
         _log_moves(decision.moves)
+        self._rest_log.update(self._grid.matcher.reputation.standings)
         self._explanations.add_moves(decision.moves)
         matches = [_to_call(pairing) for pairing in decision.matches]
         errors = self._store_matches(matches, head)

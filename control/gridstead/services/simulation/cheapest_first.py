@@ -46,7 +46,7 @@ class CheapestFirst:
         else:
             self._pending.pop(job.id, None)
 
-    def forget_job(self, job_id: JobId) -> None:
+    def forget_job(self, job_id: JobId, **_blocks: int) -> None:
         """Forget a job that has ended."""
         self._pending.pop(job_id, None)
 
@@ -65,7 +65,8 @@ class CheapestFirst:
     def _cheapest(self, job: Job) -> Pairing | None:
         """Return the match of a job. None if no provider can run it for its escrow."""
         candidates = self._candidates.get(self._candidates.class_of(job)).all
-        for price, cluster in candidates.from_position(ring_position(str(job.id))):
+        for weighted_price, cluster in candidates.from_position(ring_position(str(job.id))):
+            price = cluster.plain_price(weighted_price)
             if price <= job.escrow:
                 return Pairing(job, cluster.provider.address, price)
             return None

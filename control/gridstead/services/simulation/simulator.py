@@ -46,6 +46,8 @@ class SimulatedGrid:
         block_s: The time between blocks, seconds.
         claim_s: The time from a match until the job is in the provider's queue, seconds.
         settle_s: The time from the end of a job until its settlement is on the chain, seconds.
+        end_state: Returns the state in which a job ends at a provider, from the job and the address
+            of the provider. A job that ends as PANICKED costs nothing.
     """
 
     providers: Sequence[Provider]
@@ -53,6 +55,7 @@ class SimulatedGrid:
     block_s: int = 2
     claim_s: int = 6
     settle_s: int = 14
+    end_state: Callable[[SimulatedJob, str], JobState] = lambda _job, _provider: JobState.FINISHED
 
 
 class JobMatcher(Protocol):
@@ -68,7 +71,7 @@ class JobMatcher(Protocol):
     def set_job(self, job: Job, *, requested_block: int, matched_block: int) -> None:
         """Add a job, or replace its values."""
 
-    def forget_job(self, job_id: JobId) -> None:
+    def forget_job(self, job_id: JobId, *, matched_block: int) -> None:
         """Forget a job that has ended."""
 
     def decide(self, *, now: int, block: int) -> Decision:
@@ -249,18 +252,20 @@ class Simulator:
     def _settle(self, number: int) -> None:
         run = self.outcome.runs[number]
         job = self._chain_jobs.pop(number)
+        state = self._grid.end_state(run.job, run.provider)
+        if state is JobState.PANICKED:
+            run.price_per_min = 0
         cost = run.cost(self.outcome.now)
         self._transfer(_CONTRACT, run.provider, cost)
         self._transfer(_CONTRACT, run.job.customer, job.escrow - cost)
-        ended_job = replace(
-            job, state=JobState.FINISHED, final_cost=cost, state_block=self._block()
-        )
+        ended_job = replace(job, state=state, final_cost=cost, state_block=self._block())
+        matched_block = self._matched_blocks.pop(number)
         self._matcher.set_job(
             ended_job,
             requested_block=self._requested_block(number),
-            matched_block=self._matched_blocks.pop(number),
+            matched_block=matched_block,
         )
-        self._matcher.forget_job(job.id)
+        self._matcher.forget_job(job.id, matched_block=matched_block)
         self._plan_block()
 
     def _set_job(self, number: int, job: Job) -> None:

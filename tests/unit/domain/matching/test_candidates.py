@@ -29,7 +29,10 @@ def cache_of(*providers, **limits):
 
 def options(priced):
     """Return (address, price) of each provider."""
-    return [(cluster.provider.address, price) for price, cluster in priced]
+    result = []
+    for weighted_price, cluster in priced:
+        result.append((cluster.provider.address, cluster.plain_price(weighted_price)))
+    return result
 
 
 def candidates_of(cache, job):

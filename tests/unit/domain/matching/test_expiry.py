@@ -186,7 +186,7 @@ def test_return_to_pending_after_a_claim_is_a_refusal():
         (ChainEventKind.JOB_REFUSED, 9, PROVIDER),
     )
 
-    assert history.refused_by == {PROVIDER}
+    assert history.refused_by == {PROVIDER: 9}
     assert history.timeout_counts() == {}
 
 
@@ -198,7 +198,7 @@ def test_return_to_pending_without_a_claim_is_a_claim_timeout():
         (ChainEventKind.JOB_REFUSED, 12, OTHER_ADDRESS),
     )
 
-    assert history.refused_by == set()
+    assert history.refused_by == {}
     assert history.claim_timeouts == {
         PROVIDER: ClaimTimeouts(count=2, last_block=9),
         OTHER_ADDRESS: ClaimTimeouts(count=1, last_block=12),
@@ -212,8 +212,19 @@ def test_claim_of_an_earlier_match_does_not_count_for_a_later_match():
         (ChainEventKind.JOB_REFUSED, 30, OTHER_ADDRESS),
     )
 
-    assert history.refused_by == {PROVIDER}
+    assert history.refused_by == {PROVIDER: 9}
     assert history.timeout_counts() == {OTHER_ADDRESS: 1}
+
+
+def test_last_returns_are_those_of_refusals_and_claim_timeouts():
+    history = history_of(
+        (ChainEventKind.JOB_REFUSED, 4, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 6, OTHER_ADDRESS),
+        (ChainEventKind.JOB_CLAIMED, 8, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 9, PROVIDER),
+    )
+
+    assert history.last_returns() == {PROVIDER: 9, OTHER_ADDRESS: 6}
 
 
 def test_provider_is_not_excluded_after_one_claim_timeout():

@@ -89,7 +89,7 @@ def test_usage_of_a_forgotten_job_remains():
     job = finished_job(matched_job(1), cost=7)
     grid = matcher(provider(), jobs=[job])
 
-    grid.forget_job(job_id(1))
+    grid.forget_job(job_id(1), matched_block=BLOCK)
 
     assert usage(grid) == 7
     assert grid.pending_job(job_id(1)) is None

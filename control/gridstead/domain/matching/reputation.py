@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures how often the jobs of each provider fail through the provider's fault.
+
+Only ended jobs count, so that everyone can compute the reputation from the chain:
+
+- A job with a bill is a *success* of its provider and counts with its bill. A job whose script
+  failed or whose credits ran out is a success too: this is not the provider's fault.
+- A job that ended as PANICKED is a *fault* and counts with its escrow. The provider lost the job,
+  or did not start or settle it in time.
+- A job that the provider refused or did not claim in time is a fault only if another provider
+  started the same job and was paid for it. It counts with this bill.
+
+Jobs with the price 0 do not count.
+
+A provider's *faults* are a share, in millionths. Each customer has one vote: its own share of
+faults. The vote of a customer counts in full if its jobs at the provider were worth at least the
+*typical value* of a job, otherwise in proportion. ``NEUTRAL_VOTES`` further votes are for the
+provider. So one customer counts for at most 10 %, in either direction, and a new provider has no
+faults. The typical value is the median of what the jobs of each customer of the grid are worth on
+average. So neither one very large job nor many small jobs of one customer change it.
+
+Amounts decay with the half-life of ``shares.py``. All values are integers.
+
+The share of faults above ``TOLERATED_PERCENT`` is the *risk* of a provider. Its prices count as
+higher by this risk when providers are compared.
+
+A provider with more than ``MAX_FAULTS`` *rests*: it gets no job for a while after its last fault,
+and then one job at a time. It gets jobs as before when a job that was matched after the last fault
+has ended as a success.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median_low
+
+from gridstead.domain.jobs.billing import PERCENT
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.matching.shares import HalfLife
+
+MILLION = 1_000_000
+NEUTRAL_VOTES = 9
+# One customer can cause this share of faults, so it has no effect.
+TOLERATED_PERCENT = 10
+MAX_FAULTS = 250_000  # millionths
+# With a half-life of 7 days, a provider rests for one hour, and with blocks of 2 s the reputation
+# is computed every 100 blocks.
+RESTS_PER_HALF_LIFE = 168
+UPDATES_PER_HALF_LIFE = 3024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How the reputation of a provider influences the matching.
+
+    Attributes:
+        faults: The share of faults, millionths.
+        job_limit: How many jobs the provider may have at the same time: 0 or 1 while it rests. None
+            without a limit.
+    """
+
+    faults: int = 0
+    job_limit: int | None = None
+
+    @property
+    def risk_percent(self) -> int:
+        """By how much the provider's prices count as higher, percent."""
+        return max(0, self.faults * PERCENT // MILLION - TOLERATED_PERCENT)
+
+
+NEUTRAL = Standing()
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """What one customer's jobs say about one provider: sums of amount x growth."""
+
+    successes: int = 0
+    faults: int = 0
+
+
+@dataclass(slots=True)
+class _Jobs:
+    """The ended jobs of one customer at all providers: sums of amount x growth and of growth."""
+
+    value: int = 0
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is known of one provider.
+
+    Attributes:
+        evidence: What the jobs of each customer say.
+        last_fault: The block of the last fault. -1 without a fault.
+        last_good_match: The block of the last match of a job that ended as a success. -1 if there
+            is no such job.
+    """
+
+    evidence: dict[str, _Evidence] = field(default_factory=lambda: defaultdict(_Evidence))
+    last_fault: int = -1
+    last_good_match: int = -1
+
+
+class Reputation:
+    """The reputation of all providers.
+
+    The result does not depend on the order in which the jobs are counted.
+
+    Args:
+        half_life: The half-life of all amounts.
+
+    Attributes:
+        standings: The providers with faults, as of the last update, by address.
+        max_risk_percent: The highest risk of these providers, percent.
+    """
+
+    def __init__(self, half_life: HalfLife) -> None:
+        self._half_life = half_life
+        self._rest_blocks = max(1, half_life.blocks // RESTS_PER_HALF_LIFE)
+        self._update_blocks = max(1, half_life.blocks // UPDATES_PER_HALF_LIFE)
+        self._records: dict[str, _Record] = defaultdict(_Record)
+        self._jobs_by_customer: dict[str, _Jobs] = defaultdict(_Jobs)
+        self._updated_at: int | None = None
+        self.standings: Mapping[str, Standing] = {}
+        self.max_risk_percent = 0
+
+    def success(self, address: str) -> int:
+        """Return the share of a provider's jobs that did not fail through its fault, millionths.
+
+        It is as of the last update. A provider without faults has 1,000,000.
+        """
+        return MILLION - self.standing(address).faults
+
+    def standing(self, address: str) -> Standing:
+        """Return how a provider's reputation influences the matching, as of the last update."""
+        return self.standings.get(address, NEUTRAL)
+
+    def count_job(self, job: Job, *, matched_block: int, returned_by: Mapping[str, int]) -> None:
+        """Count a job that has ended. Must be called once for each job.
+
+        Args:
+            job: The job in its last state.
+            matched_block: The block of its last match.
+            returned_by: The providers that refused the job or did not claim it in time, with the
+                block of the last such event, by address.
+        """
+        if not job.provider or not job.price_per_min:
+            return
+        if job.state is JobState.PANICKED:
+            self._add_value(job, job.escrow)
+            self._add_fault(job.provider, job.customer, job.escrow, block=job.state_block)
+            return
+        if not job.final_cost:
+            return
+        self._add_value(job, job.final_cost)
+        record = self._records[job.provider]
+        growth = self._half_life.growth(job.state_block)
+        record.evidence[job.customer].successes += job.final_cost * growth
+        record.last_good_match = max(record.last_good_match, matched_block)
+        if job.started_at:
+            for address, block in returned_by.items():
+                if address != job.provider:
+                    self._add_fault(address, job.customer, job.final_cost, block=block)
+
+    def update(self, block: int) -> bool:
+        """Compute the reputation if enough blocks have passed, and return whether it changed.
+
+        It is computed at the first call after each ``half_life / UPDATES_PER_HALF_LIFE`` blocks.
+
+        Args:
+            block: The newest block.
+        """
+        update_block = block - block % self._update_blocks
+        if update_block == self._updated_at:
+            return False
+        self._updated_at = update_block
+        full_vote = self._typical_value() * self._half_life.growth(update_block)
+        standings: dict[str, Standing] = {}
+        for address, record in self._records.items():
+            if record.last_fault >= 0:
+                standings[address] = self._standing(record, full_vote, update_block)
+        has_changed = standings != self.standings
+        self.standings = standings
+        risks = [standing.risk_percent for standing in standings.values()]
+        self.max_risk_percent = max(risks, default=0)
+        return has_changed
+
+    def _add_value(self, job: Job, amount: int) -> None:
+        growth = self._half_life.growth(job.state_block)
+        jobs = self._jobs_by_customer[job.customer]
+        jobs.value += amount * growth
+        jobs.count += growth
+
+    def _add_fault(self, address: str, customer: str, amount: int, *, block: int) -> None:
+        record = self._records[address]
+        record.evidence[customer].faults += amount * self._half_life.growth(block)
+        record.last_fault = max(record.last_fault, block)
+
+    def _typical_value(self) -> int:
+        """Return the typical value of a job, wei, at least 1."""
+        values = [jobs.value // jobs.count for jobs in self._jobs_by_customer.values()]
+        return max(1, median_low(values)) if values else 1
+
+    def _standing(self, record: _Record, full_vote: int, block: int) -> Standing:
+        votes = 0
+        fault_votes = 0
+        for evidence in record.evidence.values():
+            amount = evidence.successes + evidence.faults
+            vote = min(amount, full_vote)
+            votes += vote
+            fault_votes += vote * evidence.faults // max(1, amount)
+        faults = fault_votes * MILLION // (NEUTRAL_VOTES * full_vote + votes)
+        if faults <= MAX_FAULTS or record.last_good_match > record.last_fault:
+            return Standing(faults=faults)
+        is_over = block >= record.last_fault + self._rest_blocks
+        return Standing(faults=faults, job_limit=1 if is_over else 0)
