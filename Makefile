@@ -103,8 +103,9 @@ bench-matching: setup ## Measure the meta-scheduler with many registrations; nee
 bench-decisions: setup ## Measure how many matches per second are decided; needs no lab.
 	@python tests/bench/decisions.py
 
-campaign-attacks: setup ## Check that tricks of a customer gain no service, in simulations.
+campaign-attacks: setup ## Check that tricks gain no service and no reputation, in simulations.
 	@python tests/bench/attacks.py
+	@python tests/bench/reputation_attacks.py
 
 campaign-soak: setup ## Run 10,000 jobs while services are killed, and check all; ARGS=--jobs 300.
 	@python tests/bench/soak.py $(ARGS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pytest
 from tests.services.simulation.builders import CREDIT, job, provider, simulate
 
+from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.matching.decisions import Rules
 from gridstead.domain.matching.policies import POLICIES
 from gridstead.services.simulation.simulator import CHEAPEST_FIRST, SimulatedGrid, Simulator
@@ -65,6 +66,22 @@ def test_second_job_waits_for_the_cheaper_provider_if_the_policy_says_so(policy,
     outcome, _ = simulate(jobs, *providers, policy=policy)
 
     assert [run.provider for run in outcome.runs] == ["cheap", second_provider]
+
+
+def test_panicked_job_costs_nothing_and_is_a_fault_of_its_provider():
+    only_provider = provider("only", 4, price=1)
+    grid = SimulatedGrid(
+        providers=[only_provider],
+        credits_by_customer={"ada": 100 * CREDIT},
+        end_state=lambda _job, _provider: JobState.PANICKED,
+    )
+    jobs = [job(1, run_s=60), job(400, run_s=60)]
+    simulator = Simulator(grid, jobs, Rules(), policy="balanced")
+
+    outcome = simulator.run()
+
+    assert [run.cost(outcome.now) for run in outcome.runs] == [0, 0]
+    assert simulator._matcher.reputation.success("only") < 1_000_000
 
 
 def test_job_that_its_customer_cannot_pay_is_refused():

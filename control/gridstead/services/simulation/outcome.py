@@ -19,7 +19,8 @@ class JobRun:
         job: The job as submitted.
         escrow: What it holds in escrow until it is settled, wei.
         provider: The provider. Empty while the job is not matched.
-        price_per_min: The price of one minute of the whole job, wei. 0 while it is not matched.
+        price_per_min: The price of one minute of the whole job, wei. 0 while it is not matched, and
+            after it ended as PANICKED.
         started_at: Seconds since the start of the simulation. None if it has not started.
         ended_at: Seconds since the start of the simulation. None if it has not ended.
     """

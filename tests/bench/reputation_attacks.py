@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Check that reputation can be neither bought nor slandered from one wallet, on simulated grids.
+
+Twelve honest customers use two providers with equal prices. In the first simulations, both
+providers are honest, and an attacker submits jobs that only the first provider can run. In the
+first simulation, these jobs finish. In the next ones, they end as FAILED or PANICKED. This must not
+cost the provider jobs of the honest customers.
+
+In the other simulations, half of the honest customers' jobs end as PANICKED at the second provider.
+It pays for jobs of its own wallet that always finish. This must not bring it more jobs of the
+honest customers.
+
+A difference of 2 percentage points is permitted. The exit code is 1 if it is larger.
+"""
+
+import argparse
+import json
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "control")]
+
+from gridstead.domain.jobs.billing import Prices, Resources  # noqa: E402
+from gridstead.domain.jobs.job import Hardware, Label, Provider  # noqa: E402
+from gridstead.domain.jobs.lifecycle import JobState  # noqa: E402
+from gridstead.domain.matching.decisions import Rules  # noqa: E402
+from gridstead.domain.matching.shares import HalfLife  # noqa: E402
+from gridstead.services.simulation.simulator import SimulatedGrid, Simulator  # noqa: E402
+from gridstead.services.simulation.workload import SimulatedJob  # noqa: E402
+
+CREDIT = 10**18
+CREDITS_EACH = 10**6 * CREDIT
+HONEST_CUSTOMERS = [f"honest-{number}" for number in range(12)]
+ATTACKER = "attacker"
+FIRST, SECOND = "0x" + "11" * 20, "0x" + "22" * 20
+NODES = 2
+CPUS_PER_NODE = 32
+RUN_S = 1800
+PAID_FACTOR = 1.2
+HOURS = 48
+BLOCK_S = 10
+HALF_LIFE = HalfLife(7 * 24 * 3600 // BLOCK_S)
+LOAD = 0.7  # the work of the honest customers in relation to both providers
+ATTACKER_WORK = 3  # the jobs of the attacker in relation to those of an honest customer
+MAX_DIFFERENCE = 0.02
+JOB = Resources(gpus=0, tasks=1, cpus_per_task=2, memory_per_cpu_mb=1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """A simulation.
+
+    Attributes:
+        name: The name in the report.
+        target: The provider that runs the jobs of the attacker.
+        end_state: The state in which the jobs of the attacker end.
+        attacker_work: The jobs of the attacker in relation to those of an honest customer.
+        has_faults: Whether the second provider panics half of the honest customers' jobs.
+    """
+
+    name: str
+    target: str
+    end_state: JobState = JobState.FINISHED
+    attacker_work: int = ATTACKER_WORK
+    has_faults: bool = False
+
+
+SLANDER = (
+    Attack(name="honest", target=FIRST),
+    Attack(name="slandered by FAILED jobs", target=FIRST, end_state=JobState.FAILED),
+    Attack(name="slandered by PANICKED jobs", target=FIRST, end_state=JobState.PANICKED),
+)
+BOUGHT = (
+    Attack(name="faulty", target=SECOND, attacker_work=0, has_faults=True),
+    Attack(name="faulty, own jobs", target=SECOND, has_faults=True),
+    Attack(name="faulty, 10 times the own jobs", target=SECOND, has_faults=True, attacker_work=30),
+)
+
+
+def main():
+    """Simulate the attacks, print the shares and return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="print JSON on stdout")
+    options = parser.parse_args()
+    results = {attack.name: simulate(attack, options.seed) for attack in (*SLANDER, *BOUGHT)}
+    has_passed = True
+    for attack in SLANDER:
+        loss = results["honest"]["share"] - results[attack.name]["share"]
+        has_passed = has_passed and loss <= MAX_DIFFERENCE
+    for attack in BOUGHT:
+        gain = results[attack.name]["share"] - results["faulty"]["share"]
+        has_passed = has_passed and gain <= MAX_DIFFERENCE
+    if options.json:
+        print(json.dumps({"reputation": results, "passed": has_passed}, indent=2))
+        return 0 if has_passed else 1
+    print(f"\n{'attack':30} {'provider':>8} {'share of jobs':>13} {'success':>8}")
+    for name, result in results.items():
+        print(f"{name:30} {result['provider']:>8} {result['share']:13.2%} {result['success']:8.2%}")
+    return 0 if has_passed else 1
+
+
+def simulate(attack, seed):
+    """Return the target's share of the jobs of the honest customers, and its reputation."""
+
+    def end_state(job, provider_address):
+        if job.customer == ATTACKER:
+            return attack.end_state
+        is_fault = attack.has_faults and provider_address == SECOND and job.submitted_at % 2
+        return JobState.PANICKED if is_fault else JobState.FINISHED
+
+    grid = SimulatedGrid(
+        providers=[provider(FIRST), provider(SECOND)],
+        credits_by_customer=dict.fromkeys([*HONEST_CUSTOMERS, ATTACKER], CREDITS_EACH),
+        block_s=BLOCK_S,
+        end_state=end_state,
+    )
+    jobs = jobs_of(random.Random(seed), attack)
+    simulator = Simulator(grid, jobs, Rules(half_life=HALF_LIFE), policy="balanced")
+    outcome = simulator.run(HOURS * 3600)
+    counts = {FIRST: 0, SECOND: 0}
+    for run in outcome.runs:
+        if run.provider and run.job.customer != ATTACKER:
+            counts[run.provider] += 1
+    success = simulator._matcher.reputation.success(attack.target)
+    return {
+        "provider": "first" if attack.target == FIRST else "second",
+        "share": counts[attack.target] / sum(counts.values()),
+        "success": success / 10**6,
+    }
+
+
+def provider(address):
+    """Return a provider with two nodes and a label of its own."""
+    return Provider(
+        address=address,
+        hardware=Hardware(
+            gpus_per_node=(0,) * NODES,
+            cpus_per_node=(CPUS_PER_NODE,) * NODES,
+            memory_per_node_mb=(CPUS_PER_NODE * 1000,) * NODES,
+        ),
+        prices=Prices(gpu_per_min=0, cpu_per_min=CREDIT // 100, memory_mb_per_min=0),
+        labels=(Label(key="name", value=address),),
+        is_joined=True,
+    )
+
+
+def jobs_of(source, attack):
+    """Return all jobs in the order of their submission. They arrive at random times."""
+    slots = 2 * NODES * CPUS_PER_NODE // JOB.cpus
+    jobs_each = round(LOAD * slots * HOURS * 3600 / RUN_S / len(HONEST_CUSTOMERS))
+    jobs = []
+    for customer in HONEST_CUSTOMERS:
+        for _ in range(jobs_each):
+            jobs.append(new_job(source, customer))  # noqa: PERF401 - nested loops
+    label = Label(key="name", value=attack.target)
+    for _ in range(jobs_each * attack.attacker_work):
+        jobs.append(new_job(source, ATTACKER, labels=(label,)))  # noqa: PERF401 - as above
+    return sorted(jobs, key=lambda job: job.submitted_at)
+
+
+def new_job(source, customer, *, labels=()):
+    """Return a job that is submitted at a random time."""
+    return SimulatedJob(
+        submitted_at=source.randrange(HOURS * 3600),
+        customer=customer,
+        resources=JOB,
+        run_s=RUN_S,
+        paid_s=round(RUN_S * PAID_FACTOR),
+        labels=labels,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
