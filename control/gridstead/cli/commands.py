@@ -65,6 +65,9 @@ _CLIENT_COMMANDS = {
     "job": OwnCommand(
         "List, show, cancel and top up jobs, and read their output.", "gridstead.cli.job:app"
     ),
+    "decisions": OwnCommand(
+        "Show and verify the decisions of the meta-scheduler.", "gridstead.cli.decisions:app"
+    ),
     "credit": OwnCommand(
         "Show and transfer credits, and set how many of them the grid may use.",
         "gridstead.cli.credit:app",

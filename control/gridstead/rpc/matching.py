@@ -5,20 +5,23 @@
 pending jobs with the reasons why they wait. Both paths return a JSON object whose keys are job
 numbers: 0x and 64 hexadecimal digits. ``/pending/<job number>`` returns why one of these jobs
 waits, with figures (``explanation.py``). ``/excluded`` returns the providers that are excluded from
-all jobs, with the reasons, as a JSON object whose keys are addresses. ``/metrics`` returns
-OpenMetrics text. Web pages of any origin may read all paths except ``/metrics``.
+all jobs, with the reasons, as a JSON object whose keys are addresses. ``/decisions/N`` returns some
+records of the decision log from number N on, as a JSON list. ``/metrics`` returns OpenMetrics text.
+Web pages of any origin may read all paths except ``/metrics``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from gridstead.domain.jobs.ids import JobId, parse_slurm_job_name
+from gridstead.domain.matching.decision_log import SignedRecord
 from gridstead.domain.matching.reasons import Explanation
 from gridstead.errors import ConfigError
 from gridstead.rpc.explanation import explanation_as_json
@@ -28,6 +31,7 @@ from gridstead.rpc.tls import TlsFiles
 SOCKET_TIMEOUT_S = 10
 JSON_TYPE = "application/json"
 PENDING_PATH = "/pending/"
+_DECISIONS_PATH = re.compile(r"/decisions/([0-9]{1,18})")
 JobView = Callable[[], Mapping[JobId, str]]
 Page = tuple[str, Callable[[], str]]  # the content type, and a function that returns the body
 
@@ -42,6 +46,7 @@ class Views:
         explanation: Returns why the pending job with a number waits. None if there is no such job.
         excluded: Returns the excluded providers with the reasons, by address.
         metrics: Returns OpenMetrics text.
+        decisions: Returns records of the decision log from a number on.
     """
 
     matched_and_running: JobView
@@ -49,6 +54,7 @@ class Views:
     explanation: Callable[[int], Explanation | None]
     excluded: Callable[[], Mapping[str, str]]
     metrics: Callable[[], str]
+    decisions: Callable[[int], Iterable[SignedRecord]] = lambda _: ()
 
 
 class QueueViewServer:
@@ -71,7 +77,11 @@ class QueueViewServer:
 
         class QueueHandler(_PageHandler):
             def find_page(self, path: str) -> Page | None:
-                return pages.get(path) or _explanation_page(path, views)
+                return (
+                    pages.get(path)
+                    or _explanation_page(path, views)
+                    or _decisions_page(path, views)
+                )
 
         tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
@@ -138,6 +148,15 @@ def _explanation_page(path: str, views: Views) -> Page | None:
     if explanation is None:
         return None
     return JSON_TYPE, lambda: json.dumps(explanation_as_json(explanation))
+
+
+def _decisions_page(path: str, views: Views) -> Page | None:
+    """Return the page of the decision log for ``/decisions/N``. Returns None for other paths."""
+    match = _DECISIONS_PATH.fullmatch(path)
+    if match is None:
+        return None
+    first = int(match[1])
+    return JSON_TYPE, lambda: json.dumps(list(map(asdict, views.decisions(first))))
 
 
 def _jobs_as_json(texts_by_job: Mapping[JobId, str]) -> str:

@@ -29,6 +29,7 @@ from gridstead.wiring.transactions import open_outbox
 # "match" of contracts/gas.md.
 GAS_PER_MATCH = 52_008
 PLAIN_GAS_PER_MATCH = 293_000
+DECISIONS_PER_PAGE = 20  # of the queue view. A record may have hundreds of matches.
 
 
 def run(settings: MetaSchedulerSettings) -> None:
@@ -76,6 +77,7 @@ def run(settings: MetaSchedulerSettings) -> None:
             explanation=lambda number: service.explanation(chain.contracts.job_id(number)),
             excluded=skipped_matches.exclusions,
             metrics=_metrics(skipped_matches).text,
+            decisions=lambda first: decisions.records(first=first, count=DECISIONS_PER_PAGE),
         )
         server = QueueViewServer(queue_view.listen, tls_files(queue_view), views)
         server.start()

@@ -40,6 +40,7 @@ CLIENT_MODULES = (
     "check_config",
     "contracts_group",
     "credit",
+    "decisions",
     "devnet",
     "job",
     "main",
