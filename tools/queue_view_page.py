@@ -15,6 +15,7 @@ from gridstead.domain.matching.reasons import (
     NOT_TRIED,
     REFUSED_BEFORE,
     RESERVED,
+    RESTING,
     TOO_EXPENSIVE,
     TOO_SMALL,
     UNLABELLED,
@@ -111,6 +112,7 @@ OBSTACLES = {
         "The escrow does not pay for one minute of the job.",
         (Quantity.ESCROW_WEI,),
     ),
+    RESTING.code: ("The provider rests, because many of its jobs had faults.", ()),
     "excluded": ("The provider is excluded for a while. `text` is the reason.", ()),
     FULL.code: (
         "The provider is suitable, but has no room now.",
@@ -142,7 +144,7 @@ QUANTITIES = {
     Quantity.FREE_S: "`needed` is the paid time of the job, `available` is the time until the "
     "reservation, seconds",
     Quantity.PRICE_PER_MIN_WEI: "`available` is the price of one minute at this provider, `needed` "
-    "that at the cheapest provider that is full, wei",
+    "that at the cheapest provider that is full, wei; both include the risk of a fault",
 }
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a pending job with all providers, to explain why it waits."""
+"""Compares pending jobs with all providers, to explain why they wait."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from gridstead.domain.jobs.billing import PERCENT, price_per_minute
 from gridstead.domain.jobs.job import Job
@@ -31,162 +31,139 @@ from gridstead.domain.matching.reasons import (
 from gridstead.domain.matching.shortfalls import (
     Quantity,
     Shortfall,
+    Size,
+    nearest_shortfall,
     size_shortfall,
     unmet_labels,
 )
 
 
-def waiting_reason(
-    job: Job,
-    clusters: Iterable[Cluster],
-    *,
-    excluded_providers: Mapping[str, str],
-    policy: Policy,
-    now: int,
-    expected_start: ExpectedStart | None = None,
-) -> WaitingReason:
-    """Return why a pending job is not matched.
+class Comparison:
+    """Compares pending jobs with all providers after one decision.
+
+    What does not depend on the job, such as the largest free node of a provider, is computed only
+    once, because a decision explains many jobs.
 
     Args:
-        job: The pending job.
         clusters: All providers that were ever approved or ever got a job.
-        excluded_providers: The providers that are excluded from this job, with the reasons, by
-            address.
         policy: The policy of the matching.
         now: The time of the block, Unix seconds.
-        expected_start: The reservation of the job, if it has one.
-    """
-    comparison = _Comparison(job, now)
-    for cluster in clusters:
-        comparison.add(cluster, ineligibility_reason(job, cluster, excluded_providers))
-    obstacles = comparison.obstacles(policy)
-    is_suitable = any(count.obstacle.is_suitable for count in obstacles)
-    return WaitingReason(
-        cause=Cause.WAITS if is_suitable else Cause.NO_PROVIDER,
-        text=one_line(obstacles, expected_start),
-        obstacles=obstacles,
-        labels=unmet_labels(job, comparison.unsatisfying_labels),
-        labels_compared=comparison.labels_compared,
-        expected_start=expected_start,
-    )
-
-
-class _Comparison:
-    """The obstacles of the providers that were compared with a job.
-
-    Args:
-        job: The job.
-        now: The time of the block, Unix seconds.
-
-    Attributes:
-        unsatisfying_labels: The values by key, of each provider without the required labels.
-        labels_compared: With how many providers the labels were compared.
     """
 
-    def __init__(self, job: Job, now: int) -> None:
-        self._job = job
+    def __init__(self, clusters: Iterable[Cluster], *, policy: Policy, now: int) -> None:
+        self._clusters = tuple(clusters)
+        self._policy = policy
         self._now = now
-        self._counts: dict[Obstacle, ObstacleCount] = {}
-        # Of one minute of the job at full providers, with the risk, wei.
-        self._full_prices: list[int] = []
-        self._open_clusters: list[Cluster] = []  # that could run the job now
-        self.unsatisfying_labels: list[Mapping[str, str]] = []
-        self.labels_compared = 0
+        self._empty_sizes: dict[Cluster, Size] = {}
+        self._free_sizes: dict[Cluster, Size] = {}
 
-    def add(self, cluster: Cluster, obstacle: Obstacle | None) -> None:
-        """Add a provider.
+    def reason(
+        self,
+        job: Job,
+        *,
+        excluded_providers: Mapping[str, str],
+        expected_start: ExpectedStart | None = None,
+    ) -> WaitingReason:
+        """Return why a pending job is not matched.
 
         Args:
-            cluster: The provider.
-            obstacle: Why the provider is not suitable. None if it is.
+            job: The pending job.
+            excluded_providers: The providers that are excluded from this job, with the reasons, by
+                address.
+            expected_start: The reservation of the job, if it has one.
         """
-        self.labels_compared += obstacle not in {NOT_ACCEPTING, REFUSED_BEFORE}
-        if obstacle is None:
-            self._add_suitable(cluster)
-        elif obstacle == UNLABELLED:
-            labels = {label.key: label.value for label in cluster.provider.labels}
-            self.unsatisfying_labels.append(labels)
-            self._count(obstacle)
-        elif obstacle == TOO_SMALL:
-            address = cluster.provider.address
-            self._count(obstacle, size_shortfall(self._job.resources, cluster.empty, address))
-        elif obstacle == TOO_EXPENSIVE:
-            needed, available = self._price(cluster), self._job.escrow
-            self._count(obstacle, _shortfall(cluster, Quantity.ESCROW_WEI, needed, available))
-        else:
-            self._count(obstacle)
+        groups: dict[Obstacle, list[Cluster]] = {}
+        for cluster in self._clusters:
+            obstacle = ineligibility_reason(job, cluster, excluded_providers)
+            groups.setdefault(obstacle or self._obstacle_now(job, cluster), []).append(cluster)
+        self._find_dearer(job, groups)
+        counts = []
+        for obstacle in sorted(groups, key=lambda each: (each.is_suitable, each.text)):
+            nearest = self._nearest(job, obstacle, groups)
+            providers = len(groups[obstacle])
+            counts.append(ObstacleCount(obstacle=obstacle, providers=providers, nearest=nearest))
+        is_suitable = any(obstacle.is_suitable for obstacle in groups)
+        unlabelled = groups.get(UNLABELLED, ())
+        uncompared = sum(len(groups.get(each, ())) for each in (NOT_ACCEPTING, REFUSED_BEFORE))
+        return WaitingReason(
+            cause=Cause.WAITS if is_suitable else Cause.NO_PROVIDER,
+            text=one_line(counts, expected_start),
+            obstacles=tuple(counts),
+            labels=unmet_labels(job, [cluster.provider.labels for cluster in unlabelled]),
+            labels_compared=len(self._clusters) - uncompared,
+            expected_start=expected_start,
+        )
 
-    def obstacles(self, policy: Policy) -> tuple[ObstacleCount, ...]:
-        """Return the obstacles: first those of unsuitable providers, sorted by their texts.
-
-        Call this once, after all providers were added.
-        """
-        self._add_open(policy)
-        counts = sorted(self._counts.values(), key=lambda each: each.obstacle.text)
-        return tuple(sorted(counts, key=lambda each: each.obstacle.is_suitable))
-
-    def _add_suitable(self, cluster: Cluster) -> None:
-        job = self._job
-        price = self._price(cluster)
-        paid_s = paid_seconds(job.escrow, price)
-        reservation = cluster.reservation
+    def _obstacle_now(self, job: Job, cluster: Cluster) -> Obstacle:
+        """Return why a suitable provider does not get a job now, without a comparison of prices."""
         if not cluster.has_room(job.resources):
-            self._full_prices.append(self._price_with_risk(cluster))
-            self._count(FULL, self._room_shortfall(cluster))
-        elif reservation is None or cluster.admits(
-            job.resources, job_id=job.id, paid_s=paid_s, now=self._now
-        ):
-            self._open_clusters.append(cluster)
-        else:
-            free_s = max(0, reservation.start_at - self._now)
-            shortfall = _shortfall(cluster, Quantity.FREE_S, paid_s, free_s)
-            self._count(RESERVED, replace(shortfall, reserved_for=reservation.job_id))
+            return FULL
+        if cluster.reservation is None:
+            return NOT_TRIED
+        paid_s = paid_seconds(job.escrow, _price(job, cluster))
+        admits = cluster.admits(job.resources, job_id=job.id, paid_s=paid_s, now=self._now)
+        return NOT_TRIED if admits else RESERVED
 
-    def _add_open(self, policy: Policy) -> None:
-        """Count the providers that could run the job now.
+    def _find_dearer(self, job: Job, groups: dict[Obstacle, list[Cluster]]) -> None:
+        """Separate the providers with room for which a full provider is cheaper.
 
-        If a full provider is cheaper, the policy may wait for it. Otherwise the decision has not
-        tried the job: it makes only so many matches and compares only so many classes of jobs.
+        The policy may wait for the cheaper provider. In all other cases, the decision has not tried
+        the job: it makes only so many matches and compares only so many classes of jobs.
         """
-        may_wait = policy.wait_percent is not None
-        lowest_price = min(self._full_prices, default=None)
-        for cluster in self._open_clusters:
-            price = self._price_with_risk(cluster)
-            if may_wait and lowest_price is not None and lowest_price < price:
-                quantity = Quantity.PRICE_PER_MIN_WEI
-                self._count(DEARER, _shortfall(cluster, quantity, lowest_price, price))
-            else:
-                self._count(NOT_TRIED)
-
-    def _room_shortfall(self, cluster: Cluster) -> Shortfall:
-        """Return what a full provider lacks: free nodes, or a place in its queue."""
-        if cluster.waiting_count:
-            return _shortfall(cluster, Quantity.QUEUE_PLACES, 1, 0)
-        return size_shortfall(self._job.resources, cluster.free, cluster.provider.address)
-
-    def _price(self, cluster: Cluster) -> int:
-        return price_per_minute(self._job.resources, cluster.provider.prices)
-
-    def _price_with_risk(self, cluster: Cluster) -> int:
-        return cluster.weighted_price(self._price(cluster)) // PERCENT
-
-    def _count(self, obstacle: Obstacle, shortfall: Shortfall | None = None) -> None:
-        count = self._counts.get(obstacle)
-        if count is None:
-            self._counts[obstacle] = ObstacleCount(
-                obstacle=obstacle, providers=1, nearest=shortfall
-            )
+        open_clusters = groups.get(NOT_TRIED)
+        if not open_clusters or FULL not in groups or self._policy.wait_percent is None:
             return
-        nearest = count.nearest
-        if shortfall is not None and nearest is not None:
-            nearest = max(nearest, shortfall, key=lambda each: each.closeness)
-        self._counts[obstacle] = replace(count, providers=count.providers + 1, nearest=nearest)
+        lowest_price = min(_price_with_risk(job, cluster) for cluster in groups[FULL])
+        for cluster in groups.pop(NOT_TRIED):
+            obstacle = DEARER if lowest_price < _price_with_risk(job, cluster) else NOT_TRIED
+            groups.setdefault(obstacle, []).append(cluster)
+
+    def _nearest(
+        self, job: Job, obstacle: Obstacle, groups: Mapping[Obstacle, Sequence[Cluster]]
+    ) -> Shortfall | None:
+        """Return what is missing at the nearest of the providers with an obstacle."""
+        clusters = groups[obstacle]
+        if obstacle in {TOO_SMALL, FULL}:
+            return nearest_shortfall(self._size_shortfall(job, each, obstacle) for each in clusters)
+        if obstacle == RESERVED:
+            return nearest_shortfall(self._time_shortfall(job, each) for each in clusters)
+        if obstacle == TOO_EXPENSIVE:
+            cheapest = min(clusters, key=partial(_price, job))
+            price, address = _price(job, cheapest), cheapest.provider.address
+            return Shortfall(Quantity.ESCROW_WEI, price, job.escrow, address)
+        if obstacle == DEARER:
+            cheapest = min(clusters, key=partial(_price_with_risk, job))
+            price, address = _price_with_risk(job, cheapest), cheapest.provider.address
+            full_price = min(_price_with_risk(job, cluster) for cluster in groups[FULL])
+            return Shortfall(Quantity.PRICE_PER_MIN_WEI, full_price, price, address)
+        return None
+
+    def _size_shortfall(self, job: Job, cluster: Cluster, obstacle: Obstacle) -> Shortfall:
+        """Return what a provider lacks: nodes, free nodes, or a place in its queue."""
+        address = cluster.provider.address
+        nodes, sizes = cluster.empty, self._empty_sizes
+        if obstacle == FULL:
+            if cluster.waiting_count:
+                return Shortfall(Quantity.QUEUE_PLACES, 1, 0, address)
+            nodes, sizes = cluster.free, self._free_sizes
+        size = sizes.get(cluster)
+        if size is None:
+            size = sizes[cluster] = Size(nodes.free_gpus, *nodes.largest_node())
+        return size_shortfall(job.resources, size, nodes, address)
+
+    def _time_shortfall(self, job: Job, cluster: Cluster) -> Shortfall:
+        """Return for how long the job is paid, and how long the reservation leaves the room."""
+        reservation = cluster.reservation
+        assert reservation is not None
+        paid_s = paid_seconds(job.escrow, _price(job, cluster))
+        free_s = max(0, reservation.start_at - self._now)
+        address = cluster.provider.address
+        return Shortfall(Quantity.FREE_S, paid_s, free_s, address, reservation.job_id)
 
 
-def _shortfall(cluster: Cluster, quantity: Quantity, needed: int, available: int) -> Shortfall:
-    return Shortfall(
-        quantity=quantity,
-        needed=needed,
-        available=available,
-        provider=cluster.provider.address,
-    )
+def _price(job: Job, cluster: Cluster) -> int:
+    return price_per_minute(job.resources, cluster.provider.prices)
+
+
+def _price_with_risk(job: Job, cluster: Cluster) -> int:
+    return cluster.weighted_price(_price(job, cluster)) // PERCENT

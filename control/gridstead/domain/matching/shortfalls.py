@@ -6,15 +6,16 @@ Of all providers that miss the same requirement, customers see the one that miss
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
 
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId
-from gridstead.domain.jobs.job import Affinity, Job
+from gridstead.domain.jobs.job import Affinity, Job, Label
 from gridstead.domain.matching.labels import number_or_none, satisfies
 from gridstead.domain.matching.packing import Nodes
 
@@ -36,8 +37,7 @@ class Quantity(StrEnum):
     PRICE_PER_MIN_WEI = "price-per-min-wei"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
+class Shortfall(NamedTuple):
     """A quantity that the job needs, and what there is of it.
 
     Attributes:
@@ -54,25 +54,47 @@ class Shortfall:
     provider: str
     reserved_for: JobId | None = None
 
-    @property
-    def closeness(self) -> Fraction:
-        """The smaller number divided by the larger one: 1 if nothing is missing."""
-        low, high = sorted((self.needed, self.available))
-        return Fraction(low, max(1, high))
+
+class Size(NamedTuple):
+    """The GPUs of all nodes, and the most CPUs and the most memory (MB) of a node."""
+
+    gpus: int
+    node_cpus: int
+    node_memory_mb: int
 
 
-def size_shortfall(resources: Resources, nodes: Nodes, provider: str) -> Shortfall:
-    """Return the first quantity that nodes lack for a job: GPUs, CPUs, memory, or task places."""
-    node_cpus, node_memory_mb = nodes.largest_node()
+def nearest_shortfall(shortfalls: Iterable[Shortfall]) -> Shortfall | None:
+    """Return the shortfall whose two numbers have the ratio nearest to 1, the first of several.
+
+    Returns None if there are no shortfalls.
+    """
+    nearest: Shortfall | None = None
+    # The smaller and the larger number of the nearest shortfall. The first ratio is higher than -1.
+    nearest_low, nearest_high = -1, 1
+    for shortfall in shortfalls:
+        low, high = sorted((shortfall.needed, shortfall.available))
+        if low * nearest_high > nearest_low * high:
+            nearest, nearest_low, nearest_high = shortfall, low, high
+    return nearest
+
+
+def size_shortfall(resources: Resources, size: Size, nodes: Nodes, provider: str) -> Shortfall:
+    """Return the first quantity that nodes lack for a job: GPUs, CPUs, memory, or task places.
+
+    Args:
+        resources: The resources of the job.
+        size: The size of the nodes.
+        nodes: The nodes.
+        provider: The address of the provider.
+    """
     task_memory_mb = resources.cpus_per_task * resources.memory_per_cpu_mb
-    quantity, needed, available = Quantity.TASKS, resources.tasks, nodes.task_places(resources)
-    if resources.gpus > nodes.free_gpus:
-        quantity, needed, available = Quantity.GPUS, resources.gpus, nodes.free_gpus
-    elif resources.cpus_per_task > node_cpus:
-        quantity, needed, available = Quantity.NODE_CPUS, resources.cpus_per_task, node_cpus
-    elif task_memory_mb > node_memory_mb:
-        quantity, needed, available = Quantity.NODE_MEMORY_MB, task_memory_mb, node_memory_mb
-    return Shortfall(quantity=quantity, needed=needed, available=available, provider=provider)
+    if resources.gpus > size.gpus:
+        return Shortfall(Quantity.GPUS, resources.gpus, size.gpus, provider)
+    if resources.cpus_per_task > size.node_cpus:
+        return Shortfall(Quantity.NODE_CPUS, resources.cpus_per_task, size.node_cpus, provider)
+    if task_memory_mb > size.node_memory_mb:
+        return Shortfall(Quantity.NODE_MEMORY_MB, task_memory_mb, size.node_memory_mb, provider)
+    return Shortfall(Quantity.TASKS, resources.tasks, nodes.task_places(resources), provider)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,21 +114,26 @@ class UnmetLabel:
     values: tuple[str, ...]
 
 
-def unmet_labels(job: Job, providers: Sequence[Mapping[str, str]]) -> tuple[UnmetLabel, ...]:
+def unmet_labels(job: Job, providers: Iterable[Iterable[Label]]) -> tuple[UnmetLabel, ...]:
     """Return which labels and conditions of a job are not satisfied, in the order of the job.
 
     Args:
         job: The job.
-        providers: The labels of each provider that does not satisfy all of them: value by key.
+        providers: The labels of each provider that does not satisfy all of them.
     """
     unmet = []
+    values_by_key = list(map(_values_by_key, providers))
     for label in job.uses:
         requirement = Affinity(key=label.key, operator="=", value=label.value)
-        unmet.append(_unmet_label(requirement, providers, is_met=label.value.__eq__))
+        unmet.append(_unmet_label(requirement, values_by_key, is_met=label.value.__eq__))
     for condition in job.affinity:
         is_met = partial(satisfies, condition=condition)
-        unmet.append(_unmet_label(condition, providers, is_met=is_met))
+        unmet.append(_unmet_label(condition, values_by_key, is_met=is_met))
     return tuple(label for label in unmet if label.missing_count or label.other_count)
+
+
+def _values_by_key(labels: Iterable[Label]) -> dict[str, str]:
+    return {label.key: label.value for label in labels}
 
 
 def _unmet_label(

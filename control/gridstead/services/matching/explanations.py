@@ -9,7 +9,7 @@ from functools import cached_property
 
 from gridstead.domain.jobs.ids import JobId, is_batch_location_hash
 from gridstead.domain.jobs.job import Block, Job
-from gridstead.domain.matching.comparison import waiting_reason
+from gridstead.domain.matching.comparison import Comparison
 from gridstead.domain.matching.decisions import Move
 from gridstead.domain.matching.fair_order import Account, FairOrder
 from gridstead.domain.matching.matcher import Matcher
@@ -108,6 +108,9 @@ class Explanations:
         old_reasons = {} if self._view is None else self._view.reasons
         reasons: dict[JobId, WaitingReason] = {}
         shared_reasons: dict[JobKind, WaitingReason] = {}
+        comparison = Comparison(
+            matcher.clusters.values(), policy=matcher.rules.policy, now=head.timestamp
+        )
         start = self._next_explained % max(1, len(waiting_jobs))
         for index, job in enumerate((*waiting_jobs[start:], *waiting_jobs[:start]), start=start):
             if not is_batch_location_hash(job.batch_location_hash):  # No provider can run it.
@@ -119,7 +122,11 @@ class Explanations:
                 reason = old_reasons.get(job.id, NOT_EXPLAINED)
             elif reason is None:
                 self._next_explained = index + 1
-                reason = self._reason(job, matcher, head, excluded_providers)
+                reason = comparison.reason(
+                    job,
+                    excluded_providers={**excluded_providers, **matcher.limits(job.id).excluded},
+                    expected_start=self._expected_start(job, matcher),
+                )
                 shared_reasons[kind] = reason
             reasons[job.id] = reason
         return reasons
@@ -156,18 +163,6 @@ class Explanations:
             cluster = matcher.reserved.get(job_id)
             if cluster is None or cluster.provider.address != move.provider:
                 del self._last_moves[job_id]
-
-    def _reason(
-        self, job: Job, matcher: Matcher, head: Block, excluded_providers: Mapping[str, str]
-    ) -> WaitingReason:
-        return waiting_reason(
-            job,
-            matcher.clusters.values(),
-            excluded_providers={**excluded_providers, **matcher.limits(job.id).excluded},
-            policy=matcher.rules.policy,
-            now=head.timestamp,
-            expected_start=self._expected_start(job, matcher),
-        )
 
     def _expected_start(self, job: Job, matcher: Matcher) -> ExpectedStart | None:
         cluster = matcher.reserved.get(job.id)

@@ -18,7 +18,7 @@ from tests.unit.domain.matching.grids import (
 
 from gridstead.domain.jobs.job import Affinity, Label
 from gridstead.domain.matching.cluster import Cluster
-from gridstead.domain.matching.comparison import waiting_reason
+from gridstead.domain.matching.comparison import Comparison
 from gridstead.domain.matching.forecast import Reservation
 from gridstead.domain.matching.policies import BALANCED, SOONEST
 from gridstead.domain.matching.reasons import REFUSED, Cause
@@ -44,7 +44,8 @@ def reserve(reserved_cluster, number, cpus, *, start_at):
 
 
 def explain(job, *clusters, excluded=None, policy=BALANCED):
-    return waiting_reason(job, clusters, excluded_providers=excluded or {}, policy=policy, now=NOW)
+    comparison = Comparison(clusters, policy=policy, now=NOW)
+    return comparison.reason(job, excluded_providers=excluded or {})
 
 
 def counts(reason):
@@ -81,7 +82,7 @@ def test_nearest_provider_is_the_one_that_misses_the_smallest_part():
     job = pending_job(1, resources=resources(8, memory_per_cpu_mb=200), escrow=60)
 
     reason = explain(
-        job, cluster(FIRST, 4), cluster(SECOND, 8), cluster(THIRD, 6), excluded={FIRST: "unused"}
+        job, cluster(FIRST, 4), cluster(THIRD, 6), cluster(SECOND, 8), excluded={FIRST: "unused"}
     )
 
     # SECOND has 1000 of 1600 MB, THIRD has 6 of 8 CPUs.
@@ -229,3 +230,16 @@ def test_refused_and_banned_providers_are_not_compared_by_label():
     )
 
     assert (reason.labels, reason.labels_compared) == ((), 0)
+
+
+def test_jobs_of_different_sizes_are_compared_with_the_same_nodes():
+    """The sizes of the nodes are computed only once."""
+    busy = cluster(FIRST, 4, jobs=[placed_job(8, 3)])
+    comparison = Comparison([busy], policy=BALANCED, now=NOW)
+
+    figures = []
+    for cpus, code in ((4, "full"), (2, "full"), (8, "too-small"), (6, "too-small")):
+        reason = comparison.reason(pending_job(1, cpus=cpus), excluded_providers={})
+        figures.append(nearest(reason, code)[1:3])
+
+    assert figures == [(4, 1), (2, 1), (8, 4), (6, 4)]

@@ -28,7 +28,7 @@ from tests.unit.domain.matching.grids import (
 )
 
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.matching.comparison import waiting_reason
+from gridstead.domain.matching.comparison import Comparison
 from gridstead.domain.matching.policies import BALANCED, CHEAPEST
 
 REST_BLOCKS = 1800
@@ -178,13 +178,8 @@ def test_reason_names_a_resting_provider():
     )
     decide(grid)
 
-    reason = waiting_reason(
-        grid.job(job_id(1)),
-        grid.clusters.values(),
-        excluded_providers={},
-        policy=BALANCED,
-        now=NOW,
-    )
+    comparison = Comparison(grid.clusters.values(), policy=BALANCED, now=NOW)
+    reason = comparison.reason(grid.job(job_id(1)), excluded_providers={})
 
     assert reason.text == "no provider can run it: 1 rests after faults"
 
@@ -198,13 +193,8 @@ def test_reason_compares_prices_with_their_risk():
     )
     grid.decide(now=NOW, block=BLOCK)
 
-    reason = waiting_reason(
-        pending_job(2, escrow=6000),
-        grid.clusters.values(),
-        excluded_providers={},
-        policy=BALANCED,
-        now=NOW,
-    )
+    comparison = Comparison(grid.clusters.values(), policy=BALANCED, now=NOW)
+    reason = comparison.reason(pending_job(2, escrow=6000), excluded_providers={})
 
     (shortfall,) = [count.nearest for count in reason.obstacles if count.obstacle.code == "policy"]
     assert (shortfall.needed, shortfall.available) == (110, 115)

@@ -12,7 +12,7 @@ from gridstead.domain.jobs.billing import Prices, Resources
 from gridstead.domain.jobs.job import Affinity, Hardware, Label, Provider
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.matching.cluster import Cluster
-from gridstead.domain.matching.comparison import waiting_reason
+from gridstead.domain.matching.comparison import Comparison
 from gridstead.domain.matching.forecast import PlacedJob
 from gridstead.domain.matching.policies import BALANCED
 from gridstead.domain.matching.reasons import REFUSED, ExpectedStart
@@ -51,13 +51,9 @@ def full_cluster(address=PROVIDER):
 
 def reason(*clusters, pending_job=JOB, excluded=(), expected_start=None):
     """Return the reason in one line."""
-    return waiting_reason(
-        pending_job,
-        clusters,
-        excluded_providers=dict(excluded),
-        policy=BALANCED,
-        now=T0,
-        expected_start=expected_start,
+    comparison = Comparison(clusters, policy=BALANCED, now=T0)
+    return comparison.reason(
+        pending_job, excluded_providers=dict(excluded), expected_start=expected_start
     ).text
 
 
