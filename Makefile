@@ -20,7 +20,7 @@ up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $
 .PHONY: lock help setup demo test check lint up down status shell python3 vm vm-site vm-demo
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-matching bench-logs
 .PHONY: campaign-attacks campaign-soak bench-decisions bench-definitions bench-start
-.PHONY: bench-supervisor
+.PHONY: bench-supervisor bench-ticks
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
 help: ## List the targets.
@@ -99,6 +99,9 @@ bench-chain: setup ## Compare the sender with raw transactions, on its own chain
 
 bench-matching: setup ## Measure the meta-scheduler with many registrations; needs no lab.
 	@python tests/bench/matching.py
+
+bench-ticks: setup ## Measure the meta-scheduler with 100,000 pending jobs; needs no lab.
+	@python tests/bench/ticks.py
 
 bench-decisions: setup ## Measure how many matches per second are decided; needs no lab.
 	@python tests/bench/decisions.py

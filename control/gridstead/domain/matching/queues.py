@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gridstead.domain.jobs.ids import JobId
@@ -48,6 +49,11 @@ class CustomerQueue:
         self._kinds: dict[JobId, JobKind] = {}
         # The jobs of each kind as a heap. It may contain jobs that are not pending any more.
         self._heaps: dict[JobKind, list[PendingJob]] = {}
+
+    @property
+    def kinds(self) -> Mapping[JobId, JobKind]:
+        """The kind of each pending job."""
+        return self._kinds
 
     def __len__(self) -> int:
         """Return the number of pending jobs."""

@@ -18,12 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import structlog
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
-from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.jobs.ids import JobId, JobKey, is_batch_location_hash
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.decisions import NO_LIMITS, Limits, Move, Pairing, Rules
 from gridstead.domain.matching.expiry import ReturnHistory, Timeouts
-from gridstead.domain.matching.reasons import REFUSED, Explanation
+from gridstead.domain.matching.reasons import BEING_MATCHED, REFUSED, Explanation, WaitingReason
 from gridstead.domain.transactions.calls import Match, outbox_key
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
@@ -81,6 +81,7 @@ class MetaScheduler:
         self._return_histories: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
         self._last_claim_blocks: dict[str, int] = {}  # by provider
         self._pending_jobs: dict[JobId, Job] = {}
+        self._malformed_ids: set[JobId] = set()  # the pending jobs that no provider can run
         # The pending jobs that may have limits: those that a provider returned, and those whose
         # match was skipped.
         self._returned_ids: set[JobId] = set()
@@ -88,7 +89,7 @@ class MetaScheduler:
         self._decided_block: Block | None = None  # the block of the last decision
         self._view_lock = threading.Lock()
         self._hot_states: dict[JobId, JobState] = {}
-        self._unmatched_reasons: dict[JobId, str] = {}
+        self._unmatched_reasons: Mapping[JobId, WaitingReason] = {}
 
     def tick(self) -> None:
         """Expire overdue jobs and match pending jobs.
@@ -131,7 +132,7 @@ class MetaScheduler:
         with self._view_lock:
             for job_id, state in self._hot_states.items():
                 if state is JobState.PENDING:
-                    reasons[job_id] = self._unmatched_reasons.get(job_id, "being matched")
+                    reasons[job_id] = self._unmatched_reasons.get(job_id, BEING_MATCHED).text
         return reasons
 
     def explanation(self, job_id: JobId) -> Explanation | None:
@@ -170,11 +171,12 @@ class MetaScheduler:
         for job_id in update.job_ids:
             job = self._memory.jobs.get(job_id)
             self._expiries.set_job(job_id, job)
-            is_pending = job is not None and job.state is JobState.PENDING
-            if job is not None and is_pending:
+            self._pending_jobs.pop(job_id, None)
+            self._malformed_ids.discard(job_id)
+            if job is not None and job.state is JobState.PENDING:
                 self._pending_jobs[job_id] = job
-            else:
-                self._pending_jobs.pop(job_id, None)
+                if not is_batch_location_hash(job.batch_location_hash):
+                    self._malformed_ids.add(job_id)
             with self._view_lock:
                 if job is None or job.state in COLD:
                     self._hot_states.pop(job_id, None)
@@ -189,20 +191,22 @@ class MetaScheduler:
 
     def _match(
         self, open_matches: Mapping[JobKey, Match], head: Block, timeouts: Timeouts
-    ) -> dict[JobId, str]:
+    ) -> Mapping[JobId, WaitingReason]:
         """Match the pending jobs, once per block. Return why jobs remain unmatched, by job id.
 
         A job whose match fails is decided again at the next block.
         """
         if head == self._decided_block:
             return self._unmatched_reasons
-        pending_jobs = [
-            job for job in self._pending_jobs.values() if job.job_key not in open_matches
-        ]
-        if not pending_jobs:
+        waiting_jobs = self._pending_jobs.copy()
+        for job_key in open_matches:
+            job = waiting_jobs.get(job_key.job_id)
+            if job is not None and job.job_key == job_key:
+                del waiting_jobs[job.id]
+        if not waiting_jobs:
             self._explanations.clear(head)
             return {}
-        unsent_count = len(self._pending_jobs) - len(pending_jobs)
+        unsent_count = len(self._pending_jobs) - len(waiting_jobs)
         self._update_limits(head, timeouts)
         excluded_providers = self._skipped_matches.excluded_from_all()
         decision = self._grid.decide(head, excluded_providers, unsent_count=unsent_count)
@@ -212,20 +216,27 @@ class MetaScheduler:
         self._explanations.add_moves(decision.moves)
         matches = [_to_call(pairing) for pairing in decision.matches]
         errors = self._store_matches(matches, head)
-        matched_ids = {pairing.job.id for pairing in decision.matches}
-        waiting_jobs = [job for job in pending_jobs if job.id not in matched_ids]
+        for pairing in decision.matches:
+            del waiting_jobs[pairing.job.id]
         reasons = self._explanations.explain(
-            waiting_jobs,
+            tuple(waiting_jobs.values()),
             self._grid.matcher,
             head=head,
             excluded_providers=excluded_providers,
             unstored=errors,
+            malformed_ids=self._malformed_ids,
         )
-        texts = {job_id: reason.text for job_id, reason in reasons.items()}
-        for job_id, text in texts.items():
-            if self._unmatched_reasons.get(job_id) != text:
-                log.info("job_unmatched", job_id=job_id, reason=text)
-        return texts
+        self._log_new(reasons)
+        return reasons
+
+    def _log_new(self, reasons: Mapping[JobId, WaitingReason]) -> None:
+        """Log the reasons whose text has changed."""
+        for job_id, reason in reasons.items():
+            old_reason = self._unmatched_reasons.get(job_id)
+            if old_reason is reason:
+                continue
+            if old_reason is None or old_reason.text != reason.text:
+                log.info("job_unmatched", job_id=job_id, reason=reason.text)
 
     def _update_limits(self, head: Block, timeouts: Timeouts) -> None:
         """Set the limits of the pending jobs that may have limits of their own."""

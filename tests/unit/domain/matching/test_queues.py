@@ -37,6 +37,13 @@ def test_oldest_job_of_a_kind_is_first_in_any_order_of_requests(numbers):
     assert order == [1, 2, 3]
 
 
+def test_queue_knows_the_kind_of_each_job():
+    queue = queue_of((1, SMALL), (2, LARGE), (3, SMALL))
+    queue.remove(job_id(3))
+
+    assert dict(queue.kinds) == {job_id(1): SMALL, job_id(2): LARGE}
+
+
 def test_each_kind_has_an_oldest_job():
     queue = queue_of((4, SMALL), (2, LARGE), (1, SMALL), (3, LARGE))
 
