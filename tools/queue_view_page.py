@@ -37,6 +37,7 @@ explains the reasons.
 | `/pending` | JSON object: the reason in one line why each pending job waits, by job number |
 | `/pending/<job number>` | JSON object: why this job waits, in figures; 404 if it is not pending |
 | `/excluded` | JSON object: why providers are excluded from all jobs, by address |
+| `/decisions/N` | JSON list: records of the [decision log](decision-log.md) from number N on |
 | `/metrics` | OpenMetrics text |
 
 A job number is `0x` and 64 hexadecimal digits. Further keys may be added to the answers.
