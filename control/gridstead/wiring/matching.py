@@ -63,6 +63,7 @@ def run(settings: MetaSchedulerSettings) -> None:
         skipped_matches=skipped_matches,
         rules=rules,
         decision_log=DecisionLog(decisions, rules, sign=wallet.sign_text),
+        wallet=wallet.address,
     )
     ticks = (
         loop.Tick(name="meta_scheduler", function=service.tick, interval_s=settings.tick_s),

@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from eth_utils.crypto import keccak
+
 from gridstead.adapters.chain.abi import EventType, artifact
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.records import to_address
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.lifecycle import JobState
 
+_SCHEDULER_ROLE = keccak(text="METASCHEDULER_ROLE")
 EventFields = dict[tuple[str, str], tuple[ChainEventKind, dict[str, str]]]
 
 # For each event of a contract: the kind of the domain event, and a dict from the contract's name of
@@ -72,12 +75,20 @@ _FIELDS: EventFields = {
         {"provider": "provider"},
     ),
 }
-# The transfers of credits, which only the meta-scheduler reads.
+# The transfers of credits and the changes of roles, which only the meta-scheduler reads.
 _TRANSFERS: EventFields = {
+    ("MetaScheduler", "RoleGranted"): (
+        ChainEventKind.SCHEDULER_ADDED,
+        {"role": "role", "account": "scheduler"},
+    ),
+    ("MetaScheduler", "RoleRevoked"): (
+        ChainEventKind.SCHEDULER_REMOVED,
+        {"role": "role", "account": "scheduler"},
+    ),
     ("Credit", "Transfer"): (
         ChainEventKind.CREDITS_TRANSFERRED,
         {"from": "sender", "to": "receiver", "value": "amount"},
-    )
+    ),
 }
 # _CLAIMS has the published event of a claim, and _OWN_CLAIMS the event of a claim that only our
 # contracts emit.
@@ -100,7 +111,8 @@ class EventReader:
         claims_of: Empty to read all events. The address of a provider to read only the claims of
             this provider. On plain DeepSquare, claims cannot be searched by provider, so the claims
             of all providers are read instead.
-        with_transfers: Whether to read the transfers of credits too.
+        with_transfers: Whether to read the transfers of credits and the changes of the role of
+            meta-schedulers too.
     """
 
     def __init__(
@@ -145,6 +157,8 @@ class EventReader:
         event, kind, field_names = event_type
         arguments = event.decode(log)
         values_by_field = {field: arguments[name] for name, field in field_names.items()}
+        if values_by_field.get("role", _SCHEDULER_ROLE) != _SCHEDULER_ROLE:
+            return None
         job_number = values_by_field.get("job")
         job_id = None
         if job_number is not None:
@@ -161,4 +175,5 @@ class EventReader:
             sender=to_address(values_by_field.get("sender", "")),
             receiver=to_address(values_by_field.get("receiver", "")),
             amount=values_by_field.get("amount", 0),
+            scheduler=to_address(values_by_field.get("scheduler", "")),
         )

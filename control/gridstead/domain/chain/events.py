@@ -24,6 +24,8 @@ class ChainEventKind(Enum):
     # stopped or resumed accepting jobs.
     PROVIDER_CHANGED = "provider_changed"  # provider
     CREDITS_TRANSFERRED = "credits_transferred"  # sender, receiver, amount
+    SCHEDULER_ADDED = "scheduler_added"  # scheduler
+    SCHEDULER_REMOVED = "scheduler_removed"  # scheduler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class ChainEvent:
         sender: The wallet or contract that paid, lower case. Empty if the event does not have it.
         receiver: The wallet or contract that was paid, lower case. Empty if the event does not have
             it.
+        scheduler: The wallet that received or lost the role of a meta-scheduler, lower case. Empty
+            if the event does not have it.
         amount: The credits that were transferred or added to an escrow, wei.
     """
 
@@ -54,3 +58,4 @@ class ChainEvent:
     sender: str = ""
     receiver: str = ""
     amount: int = 0
+    scheduler: str = ""

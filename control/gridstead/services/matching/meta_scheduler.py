@@ -35,6 +35,7 @@ from gridstead.services.matching.explanations import Explanations
 from gridstead.services.matching.grid_state import GridState
 from gridstead.services.matching.rests import RestLog
 from gridstead.services.matching.skipped_matches import SkippedMatches
+from gridstead.services.matching.standby import Standby
 
 log = structlog.get_logger()
 
@@ -53,6 +54,7 @@ class MetaScheduler:
         skipped_matches: The matches that the contracts skipped.
         rules: The parameters of the matching.
         decision_log: Stores the matches in the outbox, and logs them. None for no log.
+        wallet: The address of the meta-scheduler. Empty if the grid has no other meta-scheduler.
     """
 
     def __init__(  # noqa: PLR0913 # one argument per collaborator
@@ -65,6 +67,7 @@ class MetaScheduler:
         skipped_matches: SkippedMatches,
         rules: Rules = DEFAULT_RULES,
         decision_log: DecisionLog | None = None,
+        wallet: str = "",
     ) -> None:
         self._ledger = ledger
         self._follower = follower
@@ -72,6 +75,7 @@ class MetaScheduler:
         self._confirmations = confirmations
         self._skipped_matches = skipped_matches
         self._decision_log = decision_log
+        self._standby = Standby(wallet)
         self._grid = GridState(rules, confirmations=confirmations)
         self._explanations = Explanations()
         self._rest_log = RestLog()
@@ -106,7 +110,10 @@ class MetaScheduler:
         if self._memory.is_empty:
             return
         update = self._memory.update(followed_to)
-        self._note_changes(update)
+        self._note_changes(update, open_matches)
+        open_matches |= self._standby.held(self._pending_jobs)
+        for block, matches in self._standby.release(update.block):
+            self._store_matches(matches, block)
         self._grid.update(self._memory, update, open_matches)
         last_confirmed = min(update.block.number, followed_to.number) - self._confirmations
         for job in self._memory.ended_jobs(confirmed_block=last_confirmed):
@@ -152,6 +159,7 @@ class MetaScheduler:
     def _read_events(self, events: Sequence[ChainEvent]) -> None:
         for event in events:
             self._grid.read_event(event)
+            self._standby.read_event(event)
             self._memory.read_event(event)
             if event.kind is ChainEventKind.JOB_CLAIMED:
                 self._last_claim_blocks[event.provider] = event.block
@@ -166,11 +174,13 @@ class MetaScheduler:
         self._grid.rewind(first_block)
         self._memory.rewind(first_block)
 
-    def _note_changes(self, update: Update) -> None:
+    def _note_changes(self, update: Update, open_matches: Mapping[JobKey, Match]) -> None:
         """Note the jobs that were read."""
         for job_id in update.job_ids:
             job = self._memory.jobs.get(job_id)
             self._expiries.set_job(job_id, job)
+            if job is not None:
+                self._standby.note_change(job, open_matches, update.block)
             self._pending_jobs.pop(job_id, None)
             self._malformed_ids.discard(job_id)
             if job is not None and job.state is JobState.PENDING:
@@ -215,7 +225,9 @@ class MetaScheduler:
         self._rest_log.update(self._grid.matcher.reputation.standings)
         self._explanations.add_moves(decision.moves)
         matches = [_to_call(pairing) for pairing in decision.matches]
-        errors = self._store_matches(matches, head)
+        errors: dict[JobId, str] = {}
+        if not self._standby.hold(matches, head):
+            errors = self._store_matches(matches, head)
         for pairing in decision.matches:
             del waiting_jobs[pairing.job.id]
         reasons = self._explanations.explain(
