@@ -12,6 +12,7 @@ nodes that the pending job does not need then.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 from gridstead.domain.jobs.billing import PERCENT, Resources
 from gridstead.domain.jobs.ids import JobId
@@ -195,6 +196,15 @@ class Cluster:
     def last_obstacle(self, resources: Resources, *, now: int) -> PlacedJob | None:
         """Return the job whose end completes the room for another job. None if it has room now."""
         return self._forecast_at(now).last_obstacle(resources)
+
+    def jobs_ending_by(self, time: int, *, now: int) -> tuple[PlacedJob, ...]:
+        """Return the jobs that are expected to end by a time, Unix seconds."""
+        return self._forecast_at(now).ending_by(time)
+
+    def latest_of(self, jobs: Iterable[PlacedJob], *, now: int) -> PlacedJob | None:
+        """Return the job that is expected to end last, of those that have not left."""
+        present_jobs = [self._jobs[job.job_id] for job in jobs if job.job_id in self._jobs]
+        return max(present_jobs, key=lambda job: (job.ends_at(now), job.order), default=None)
 
     def estimated_start(self, resources: Resources, *, now: int) -> int:
         """Return a quick estimate of ``earliest_start``, from the sums over all nodes.

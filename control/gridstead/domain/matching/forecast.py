@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId
@@ -56,12 +56,14 @@ class Reservation:
         resources: Its resources.
         start_at: When the room is expected to be free, Unix seconds.
         version: The version of the occupation from which the time was computed.
+        awaited: The jobs that were expected to end by then, as they were at that version.
     """
 
     job_id: JobId
     resources: Resources
     start_at: int
     version: int
+    awaited: tuple[PlacedJob, ...] = ()
 
 
 class Forecast:
@@ -97,6 +99,10 @@ class Forecast:
         if resources not in self._obstacles:
             self._obstacles[resources] = self._find_obstacle(resources)
         return self._obstacles[resources]
+
+    def ending_by(self, time: int) -> tuple[PlacedJob, ...]:
+        """Return the jobs that are expected to end by a time, Unix seconds."""
+        return tuple(takewhile(lambda job: job.ends_at(self._now) <= time, self._jobs))
 
     def estimated_start(self, resources: Resources, empty: Nodes) -> int:
         """Return a quick estimate of when a job has room, Unix seconds.

@@ -65,11 +65,14 @@ class Reservations:
             if cluster.version == reservation.version and old_start >= self._now:
                 continue
             start = cluster.earliest_start(reservation.resources, now=self._now)
+            awaited = cluster.jobs_ending_by(start, now=self._now)
             if start > old_start + MOVE_TOLERANCE_S:
                 self._report_move(reservation, cluster, start)
             elif start > old_start:
                 start = max(old_start, self._now)
-            cluster.reservation = replace(reservation, start_at=start, version=cluster.version)
+            cluster.reservation = replace(
+                reservation, start_at=start, version=cluster.version, awaited=awaited
+            )
 
     def make(self, pending_job: PendingJob) -> None:
         """Make a reservation at the provider with the best score, if the customer has none."""
@@ -87,7 +90,11 @@ class Reservations:
         self._new_count += 1
         start_at = cluster.earliest_start(job.resources, now=self._now)
         cluster.reservation = Reservation(
-            job_id=job.id, resources=job.resources, start_at=start_at, version=cluster.version
+            job_id=job.id,
+            resources=job.resources,
+            start_at=start_at,
+            version=cluster.version,
+            awaited=cluster.jobs_ending_by(start_at, now=self._now),
         )
         self._matcher.reserved[job.id] = cluster
         # This job may use the reserved room, but other jobs of the kind may not. So if they are
@@ -171,17 +178,25 @@ class Reservations:
         return is_payable and not self._choice.is_excluded(cluster, self._matcher.limits(job_id))
 
     def _report_move(self, reservation: Reservation, cluster: Cluster, to_s: int) -> None:
-        obstacle = cluster.last_obstacle(reservation.resources, now=self._now)
-        cause = cluster.change
-        if obstacle is not None and not obstacle.started_at:
-            cause = f"job {obstacle.job_id} has not started yet"
-        elif obstacle is not None and obstacle.started_at + obstacle.paid_s < self._now:
-            cause = f"job {obstacle.job_id} is not settled yet"
         move = Move(
             job_id=reservation.job_id,
             provider=cluster.provider.address,
             from_s=reservation.start_at,
             to_s=to_s,
-            cause=cause,
+            cause=self._cause_of_move(reservation, cluster),
         )
         self.moves.append(move)
+
+    def _cause_of_move(self, reservation: Reservation, cluster: Cluster) -> str:
+        """Return why a reservation becomes later: the awaited job that ends last, if it is late."""
+        job = cluster.latest_of(reservation.awaited, now=self._now)
+        if job is None or job.ends_at(self._now) <= reservation.start_at:
+            return cluster.change
+        if not job.started_at:
+            return f"job {job.job_id} has not started yet"
+        if job.started_at + job.paid_s < self._now:
+            return f"job {job.job_id} is not settled yet"
+        old_paid_s = next(old.paid_s for old in reservation.awaited if old.job_id == job.job_id)
+        if job.paid_s > old_paid_s:
+            return f"credits were added to job {job.job_id}"
+        return f"job {job.job_id} started late"

@@ -159,6 +159,41 @@ def test_move_names_the_job_that_is_not_settled():
     assert [(move.to_s, move.cause) for move in moves] == [(NOW + 800, "job 9 is not settled yet")]
 
 
+WAITING_JOB = matched_job(9, 4, escrow=40, customer=CAROL)  # paid for 600 seconds
+
+
+def started(job, *, after_s):
+    """Return a matched job that started this time after NOW."""
+    return replace(job, state=JobState.RUNNING, started_at=NOW + after_s)
+
+
+def test_move_names_the_job_that_started_late():
+    """Job 8 ends early, which is the last change but not the cause."""
+    occupant_of_half = occupant(8, until_s=300)
+    large_job = pending_job(1, 8, escrow=480)
+    grid = matcher(provider(FIRST, 8), jobs=[WAITING_JOB, occupant_of_half, large_job])
+    decide(grid)
+    assert reservations(grid) == {1: (FIRST, NOW + 600)}
+
+    set_jobs(grid, started(WAITING_JOB, after_s=90), finished_job(occupant_of_half))
+    moves = moved(grid, now=NOW + 100)
+
+    assert [(move.to_s, move.cause) for move in moves] == [(NOW + 690, "job 9 started late")]
+
+
+def test_move_names_the_awaited_job_and_not_the_job_that_ends_first_now():
+    """Job 9 was expected to end before job 8, but has not started for 300 seconds."""
+    other_job = occupant(8, until_s=705)
+    grid = matcher(provider(FIRST, 4, 4), jobs=[WAITING_JOB, other_job, LARGE_JOB])
+    decide(grid)
+    assert reservations(grid) == {1: (FIRST, NOW + 600)}
+
+    set_jobs(grid, occupant(8, until_s=690))
+    moves = moved(grid, now=NOW + 300)
+
+    assert [(move.to_s, move.cause) for move in moves] == [(NOW + 690, "job 9 has not started yet")]
+
+
 def test_job_whose_paid_time_ends_now_is_not_late():
     grid = full_grid(LARGE_JOB)
     set_jobs(grid, occupant(9, until_s=675))
