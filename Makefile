@@ -19,8 +19,8 @@ up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $
 
 .PHONY: lock help setup demo test check lint up down status shell python3 vm vm-site vm-demo
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-matching bench-logs
-.PHONY: campaign-attacks campaign-soak bench-decisions bench-definitions bench-start
-.PHONY: bench-supervisor bench-ticks
+.PHONY: campaign-attacks campaign-scenarios campaign-soak bench-decisions
+.PHONY: bench-definitions bench-start bench-supervisor bench-ticks
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
 help: ## List the targets.
@@ -109,6 +109,9 @@ bench-decisions: setup ## Measure how many matches per second are decided; needs
 campaign-attacks: setup ## Check that tricks gain no service and no reputation, in simulations.
 	@python tests/bench/attacks.py
 	@python tests/bench/reputation_attacks.py
+
+campaign-scenarios: setup ## Check reservations and fairness on 1,000 seeded simulated grids.
+	@python tests/bench/seeded_scenarios.py $(ARGS)
 
 campaign-soak: setup ## Run 10,000 jobs while services are killed, and check all; ARGS=--jobs 300.
 	@python tests/bench/soak.py $(ARGS)
