@@ -67,6 +67,9 @@ class FakeSlurm:
     def hardware(self) -> Hardware:
         return self._scheduler.hardware()
 
+    def free_nodes(self) -> Hardware:
+        return self._scheduler.free_nodes()
+
 
 class FakeAccounts:
     """Port Accounts. A test sets the users and the missing directories.

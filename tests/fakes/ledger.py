@@ -86,6 +86,15 @@ class FakeLedger(FakeChain):
             top_up=len(state.top_up.get(provider, ())),
         )
 
+    def claimable_jobs(self, provider: str, *, limit: int, at_block: Block) -> tuple[Job, ...]:
+        state = self._state_at(at_block)
+        claimable_jobs = []
+        for number in state.claimable.get(provider, ()):
+            job = state.jobs[number]
+            if job.state is JobState.META_SCHEDULED and job.provider == provider:
+                claimable_jobs.append(job)
+        return tuple(claimable_jobs[:limit])
+
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> dict[str, Provider]:
         state = self._state_at(at_block)
         records = {}

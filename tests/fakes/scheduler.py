@@ -66,6 +66,7 @@ class FakeScheduler:
         users: The users of the host, by address.
         resolve_all: Whether ``check_gate`` creates a missing user.
         missing: The objects that ``check_gate`` reports as missing, by address.
+        free: The free nodes. None if all nodes are free.
     """
 
     def __init__(self, clock: Clock, *, hardware: Hardware | None = None) -> None:
@@ -88,6 +89,7 @@ class FakeScheduler:
         self.resolve_all = True
         self.users: dict[str, GridUser] = {}
         self.missing: dict[str, tuple[str, ...]] = {}
+        self.free: Hardware | None = None
 
     # Port Scheduler.
 
@@ -169,6 +171,10 @@ class FakeScheduler:
     def hardware(self) -> Hardware:
         self._raise_if_down()
         return self._hardware
+
+    def free_nodes(self) -> Hardware:
+        self._raise_if_down()
+        return self.free or self._hardware
 
     # Methods that a test calls.
 

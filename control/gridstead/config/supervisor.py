@@ -119,7 +119,12 @@ class SupervisorSettings(TickingService):
         Field(description="The SshAPI server. It is started only if this table exists."),
     ] = None
     claim_limit: Annotated[
-        PositiveInt, Field(le=200, description="Maximum number of jobs in one claim.")
+        PositiveInt,
+        Field(
+            le=200,
+            description="Maximum number of jobs in one claim. A claim has no more jobs than Slurm "
+            "can start soon.",
+        ),
     ] = 50
     max_attempts: Annotated[
         PositiveInt,

@@ -55,6 +55,13 @@ class Ledger(Chain, Protocol):
         """Return the sizes of a provider's queues. The sizes may include stale entries."""
         ...
 
+    def claimable_jobs(self, provider: str, *, limit: int, at_block: Block) -> tuple[Job, ...]:
+        """Return the first jobs that a provider's next claims would claim, in this order.
+
+        Returns an empty tuple if the contracts do not list the jobs of a queue.
+        """
+        ...
+
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> Mapping[str, Provider]:
         """Return the records of these providers. Providers that never registered are omitted.
 

@@ -70,6 +70,13 @@ class Scheduler(Protocol):
         """Return the nodes of the cluster from Slurm's configuration, sorted by node name."""
         ...
 
+    def free_nodes(self) -> Hardware:
+        """Return the free resources of each node that accepts jobs, sorted by node name.
+
+        Drained nodes and nodes that do not respond are omitted.
+        """
+        ...
+
 
 class Accounting(Protocol):
     """The accounting database, slurmdbd. It records how jobs ended."""
@@ -138,6 +145,10 @@ class Slurm(Protocol):
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster from Slurm's configuration, sorted by node name."""
+        ...
+
+    def free_nodes(self) -> Hardware:
+        """Return the free resources of each node that accepts jobs, as in Scheduler."""
         ...
 
 

@@ -69,6 +69,11 @@ class ClusterAgentStub:
                 request_serializer=gridstead_dot_proto_dot_agent__pb2.HardwareRequest.SerializeToString,
                 response_deserializer=gridstead_dot_proto_dot_agent__pb2.HardwareResponse.FromString,
                 _registered_method=True)
+        self.FreeNodes = channel.unary_unary(
+                '/gridstead.agent.v1.ClusterAgent/FreeNodes',
+                request_serializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesRequest.SerializeToString,
+                response_deserializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesResponse.FromString,
+                _registered_method=True)
         self.PullReports = channel.unary_unary(
                 '/gridstead.agent.v1.ClusterAgent/PullReports',
                 request_serializer=gridstead_dot_proto_dot_agent__pb2.PullReportsRequest.SerializeToString,
@@ -129,6 +134,13 @@ class ClusterAgentServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FreeNodes(self, request, context):
+        """Returns the free resources of the nodes that accept jobs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PullReports(self, request, context):
         """Returns the reports of Slurm plugins after a sequence number.
         If there are no reports, the call waits up to wait_s seconds for a report.
@@ -174,6 +186,11 @@ def add_ClusterAgentServicer_to_server(servicer, server):
                     servicer.Hardware,
                     request_deserializer=gridstead_dot_proto_dot_agent__pb2.HardwareRequest.FromString,
                     response_serializer=gridstead_dot_proto_dot_agent__pb2.HardwareResponse.SerializeToString,
+            ),
+            'FreeNodes': grpc.unary_unary_rpc_method_handler(
+                    servicer.FreeNodes,
+                    request_deserializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesRequest.FromString,
+                    response_serializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesResponse.SerializeToString,
             ),
             'PullReports': grpc.unary_unary_rpc_method_handler(
                     servicer.PullReports,
@@ -370,6 +387,33 @@ class ClusterAgent:
             '/gridstead.agent.v1.ClusterAgent/Hardware',
             gridstead_dot_proto_dot_agent__pb2.HardwareRequest.SerializeToString,
             gridstead_dot_proto_dot_agent__pb2.HardwareResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FreeNodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gridstead.agent.v1.ClusterAgent/FreeNodes',
+            gridstead_dot_proto_dot_agent__pb2.FreeNodesRequest.SerializeToString,
+            gridstead_dot_proto_dot_agent__pb2.FreeNodesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -17,6 +17,7 @@ import grpc
 
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobKey, parse_job_key, parse_slurm_job_name
+from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, NodeReport
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.errors import (
@@ -176,16 +177,13 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         self, _request: pb.HardwareRequest, context: grpc.ServicerContext
     ) -> pb.HardwareResponse:
         with _abort_on_error(context):
-            hardware = self._scheduler.hardware()
-            response = pb.HardwareResponse()
-            for cpus, memory_mb, gpus in zip(
-                hardware.cpus_per_node,
-                hardware.memory_per_node_mb,
-                hardware.gpus_per_node,
-                strict=True,
-            ):
-                response.nodes.add(cpus=cpus, memory_mb=memory_mb, gpus=gpus)
-            return response
+            return pb.HardwareResponse(nodes=_to_nodes(self._scheduler.hardware()))
+
+    def FreeNodes(  # noqa: N802
+        self, _request: pb.FreeNodesRequest, context: grpc.ServicerContext
+    ) -> pb.FreeNodesResponse:
+        with _abort_on_error(context):
+            return pb.FreeNodesResponse(nodes=_to_nodes(self._scheduler.free_nodes()))
 
     def PullReports(  # noqa: N802
         self, request: pb.PullReportsRequest, context: grpc.ServicerContext
@@ -293,6 +291,13 @@ def _to_job_key(text: str) -> JobKey:
 def _check_names(names: Iterable[str]) -> None:
     if any(parse_slurm_job_name(name) is None for name in names):
         raise InvalidInput("invalid query for job names")
+
+
+def _to_nodes(hardware: Hardware) -> list[pb.Node]:
+    nodes = zip(
+        hardware.cpus_per_node, hardware.memory_per_node_mb, hardware.gpus_per_node, strict=True
+    )
+    return [pb.Node(cpus=cpus, memory_mb=memory_mb, gpus=gpus) for cpus, memory_mb, gpus in nodes]
 
 
 def _to_report(report: NodeReport) -> pb.Report:

@@ -174,6 +174,19 @@ def test_one_claim_takes_as_many_jobs_as_the_contracts_allow(joined_grid):
     assert queue_sizes(joined_grid).claimable == len(numbers) - len(claimed_numbers)
 
 
+def test_first_claimable_jobs_are_listed_if_the_contracts_list_them(joined_grid):
+    numbers = [joined_grid.request(f"script-{index}") for index in range(3)]
+    for number in numbers:
+        joined_grid.match(number)
+    joined_grid.cancel(numbers[0])
+    head = joined_grid.ledger.head()
+
+    jobs = joined_grid.ledger.claimable_jobs(joined_grid.provider, limit=1, at_block=head)
+
+    is_listed = joined_grid.expected.max_claimed_jobs > 1
+    assert [job.id.number for job in jobs] == (numbers[1:2] if is_listed else [])
+
+
 def test_cancelled_matched_job_is_refunded_and_not_claimed(joined_grid):
     cancelled_number = joined_grid.request("script-1", escrow=100 * COIN)
     claimed_number = joined_grid.request("script-2")

@@ -175,6 +175,16 @@ def test_hardware_has_one_entry_per_node(cluster):
     assert min(hardware.memory_per_node_mb) > 0
 
 
+def test_resources_of_a_running_job_are_not_free(cluster):
+    slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
+    cluster.wait_until_running(slurm_job_id, job_key)
+
+    free_cpus = sum(cluster.scheduler.free_nodes().cpus_per_node)
+
+    cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
+    assert free_cpus < sum(cluster.scheduler.hardware().cpus_per_node)
+
+
 def test_the_job_key_of_a_listed_attempt_can_be_parsed_from_its_text(cluster):
     slurm_job_id, job_key = submit(cluster, "exit 0")
 

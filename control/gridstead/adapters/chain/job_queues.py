@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gridstead.adapters.chain.contract import Contract, ViewCall
+
+_CLAIMABLE = 0  # in the contract's enum Kind
 
 
 class ProviderJobQueues(Contract):
@@ -18,6 +22,10 @@ class ProviderJobQueues(Contract):
         """Return a call for the number of matched jobs that wait for a claim."""
         return self.view(int, "getClaimableJobQueueSize", provider)
 
+    def next_claimable(self, provider: str, *, limit: int) -> ViewCall[tuple[int, ...]]:
+        """Return a call for the numbers of the jobs that the next claims claim; ours only."""
+        return self.view(_to_numbers, "peek", _CLAIMABLE, provider, limit)
+
     def cancelling(self, provider: str) -> ViewCall[int]:
         """Return a call for the number of cancellations that wait."""
         return self.view(int, "getCancellingJobQueueSize", provider)
@@ -29,3 +37,7 @@ class ProviderJobQueues(Contract):
     def has_claimable(self, provider: str) -> ViewCall[int]:
         """Return a call whose result is 1 if a claim would find a job, and otherwise 0."""
         return self.view(int, "hasNextClaimableJob", provider)
+
+
+def _to_numbers(ids: Iterable[bytes]) -> tuple[int, ...]:
+    return tuple(map(int.from_bytes, ids))

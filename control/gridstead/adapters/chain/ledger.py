@@ -107,6 +107,16 @@ class ChainLedger:
                 claimable = 0
         return QueueSizes(claimable=claimable, cancelling=cancelling, top_up=top_up)
 
+    def claimable_jobs(self, provider: str, *, limit: int, at_block: Block) -> tuple[Job, ...]:
+        """Return the first matched jobs of a provider. Plain DeepSquare does not list them."""
+        if not self._contracts.has_batches:
+            return ()
+        view = self._contracts.queues.next_claimable(provider, limit=limit)
+        (numbers,) = ask(self._node, [view], at_block=at_block)
+        job_ids = [self._contracts.job_id(number) for number in numbers]
+        jobs = self.jobs(job_ids, at_block=at_block)
+        return tuple(jobs[job_id] for job_id in job_ids)
+
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> dict[str, Provider]:
         """Return providers by address.
 

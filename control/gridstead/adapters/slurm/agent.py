@@ -114,12 +114,13 @@ class AgentClient:
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster."""
-        nodes = self._call(self._stub.Hardware, pb.HardwareRequest(), "could not list nodes").nodes
-        return Hardware(
-            gpus_per_node=tuple(node.gpus for node in nodes),
-            cpus_per_node=tuple(node.cpus for node in nodes),
-            memory_per_node_mb=tuple(node.memory_mb for node in nodes),
-        )
+        request = pb.HardwareRequest()
+        return _to_hardware(self._call(self._stub.Hardware, request, "could not list nodes"))
+
+    def free_nodes(self) -> Hardware:
+        """Return the free resources of the nodes that accept jobs."""
+        request = pb.FreeNodesRequest()
+        return _to_hardware(self._call(self._stub.FreeNodes, request, "could not list free nodes"))
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
         """Return reports with a sequence number above ``after``."""
@@ -163,6 +164,15 @@ def _to_error(message: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc 
             return UnexpectedOutput(_SOURCE, err.details() or "")
         case _:
             return SchedulerUnavailable(message, detail=detail)
+
+
+def _to_hardware(answer: pb.HardwareResponse | pb.FreeNodesResponse) -> Hardware:
+    nodes = answer.nodes
+    return Hardware(
+        gpus_per_node=tuple(node.gpus for node in nodes),
+        cpus_per_node=tuple(node.cpus for node in nodes),
+        memory_per_node_mb=tuple(node.memory_mb for node in nodes),
+    )
 
 
 def _to_report(report: pb.Report) -> NodeReport:

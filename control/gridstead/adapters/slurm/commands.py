@@ -56,7 +56,19 @@ _DBD_QUEUE = re.compile(r"^\s*DBD Agent queue size: (\d+)$", re.MULTILINE)
 _NODE_LINE = re.compile(
     r"NodeName=(\S+) .*?\bCPUEfctv=(\d+) .*?\bRealMemory=(\d+) .*?\bCfgTRES=(\S*)"
 )
+_NODE_ALLOCATION = re.compile(
+    r".*?\bCPUAlloc=(\d+) .*?\bAllocMem=(\d+) .*?\bState=(\S+) .*?\bAllocTRES=(\S*)"
+)
+# A node accepts jobs if its state, for example IDLE+PLANNED, has no other parts than these.
+_ACCEPTING_STATES = frozenset(
+    {
+        "IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM",
+        "POWERED_DOWN", "POWERING_UP",
+    }
+)  # fmt: skip
 _TRES_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
+
+_NodeResources = tuple[int, int, int]  # GPUs, CPUs, memory in MB
 
 
 def squeue() -> Command:
@@ -125,16 +137,45 @@ def nodes() -> Command:
 
 def parse_nodes(text: str) -> Hardware:
     """Return the resources of the nodes, sorted by node name."""
-    nodes_by_name: dict[str, tuple[int, int, int]] = {}  # (GPUs, CPUs, memory in MB)
+    return _to_hardware(map(_parse_node, text.splitlines()))
+
+
+def parse_free_nodes(text: str) -> Hardware:
+    """Return the free resources of the nodes that accept jobs, sorted by node name."""
+    free_nodes: list[tuple[str, _NodeResources]] = []
     for line in text.splitlines():
-        match = _NODE_LINE.match(line)
+        name, (gpus, cpus, memory_mb) = _parse_node(line)
+        match = _NODE_ALLOCATION.match(line)
         if match is None:
             raise UnexpectedOutput("scontrol show nodes", line)
-        name, cpus, memory_mb, tres = match.groups()
-        gpu_match = _TRES_GPUS.search(tres)
-        gpus = int(gpu_match[1]) if gpu_match else 0
-        nodes_by_name[name] = (gpus, int(cpus), int(memory_mb))
-    rows = [nodes_by_name[name] for name in sorted(nodes_by_name)]
+        used_cpus, used_memory_mb, state, tres = match.groups()
+        if _ACCEPTING_STATES.issuperset(state.split("+")):
+            free = (
+                max(0, gpus - _tres_gpus(tres)),
+                max(0, cpus - int(used_cpus)),
+                max(0, memory_mb - int(used_memory_mb)),
+            )
+            free_nodes.append((name, free))
+    return _to_hardware(free_nodes)
+
+
+def _parse_node(line: str) -> tuple[str, _NodeResources]:
+    """Return the name and the resources of a node."""
+    match = _NODE_LINE.match(line)
+    if match is None:
+        raise UnexpectedOutput("scontrol show nodes", line)
+    name, cpus, memory_mb, tres = match.groups()
+    return name, (_tres_gpus(tres), int(cpus), int(memory_mb))
+
+
+def _tres_gpus(tres: str) -> int:
+    match = _TRES_GPUS.search(tres)
+    return int(match[1]) if match else 0
+
+
+def _to_hardware(nodes: Iterable[tuple[str, _NodeResources]]) -> Hardware:
+    """Return nodes, sorted by name."""
+    rows = [resources for _, resources in sorted(nodes)]
     return Hardware(
         gpus_per_node=tuple(gpus for gpus, _, _ in rows),
         cpus_per_node=tuple(cpus for _, cpus, _ in rows),

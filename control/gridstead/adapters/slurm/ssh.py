@@ -181,6 +181,10 @@ class SshScheduler:
         """Return the nodes of the cluster."""
         return commands.parse_nodes(read_output(self._runner, commands.nodes()))
 
+    def free_nodes(self) -> Hardware:
+        """Return the free resources of the nodes that accept jobs."""
+        return commands.parse_free_nodes(read_output(self._runner, commands.nodes()))
+
     def close(self) -> None:
         """Close the connection."""
         self._runner.close()

@@ -23,6 +23,7 @@ from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.supervisor.actions import Action, Put, cancel, cancel_and_note, note
 from gridstead.domain.supervisor.attempt import Attempt
 from gridstead.domain.supervisor.claimed_job import plan_claimed_job
+from gridstead.domain.supervisor.claims import claim_count
 from gridstead.domain.supervisor.journal import EntryKind, JournalRecord
 from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
 from gridstead.domain.transactions.calls import (
@@ -76,8 +77,9 @@ def _plan_claims(snapshot: Snapshot, policy: SupervisorPolicy) -> Iterator[Actio
 
     The next claim does not wait for the confirmations of a mined claim.
     """
+    job_count = claim_count(snapshot, policy)
     claims: tuple[tuple[int, Call], ...] = (
-        (snapshot.queues.claimable, ClaimJobs(limit=policy.claim_limit)),
+        (job_count, ClaimJobs(limit=job_count)),
         (snapshot.queues.cancelling, ClaimCancelling()),
         (snapshot.queues.top_up, ClaimTopUp()),
     )

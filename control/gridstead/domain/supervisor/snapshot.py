@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
-from gridstead.domain.jobs.job import Block, Job, QueueSizes
+from gridstead.domain.jobs.job import Block, Hardware, Job, QueueSizes
 from gridstead.domain.supervisor.attempt import (
     AccountingSample,
     Attempt,
@@ -31,7 +32,7 @@ class SupervisorPolicy:
         provider: The address of this provider's wallet, lower case.
         confirmations: How many blocks must follow a claim or a request to cancel before an
             irreversible action.
-        claim_limit: Maximum number of jobs in one claim.
+        claim_limit: Maximum number of jobs in one claim, see ``claims.py``.
         max_attempts: How many submissions of one job Slurm may lose or refuse. After that many, the
             supervisor gives the job up.
         max_time_limit_min: The longest time limit of a job, minutes.
@@ -78,6 +79,9 @@ class Snapshot:
             block.
         claim_blocks: The block numbers of this provider's claims of open jobs, by job id, as far as
             the supervisor has read them since its start.
+        claimable: The resources of the first jobs in the queue of matched jobs, in order. Empty if
+            the contracts do not list the queue.
+        free_nodes: The free resources of the nodes that accept jobs. None if they were not read.
     """
 
     now: int
@@ -92,6 +96,8 @@ class Snapshot:
     unclaimed_since_block: Mapping[JobKey, int] = field(default_factory=dict)
     confirmed_at: int | None = None
     claim_blocks: Mapping[JobId, int] = field(default_factory=dict)
+    claimable: tuple[Resources, ...] = ()
+    free_nodes: Hardware | None = None
     _reports_by_id: Mapping[tuple[int, int | None], Sequence[NodeReport]] = field(
         init=False, repr=False, compare=False
     )

@@ -162,6 +162,10 @@ class Agent:
         """Return the nodes of the cluster (port Scheduler)."""
         return self._slurm.hardware()
 
+    def free_nodes(self) -> Hardware:
+        """Return the free resources of the nodes that accept jobs (port Scheduler)."""
+        return self._slurm.free_nodes()
+
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
         """Return the plugins' reports after a sequence number (port Reports)."""
         bounded_wait_s = min(max(wait_s, 0.0), MAX_WAIT_S)

@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
+from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
-from gridstead.domain.jobs.job import Block, Job
+from gridstead.domain.jobs.job import Block, Job, QueueSizes
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Cancel, Extend, Note, Put, Submit
-from gridstead.domain.supervisor.attempt import AccountingSample, ControllerSample, NodeReport
+from gridstead.domain.supervisor.attempt import ControllerSample
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import is_claimed, is_head_after_claim, plan_jobs
 from gridstead.domain.supervisor.snapshot import Snapshot, SupervisorPolicy
 from gridstead.domain.transactions.calls import Settle, call_name, job_key_of
 from gridstead.domain.transactions.outbox import SendState
-from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
+from gridstead.errors import GridsteadError
 from gridstead.ports import (
     Accounting,
     Clock,
@@ -39,13 +40,10 @@ from gridstead.ports import (
 )
 from gridstead.services.chain.follower import Follower
 from gridstead.services.failpoint import ignore
+from gridstead.services.supervisor.slurm_sampler import SlurmSampler
 from gridstead.services.supervisor.submitter import Submitter
 
 log = structlog.get_logger()
-
-REPORT_RETENTION_S = 24 * 3600
-ACCOUNTING_MARGIN_S = 3600
-FULL_ACCOUNTING_INTERVAL_S = 60
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,15 +63,12 @@ class SupervisorPorts:
 
 @dataclass(slots=True)
 class _Memory:
-    """The state in memory. After a restart, the records and reports are read from the ports again.
+    """The state in memory. After a restart, the records are read from the journal again.
 
     A restart resets the other values.
     """
 
     records: JournalRecords = field(default_factory=JournalRecords)
-    reports: list[NodeReport] = field(default_factory=list)
-    report_sequence: int = 0
-    last_full_accounting_at: int = 0
     unclaimed_since_block: dict[JobKey, int] = field(default_factory=dict)
     claim_blocks: dict[JobId, int] = field(default_factory=dict)
 
@@ -108,6 +103,12 @@ class Supervisor:
             failpoint=failpoint,
             threads=submission_threads,
         )
+        self._slurm = SlurmSampler(
+            clock=ports.clock,
+            scheduler=ports.scheduler,
+            accounting=ports.accounting,
+            reports=ports.reports,
+        )
         self._memory = _Memory()
         self._memory.records.extend(
             (*ports.journal.cancelled_entries(), *ports.journal.open_entries())
@@ -121,8 +122,8 @@ class Supervisor:
         Raises:
             GridsteadError: If the chain did not answer. In this case nothing was planned.
         """
-        self._ports.follower.follow(self._record_claims)
-        snapshot = self._gather_snapshot()
+        head = self._ports.follower.follow(self._record_claims)
+        snapshot = self._gather_snapshot(head)
         actions = plan_jobs(snapshot, self._policy)
         for action in actions:
             if not isinstance(action, Submit | Put):
@@ -176,33 +177,45 @@ class Supervisor:
             self._ports.journal.append(new_entries)
             self._memory.records.extend(new_entries)
 
-    def _gather_snapshot(self) -> Snapshot:
+    def _gather_snapshot(self, head: Block) -> Snapshot:
+        """Return a snapshot at the block up to which the claims are recorded."""
         ports = self._ports
         records = self._memory.records.by_job_key
-        controller_sample = self._sample_slurmctld()
-        head = ports.ledger.head()
+        controller_sample = self._slurm.sample_slurmctld()
         open_ids = {job_key.job_id for job_key in records}
         job_ids = open_ids | _live_job_ids(controller_sample)
         jobs: dict[JobId, Job] = {}
         if job_ids:
             jobs.update(ports.ledger.jobs(job_ids, at_block=head))
-        self._pull_reports()
+        reports = self._slurm.pull_reports()
         for job_id in self._memory.claim_blocks.keys() - open_ids:
             del self._memory.claim_blocks[job_id]
+        queues = ports.ledger.queue_sizes(self._policy.provider, at_block=head)
         return Snapshot(
             now=ports.clock.now(),
             head=head,
             jobs=jobs,
-            queues=ports.ledger.queue_sizes(self._policy.provider, at_block=head),
+            queues=queues,
+            claimable=self._claimable(queues, head),
+            free_nodes=self._slurm.free_nodes() if queues.claimable else None,
             records=dict(records),
             controller_sample=controller_sample,
-            accounting_sample=self._sample_slurmdbd(controller_sample, jobs, head),
-            reports=tuple(self._memory.reports),
+            accounting_sample=self._slurm.sample_slurmdbd(records, controller_sample, jobs, head),
+            reports=reports,
             open_outbox_keys=self._open_keys(),
             unclaimed_since_block=self._update_unclaimed(jobs, head),
             confirmed_at=self._confirmed_at(jobs, head),
             claim_blocks=dict(self._memory.claim_blocks),
         )
+
+    def _claimable(self, queues: QueueSizes, head: Block) -> tuple[Resources, ...]:
+        """Return what the first matched jobs need, as many as one claim takes."""
+        if not queues.claimable:
+            return ()
+        jobs = self._ports.ledger.claimable_jobs(
+            self._policy.provider, limit=self._policy.claim_limit, at_block=head
+        )
+        return tuple(job.resources for job in jobs)
 
     def _confirmed_at(self, jobs: Mapping[JobId, Job], head: Block) -> int | None:
         """Return the time of the block with enough confirmations, if a job needs this time."""
@@ -239,78 +252,6 @@ class Supervisor:
                 unclaimed_since_block[job_key] = min(since_block, head.number)
         self._memory.unclaimed_since_block = unclaimed_since_block
         return unclaimed_since_block
-
-    def _sample_slurmctld(self) -> ControllerSample | None:
-        """Return the jobs that slurmctld lists. Returns None if slurmctld did not answer.
-
-        The sample gets the time of the request by this host's clock, because slurmctld may answer
-        late.
-        """
-        requested_at = self._ports.clock.now()
-        try:
-            return replace(self._ports.scheduler.list_jobs(), taken_at=requested_at)
-        except (Transient, UnexpectedOutput) as error:
-            log.warning("slurm_unanswered", code=error.code, reason=str(error))
-            return None
-
-    def _sample_slurmdbd(
-        self, controller_sample: ControllerSample | None, jobs: Mapping[JobId, Job], head: Block
-    ) -> AccountingSample | None:
-        """Return slurmdbd's records of open jobs. Returns None if slurmdbd did not answer."""
-        job_keys = self._keys_for_slurmdbd(controller_sample)
-        if not job_keys:
-            return AccountingSample(taken_at=self._ports.clock.now(), is_complete=True, attempts=())
-        job_ids = {job_key.job_id for job_key in job_keys}
-        request_times = [jobs[job_id].submitted_at for job_id in job_ids & jobs.keys()]
-        since = min(request_times, default=head.timestamp)
-        try:
-            return self._ports.accounting.list_records(job_ids, since=since - ACCOUNTING_MARGIN_S)
-        except (Transient, UnexpectedOutput) as error:
-            log.warning("accounting_unanswered", code=error.code, reason=str(error))
-            return None
-
-    def _keys_for_slurmdbd(self, controller_sample: ControllerSample | None) -> list[JobKey]:
-        """Return the keys of the open jobs whose records are requested from slurmdbd.
-
-        Once a minute these are all open jobs: after a crash, slurmctld may list a job as alive
-        although it has ended. In the other ticks these are the jobs that slurmctld does not list as
-        alive, and the jobs whose end a node has reported.
-        """
-        memory = self._memory
-        now = self._ports.clock.now()
-        age_s = now - memory.last_full_accounting_at  # negative after the clock was set back
-        if not 0 <= age_s < FULL_ACCOUNTING_INTERVAL_S:
-            memory.last_full_accounting_at = now
-            return list(memory.records.by_job_key)
-        live_job_keys: set[JobKey | None] = set()
-        if controller_sample is not None:
-            reported_ends = _ended_attempts(memory.reports)
-            for attempt in controller_sample.attempts:
-                has_ended = (attempt.slurm_job_id, attempt.uid) in reported_ends
-                if attempt.is_alive and not has_ended:
-                    live_job_keys.add(attempt.job_key)
-        return [job_key for job_key in memory.records.by_job_key if job_key not in live_job_keys]
-
-    def _pull_reports(self) -> None:
-        """Fetch all new reports of Slurm's plugins, and forget reports that are older than a day.
-
-        If the reports are unavailable, the bills depend only on Slurm.
-        """
-        if self._ports.reports is None:
-            return
-        memory = self._memory
-        try:
-            # One answer contains a limited number of reports. All reports are fetched, because a
-            # bill could be too high without the last one.
-            while new_reports := self._ports.reports.pull(after=memory.report_sequence, wait_s=0):
-                memory.reports.extend(new_reports)
-                memory.report_sequence = max(report.sequence for report in new_reports)
-        except Transient as error:
-            log.warning("reports_unanswered", code=error.code, reason=str(error))
-        oldest_kept_at = self._ports.clock.now() - REPORT_RETENTION_S
-        memory.reports = [
-            report for report in memory.reports if report.occurred_at > oldest_kept_at
-        ]
 
     def _try(self, name: str, perform: Callable[[], None]) -> None:
         """Perform an action and log a failure. The next tick plans a failed action again."""
@@ -368,11 +309,6 @@ def _log_queued(action: Put) -> None:
         log.info("call_queued", key=action.key, reason=action.call.error)
         return
     log.info("call_queued", key=action.key)
-
-
-def _ended_attempts(reports: Iterable[NodeReport]) -> set[tuple[int, int]]:
-    """Return (Slurm job id, uid) of the attempts whose end a node has reported."""
-    return {(report.slurm_job_id, report.uid) for report in reports if report.event == "end"}
 
 
 def _live_job_ids(controller_sample: ControllerSample | None) -> set[JobId]:

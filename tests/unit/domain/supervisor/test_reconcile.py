@@ -345,7 +345,7 @@ def test_intended_submissions_are_not_counted_as_attempts():
 def test_claimable_jobs_are_claimed_with_one_call():
     actions = planned_actions(queues=QueueSizes(claimable=3, cancelling=0, top_up=0))
 
-    assert calls_of(actions) == [ClaimJobs(limit=POLICY.claim_limit)]
+    assert calls_of(actions) == [ClaimJobs(limit=3)]
 
 
 def test_several_calls_claim_the_queues_of_plain_contracts():
