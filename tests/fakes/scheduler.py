@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
@@ -66,7 +67,6 @@ class FakeScheduler:
         users: The users of the host, by address.
         resolve_all: Whether ``check_gate`` creates a missing user.
         missing: The objects that ``check_gate`` reports as missing, by address.
-        free: The free nodes. None if all nodes are free.
     """
 
     def __init__(self, clock: Clock, *, hardware: Hardware | None = None) -> None:
@@ -89,7 +89,7 @@ class FakeScheduler:
         self.resolve_all = True
         self.users: dict[str, GridUser] = {}
         self.missing: dict[str, tuple[str, ...]] = {}
-        self.free: Hardware | None = None
+        self._resources: dict[int, Resources] = {}  # by Slurm job id
 
     # Port Scheduler.
 
@@ -173,8 +173,20 @@ class FakeScheduler:
         return self._hardware
 
     def free_nodes(self) -> Hardware:
+        """Return the nodes without the CPUs of running jobs, taken from the first nodes."""
         self._raise_if_down()
-        return self.free or self._hardware
+        used_cpus = sum(map(self._used_cpus, self._slurmctld_changes))
+        free_cpus = []
+        for cpus in self._hardware.cpus_per_node:
+            used_on_node = min(cpus, used_cpus)
+            used_cpus -= used_on_node
+            free_cpus.append(cpus - used_on_node)
+        return replace(self._hardware, cpus_per_node=tuple(free_cpus))
+
+    def _used_cpus(self, slurm_job_id: int) -> int:
+        attempt = self.attempt(slurm_job_id)
+        resources = self._resources.get(slurm_job_id)
+        return resources.cpus if resources and attempt.is_alive and attempt.has_started else 0
 
     # Methods that a test calls.
 
@@ -251,6 +263,7 @@ class FakeScheduler:
             raise SchedulerUnavailable("could not reach Slurm", detail="the fake is down")
 
     def _queue(self, slurm_job_id: int, submission: Submission) -> None:
+        self._resources[slurm_job_id] = submission.resources
         self._store(
             Attempt(
                 slurm_job_id=slurm_job_id,

@@ -178,3 +178,33 @@ def test_signal_at_any_line_ends_the_loop(monkeypatch):
             run(())
         finally:
             sys.settrace(previous_trace)
+
+
+def test_shared_function_runs_again_if_it_is_called_while_it_runs():
+    calls = queue.SimpleQueue()
+    has_started, may_end = threading.Event(), threading.Event()
+
+    def function():
+        calls.put(None)
+        has_started.set()
+        may_end.wait(TIMEOUT_S)
+
+    shared = loop.Shared("sender", function)
+    thread = threading.Thread(target=shared)
+    thread.start()
+    has_started.wait(TIMEOUT_S)
+    shared()  # returns at once, although the first call has not ended
+    assert calls.qsize() == 1
+    may_end.set()
+    thread.join(TIMEOUT_S)
+
+    assert calls.qsize() == 2
+
+
+def test_shared_function_logs_expected_errors_and_raises_bugs():
+    def fail(error):
+        raise error
+
+    loop.Shared("sender", lambda: fail(ChainUnavailable("no answer")))()
+    with pytest.raises(KeyError):
+        loop.Shared("sender", lambda: fail(KeyError()))()

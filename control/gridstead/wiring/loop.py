@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -161,6 +162,29 @@ class _ClockWatch:
     def _clock_offset_s() -> float:
         """Return the difference between the wall clock and the monotonic clock."""
         return datetime.now(UTC).timestamp() - time.monotonic()
+
+
+class Shared:
+    """The function of a tick that other ticks call too, so that its work is not delayed.
+
+    If a call is running in another thread, a new call returns at once. The running call then calls
+    the function again, so that it sees what the new caller has stored. Expected errors are logged.
+    """
+
+    def __init__(self, name: str, function: Callable[[], None]) -> None:
+        self._run = _with_error_log(Tick(name=name, function=function, interval_s=0))
+        self._is_running = threading.Lock()
+        self._is_due = threading.Event()
+
+    def __call__(self) -> None:
+        """Call the function, or make the running call do it."""
+        self._is_due.set()
+        while self._is_due.is_set() and self._is_running.acquire(blocking=False):
+            try:
+                self._is_due.clear()
+                self._run()
+            finally:
+                self._is_running.release()
 
 
 def _with_error_log(tick: Tick) -> Callable[[], None]:

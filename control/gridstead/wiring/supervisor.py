@@ -39,16 +39,18 @@ SUBMISSION_THREADS = 4
 def run(settings: SupervisorSettings) -> None:
     """Run the supervisor until it is stopped."""
     database = Database(settings.state_url)
-    ticks = _ticks(settings, database)
-    close_functions = [database.close]
+    ticks, supervisor = _ticks(settings, database)
+    close_functions = [database.close, supervisor.close]
     if settings.ssh_keys is not None:
         server = _start_ssh_key_server(settings.ssh_keys)
         close_functions.append(server.stop)
     loop.run(ticks, close=tuple(close_functions))
 
 
-def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick, ...]:
-    """Return the ticks of the sender, the supervisor and the registration."""
+def _ticks(
+    settings: SupervisorSettings, database: Database
+) -> tuple[tuple[loop.Tick, ...], Supervisor]:
+    """Return the ticks of the sender, the supervisor and the registration, and the supervisor."""
     clock = SystemClock()
     failpoint = loop.failpoint_from(os.environ)
     chain = open_chain(settings.chain)
@@ -71,19 +73,25 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
         scripts=_job_definition_client(settings, wallet),
     )
     policy = _policy(settings, chain, wallet)
+    send = loop.Shared("sender", sender.tick)
     supervisor = Supervisor(
-        ports, policy, submission_threads=SUBMISSION_THREADS, failpoint=failpoint
+        ports,
+        policy,
+        submission_threads=SUBMISSION_THREADS,
+        failpoint=failpoint,
+        on_queued=send,
     )
     registration = Registration(
         chain.ledger, outbox, slurm, provider=wallet.address, terms=_terms(settings)
     )
-    return (
-        loop.Tick(name="sender", function=sender.tick, interval_s=settings.tick_s),
+    ticks = (
+        loop.Tick(name="sender", function=send, interval_s=settings.tick_s),
         loop.Tick(name="supervisor", function=supervisor.tick, interval_s=settings.tick_s),
         loop.Tick(
             name="registration", function=registration.tick, interval_s=REGISTRATION_INTERVAL_S
         ),
     )
+    return ticks, supervisor
 
 
 def open_slurm(settings: Slurm, clock: Clock) -> AgentClient | SshScheduler:

@@ -6,6 +6,7 @@ is open if they exist.
 """
 
 import threading
+from concurrent import futures
 
 import pytest
 from tests.fakes.ledger import FakeLedger
@@ -68,6 +69,12 @@ class SubmitterSetup:
         with self._lock:
             self.journal.append(entries)
 
+    def submit(self, actions):
+        """Submit jobs, wait until all submissions have ended and raise the exceptions of bugs."""
+        self.submitter.submit(actions)
+        futures.wait(self.submitter._futures.values(), timeout=TIMEOUT_S)
+        assert self.submitter.jobs_in_progress() == frozenset()
+
     def new_actions(self, count, customer=CUSTOMER):
         """Return the actions that submit new jobs."""
         jobs = [self.ledger.request(customer) for _ in range(count)]
@@ -96,7 +103,7 @@ def setup():
 def test_scripts_of_several_jobs_are_fetched_in_parallel(setup):
     actions = setup.new_actions(6)
 
-    setup.submitter.submit(actions)
+    setup.submit(actions)
 
     assert setup.submitted_keys() == job_keys(actions)
     assert len(setup.slurm.submissions) == len(actions)
@@ -105,7 +112,7 @@ def test_scripts_of_several_jobs_are_fetched_in_parallel(setup):
 def test_journal_has_an_entry_before_and_an_entry_after_each_submission(setup):
     actions = setup.new_actions(3)
 
-    setup.submitter.submit(actions)
+    setup.submit(actions)
 
     for action in actions:
         kinds = setup.journal_kinds(action)
@@ -116,7 +123,7 @@ def test_job_whose_script_cannot_be_fetched_does_not_delay_other_jobs(setup):
     failing_action, *other_actions = setup.new_actions(3)
     setup.scripts.unavailable = {failing_action.job.id.number}
 
-    setup.submitter.submit([failing_action, *other_actions])
+    setup.submit([failing_action, *other_actions])
 
     assert setup.journal_kinds(failing_action) == []
     assert setup.submitted_keys() == job_keys(other_actions)
@@ -126,7 +133,7 @@ def test_job_whose_secret_is_not_text_does_not_delay_other_jobs(setup):
     failing_action, *other_actions = setup.new_actions(3)
     setup.scripts.broken = {failing_action.job.id.number}
 
-    setup.submitter.submit([failing_action, *other_actions])
+    setup.submit([failing_action, *other_actions])
 
     assert setup.journal_kinds(failing_action) == []
     assert setup.submitted_keys() == job_keys(other_actions)
@@ -137,7 +144,7 @@ def test_customer_with_a_closed_gate_does_not_delay_other_customers(setup):
     blocked_actions = setup.new_actions(1, OTHER_CUSTOMER)
     other_actions = setup.new_actions(3)
 
-    setup.submitter.submit([*blocked_actions, *other_actions])
+    setup.submit([*blocked_actions, *other_actions])
 
     assert setup.journal_kinds(blocked_actions[0]) == []
     assert setup.submitted_keys() == job_keys(other_actions)
@@ -165,7 +172,7 @@ def test_submitter_waits_for_a_hanging_script_source_once_per_tick(threads):
         raise JobDefinitionUnavailable("no answer")
 
     setup.scripts.fetch = fetch
-    setup.submitter.submit(setup.new_actions(50))
+    setup.submit(setup.new_actions(50))
 
     # Each thread may have started another job before the first timeout.
     assert 1 <= len(fetched_jobs) <= 2 * threads
@@ -178,7 +185,7 @@ def test_submitter_waits_for_a_hanging_gate_once_per_tick(setup):
     for number in range(9):
         actions += setup.new_actions(1, f"0x{number:040x}")
 
-    setup.submitter.submit(actions)
+    setup.submit(actions)
 
     assert len(called_addresses) == 1
 
@@ -188,9 +195,9 @@ def test_gate_that_always_fails_for_one_customer_delays_others_by_one_tick(setup
     blocked_actions = setup.new_actions(3, OTHER_CUSTOMER)
     other_actions = setup.new_actions(3)
 
-    setup.submitter.submit([*blocked_actions, *other_actions])
+    setup.submit([*blocked_actions, *other_actions])
     assert setup.slurm.submissions == []
-    setup.submitter.submit([*blocked_actions, *other_actions])
+    setup.submit([*blocked_actions, *other_actions])
 
     assert setup.submitted_keys() == job_keys(other_actions)
 
@@ -200,10 +207,10 @@ def test_open_gate_is_cached_for_a_minute(setup, elapsed_s, call_count):
     """The elapsed time is negative after the clock was set back."""
     called_addresses = []
     setup.slurm.check_gate = make_hanging_gate(called_addresses, answered={CUSTOMER})
-    setup.submitter.submit(setup.new_actions(3))
+    setup.submit(setup.new_actions(3))
 
     setup.clock.advance(elapsed_s)
-    setup.submitter.submit(setup.new_actions(3))
+    setup.submit(setup.new_actions(3))
 
     assert len(called_addresses) == call_count
 
@@ -213,12 +220,12 @@ def test_jobs_that_always_fail_do_not_starve_other_jobs():
     first, second, third = setup.new_actions(3)
     setup.scripts.unavailable = {first.job.id.number, second.job.id.number}
     for _ in range(3):
-        setup.submitter.submit([first, second, third])
+        setup.submit([first, second, third])
     assert setup.submitted_keys() == job_keys([third])
 
     setup.scripts.unavailable = {second.job.id.number}
     for _ in range(2):
-        setup.submitter.submit([first, second])
+        setup.submit([first, second])
 
     assert setup.submitted_keys() == job_keys([first, third])
 
@@ -230,4 +237,37 @@ def test_unexpected_exception_in_a_thread_is_raised(setup):
     setup.scripts.fetch = fail
 
     with pytest.raises(KeyError):
-        setup.submitter.submit(setup.new_actions(1))
+        setup.submit(setup.new_actions(1))
+
+
+def test_submissions_run_in_the_background(setup):
+    actions = setup.new_actions(2)  # fewer than the three that the source of the scripts waits for
+
+    setup.submitter.submit(actions)
+
+    assert setup.submitter.jobs_in_progress() == job_keys(actions)
+    setup.submit(setup.new_actions(1))
+    assert len(setup.slurm.submissions) == 3
+
+
+def test_close_drops_submissions_that_have_not_started(setup):
+    has_started, may_end = threading.Semaphore(0), threading.Event()
+    fetched_jobs = []
+
+    def fetch(job):
+        fetched_jobs.append(job)
+        has_started.release()
+        may_end.wait(TIMEOUT_S)
+        return Script(text="#!/bin/sh\n")
+
+    setup.scripts.fetch = fetch
+    setup.submitter.submit(setup.new_actions(9))
+    for _ in range(3):
+        has_started.acquire(timeout=TIMEOUT_S)
+    closing = threading.Thread(target=setup.submitter.close)
+    closing.start()
+    futures.wait(list(setup.submitter._futures.values())[3:], timeout=TIMEOUT_S)
+    may_end.set()
+    closing.join(TIMEOUT_S)
+
+    assert len(fetched_jobs) == len(setup.slurm.submissions) == 3

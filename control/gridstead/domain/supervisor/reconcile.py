@@ -39,9 +39,11 @@ NOT_CLAIMED = "the job is not claimed by this provider on the chain"
 
 
 def plan_jobs(snapshot: Snapshot, policy: SupervisorPolicy) -> tuple[Action, ...]:
-    """Return the actions to perform now, in order."""
+    """Return the actions to perform now, in order. Jobs that are being submitted have none."""
     actions: list[Action] = list(_plan_claims(snapshot, policy))
     for job_key, record in snapshot.records.items():
+        if job_key in snapshot.submitting:
+            continue
         job = snapshot.jobs.get(job_key.job_id)
         if job is not None and is_claimed(job, job_key, policy.provider):
             actions.extend(plan_claimed_job(record, job, snapshot, policy))

@@ -79,6 +79,8 @@ class Snapshot:
             block.
         claim_blocks: The block numbers of this provider's claims of open jobs, by job id, as far as
             the supervisor has read them since its start.
+        submitting: The jobs whose submission had not ended before the first value was read. The
+            other values may be from before or after the end of their submissions.
         claimable: The resources of the first jobs in the queue of matched jobs, in order. Empty if
             the contracts do not list the queue.
         free_nodes: The free resources of the nodes that accept jobs. None if they were not read.
@@ -96,6 +98,7 @@ class Snapshot:
     unclaimed_since_block: Mapping[JobKey, int] = field(default_factory=dict)
     confirmed_at: int | None = None
     claim_blocks: Mapping[JobId, int] = field(default_factory=dict)
+    submitting: frozenset[JobKey] = frozenset()
     claimable: tuple[Resources, ...] = ()
     free_nodes: Hardware | None = None
     _reports_by_id: Mapping[tuple[int, int | None], Sequence[NodeReport]] = field(

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The submitter submits the supervisor's claimed jobs to Slurm, several at once.
 
+Submissions run in the background. So the next ticks claim and settle other jobs in the meantime.
+
 Rule 1: the journal records a submission before it starts, and its result afterwards.
-Rule 2: a failure of one job does not delay other jobs. The next tick tries failed jobs last.
-Rule 3: if Slurm or the source of the scripts does not answer, the remaining jobs wait for the next
-tick. So a service that hangs delays a tick by one timeout, not by one timeout per job.
+Rule 2: a failure of one job does not delay other jobs. Later ticks try failed jobs last.
+Rule 3: if Slurm or the source of the scripts does not answer, the remaining jobs of a tick are
+planned again. So a service that hangs causes one timeout per thread, not one timeout per job.
 
 A customer's gate is open if jobs of the customer can run on the cluster.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import structlog
 
@@ -39,7 +41,7 @@ class Submitter:
         scripts: The source of the scripts.
         write_journal: Stores journal entries before it returns. It is called from several threads.
         failpoint: Called with the name of each point at which a crash test can kill the process.
-        threads: How many submissions run in parallel.
+        threads: How many submissions run in parallel. With 1, they do not run in the background.
     """
 
     def __init__(
@@ -62,18 +64,37 @@ class Submitter:
             self._pool = ThreadPoolExecutor(threads, thread_name_prefix="submitter")
         # The time of the check (Unix seconds) and the gate, by customer.
         self._open_gates: dict[str, tuple[int, Gate]] = {}
+        # The submissions that have not ended, or whose end ``jobs_in_progress`` has not seen.
+        self._futures: dict[JobKey, Future[None]] = {}
         self._failure_numbers = itertools.count(1)
         # The sequence number of the last failure, by job.
         self._last_failures: dict[JobKey, int] = {}
 
-    def submit(self, actions: Sequence[Submit]) -> None:
-        """Submit the jobs of the customers whose gate is open.
+    def jobs_in_progress(self) -> frozenset[JobKey]:
+        """Return the jobs whose submission has not ended.
 
-        A failure of a submission is logged. The journal then has no result of the submission, so a
-        later tick plans the job again.
+        Raises:
+            Exception: The exception of a submission that failed because of a bug.
+        """
+        for job_key, future in list(self._futures.items()):
+            if future.done():
+                del self._futures[job_key]
+                future.result()
+        return frozenset(self._futures)
+
+    def close(self) -> None:
+        """Drop the submissions that have not started, and wait for the others."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def submit(self, actions: Sequence[Submit]) -> None:
+        """Start to submit the jobs of the customers whose gate is open.
+
+        None of the jobs may be in progress. A failure of a submission is logged. The journal then
+        has no result of the submission, so a later tick plans the job again.
         """
         job_keys = {action.job.job_key for action in actions}
-        for job_key in self._last_failures.keys() - job_keys:
+        for job_key in self._last_failures.keys() - job_keys - self._futures.keys():
             del self._last_failures[job_key]
         ordered_actions = sorted(actions, key=self._last_failure_number)
         admitted_actions = self._admit(ordered_actions)
@@ -82,12 +103,9 @@ class Submitter:
             for action, user in admitted_actions:
                 self._try_submit(action, user, stop)
             return
-        futures = [
-            self._pool.submit(self._try_submit, action, user, stop)
-            for action, user in admitted_actions
-        ]
-        for future in futures:
-            future.result()
+        for action, user in admitted_actions:
+            future = self._pool.submit(self._try_submit, action, user, stop)
+            self._futures[action.job.job_key] = future
 
     def _last_failure_number(self, action: Submit) -> int:
         """Return the sequence number of the job's last failure. Returns 0 if it has not failed."""

@@ -81,6 +81,7 @@ class Supervisor:
         policy: The operator's settings.
         submission_threads: How many submissions run in parallel.
         failpoint: Called with the name of each failpoint.
+        on_queued: Called at the end of a tick that put calls into the outbox.
     """
 
     def __init__(
@@ -90,10 +91,12 @@ class Supervisor:
         *,
         submission_threads: int = 1,
         failpoint: Callable[[str], None] = ignore,
+        on_queued: Callable[[], object] = lambda: None,
     ) -> None:
         self._ports = ports
         self._policy = policy
         self._failpoint = failpoint
+        self._on_queued = on_queued
         self._journal_lock = threading.Lock()
         self._submitter = Submitter(
             clock=ports.clock,
@@ -125,12 +128,15 @@ class Supervisor:
         head = self._ports.follower.follow(self._record_claims)
         snapshot = self._gather_snapshot(head)
         actions = plan_jobs(snapshot, self._policy)
+        notes = [action.entry for action in actions if isinstance(action, Note)]
+        self._try(Note.__name__, partial(self._note, notes))
         for action in actions:
-            if not isinstance(action, Submit | Put):
+            if isinstance(action, Cancel | Extend):
                 self._try(type(action).__name__, partial(self._perform, action))
         self._put([action for action in actions if isinstance(action, Put)])
-        # Submissions come last because they take longest. The claim limit bounds their number.
         self._submitter.submit([action for action in actions if isinstance(action, Submit)])
+        if any(isinstance(action, Put) for action in actions):
+            self._on_queued()
         if actions:
             log.info(
                 "tick_finished",
@@ -138,6 +144,10 @@ class Supervisor:
                 actions=len(actions),
                 jobs=len(snapshot.records),
             )
+
+    def close(self) -> None:
+        """Wait until the submissions that have started have ended."""
+        self._submitter.close()
 
     def _record_claims(self, events: tuple[ChainEvent, ...], head: Block) -> None:
         """Write a CLAIMED entry for each new claim of the provider that is valid at ``head``."""
@@ -180,7 +190,9 @@ class Supervisor:
     def _gather_snapshot(self, head: Block) -> Snapshot:
         """Return a snapshot at the block up to which the claims are recorded."""
         ports = self._ports
-        records = self._memory.records.by_job_key
+        submitting = self._submitter.jobs_in_progress()
+        with self._journal_lock:
+            records = dict(self._memory.records.by_job_key)
         controller_sample = self._slurm.sample_slurmctld()
         open_ids = {job_key.job_id for job_key in records}
         job_ids = open_ids | _live_job_ids(controller_sample)
@@ -198,10 +210,11 @@ class Supervisor:
             queues=queues,
             claimable=self._claimable(queues, head),
             free_nodes=self._slurm.free_nodes() if queues.claimable else None,
-            records=dict(records),
+            records=records,
             controller_sample=controller_sample,
             accounting_sample=self._slurm.sample_slurmdbd(records, controller_sample, jobs, head),
             reports=reports,
+            submitting=submitting,
             open_outbox_keys=self._open_keys(),
             unclaimed_since_block=self._update_unclaimed(jobs, head),
             confirmed_at=self._confirmed_at(jobs, head),
@@ -281,16 +294,19 @@ class Supervisor:
         self._ports.outbox.put(action.key, action.call)
         _log_queued(action)
 
-    def _perform(self, action: Note | Cancel | Extend) -> None:
+    def _note(self, entries: Sequence[JournalEntry]) -> None:
+        """Write entries in one write, because a disk needs much longer for each write."""
+        self._write_journal(entries)
+        for entry in entries:
+            log.info(
+                "job_noted",
+                job_id=entry.job_key.job_id,
+                state=entry.kind.value,
+                reason=entry.reason,
+            )
+
+    def _perform(self, action: Cancel | Extend) -> None:
         match action:
-            case Note(entry=entry):
-                self._write_journal([entry])
-                log.info(
-                    "job_noted",
-                    job_id=entry.job_key.job_id,
-                    state=entry.kind.value,
-                    reason=entry.reason,
-                )
             case Cancel(slurm_job_id=slurm_job_id, job_key=job_key, reason=reason):
                 self._ports.scheduler.cancel(slurm_job_id, job_key=job_key)
                 log.info(

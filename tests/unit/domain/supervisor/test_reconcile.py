@@ -371,6 +371,18 @@ def test_claim_that_is_in_the_outbox_is_not_put_again():
     assert actions == ()
 
 
+@pytest.mark.parametrize("state", [JobState.SCHEDULED, JobState.PENDING])
+def test_nothing_is_planned_for_a_job_that_is_being_submitted(state):
+    """The samples may be older than the submission."""
+    our_job = job(state)
+    record = journal_record(our_job)
+    values = {"now": T0 + 7200, "unclaimed_since_block": {our_job.job_key: 0}}
+
+    assert planned_actions([our_job], [record], **values) != ()
+    submitting = frozenset({our_job.job_key})
+    assert planned_actions([our_job], [record], submitting=submitting, **values) == ()
+
+
 def test_absence_with_a_time_in_the_future_is_noted_again():
     """The clock was set back. The new entry replaces the future time by the present time."""
     our_job = job()
