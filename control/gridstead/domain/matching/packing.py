@@ -46,10 +46,12 @@ class Nodes:
         self._free = free
         self.free_gpus = free_gpus
         self.free_cpus = sum(cpus for cpus, _ in free)
-        # The indices of the nodes with equal free resources, in ascending order.
+        # The indices of the nodes with equal free resources, in ascending order. No group contains
+        # the nodes without a free CPU, because no task can use them.
         self._groups: dict[_Free, list[int]] = {}
         for node, free_on_node in enumerate(free):
-            self._groups.setdefault(free_on_node, []).append(node)
+            if free_on_node[0]:
+                self._groups.setdefault(free_on_node, []).append(node)
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -73,11 +75,13 @@ class Nodes:
 
     def has_room(self, resources: Resources) -> bool:
         """Return whether all tasks of a job can be placed at once."""
-        if not self._may_have_room(resources):
-            return False
         cpus = resources.cpus_per_task
         memory_mb = cpus * resources.memory_per_cpu_mb
         missing_tasks = resources.tasks
+        if resources.gpus > self.free_gpus or not 0 < missing_tasks * cpus <= self.free_cpus:
+            return False
+        if memory_mb <= 0:
+            return False
         for (free_cpus, free_memory_mb), nodes in self._groups.items():
             if free_cpus >= cpus and free_memory_mb >= memory_mb:
                 missing_tasks -= len(nodes) * min(free_cpus // cpus, free_memory_mb // memory_mb)
@@ -85,18 +89,16 @@ class Nodes:
                     return True
         return False
 
-    def _may_have_room(self, resources: Resources) -> bool:
-        """Return whether a job is valid and not larger than the sums over all nodes."""
-        is_small = resources.gpus <= self.free_gpus and 0 < resources.cpus <= self.free_cpus
-        return is_small and resources.memory_per_cpu_mb > 0
-
     def find(self, resources: Resources) -> Placement | None:
         """Return where a job would be placed. None if there is no room for it."""
-        if not self._may_have_room(resources):
-            return None
+        cpus = resources.cpus_per_task
+        memory_mb = cpus * resources.memory_per_cpu_mb
         missing_tasks = resources.tasks
+        is_valid = missing_tasks > 0 and memory_mb > 0
+        if not is_valid or resources.gpus > self.free_gpus:
+            return None
         placement: list[tuple[int, int]] = []
-        for free in sorted(self._groups):
+        for free in sorted(free for free in self._groups if free >= (cpus, memory_mb)):
             tasks_per_node = _tasks_per_node(free, resources)
             if not tasks_per_node:
                 continue
@@ -117,7 +119,10 @@ class Nodes:
         self._change(resources, placement, sign=1)
 
     def largest_node(self) -> tuple[int, int]:
-        """Return the most free CPUs and the most free memory (MB), maybe of different nodes."""
+        """Return the most free CPUs and the most free memory (MB), maybe of different nodes.
+
+        Only nodes with a free CPU count.
+        """
         cpus = [free_cpus for free_cpus, _ in self._groups]
         memory = [free_memory_mb for _, free_memory_mb in self._groups]
         return max(cpus, default=0), max(memory, default=0)
@@ -138,12 +143,14 @@ class Nodes:
             cpus = sign * tasks * resources.cpus_per_task
             free = self._free[node]
             new_free = (free[0] + cpus, free[1] + cpus * resources.memory_per_cpu_mb)
-            group = self._groups[free]
-            group.remove(node)
-            if not group:
-                del self._groups[free]
             self._free[node] = new_free
-            insort(self._groups.setdefault(new_free, []), node)
+            if free[0]:
+                group = self._groups[free]
+                group.remove(node)
+                if not group:
+                    del self._groups[free]
+            if new_free[0]:
+                insort(self._groups.setdefault(new_free, []), node)
 
 
 def _tasks_per_node(free: _Free, resources: Resources) -> int:
