@@ -8,6 +8,7 @@ of rounding. The cost is rounded down, so that the provider is paid only for use
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 SECONDS_PER_MINUTE = 60
@@ -79,6 +80,16 @@ def price_per_minute(resources: Resources, prices: Prices) -> int:
     memory_price = resources.memory_per_cpu_mb * prices.memory_mb_per_min
     cpu_cost = resources.cpus * (prices.cpu_per_min + memory_price)
     return cpu_cost + resources.gpus * prices.gpu_per_min
+
+
+def prices_per_minute(resources: Resources, all_prices: Iterable[Prices]) -> list[int]:
+    """Return ``price_per_minute`` for the prices of several providers, wei."""
+    cpus, memory_mb, gpus = resources.cpus, resources.memory_mb, resources.gpus
+    result = []
+    for prices in all_prices:
+        cpu_cost = cpus * prices.cpu_per_min + memory_mb * prices.memory_mb_per_min
+        result.append(cpu_cost + gpus * prices.gpu_per_min)
+    return result
 
 
 def cost_floor(seconds: int, price_per_min: int) -> int:

@@ -9,101 +9,53 @@ Candidates with equal weighted prices are on a ring: each has a position, which 
 address. A job takes the first suitable candidate after its own position, which is a hash of its
 number. So jobs are spread over equal providers. If one of them is full, only its jobs go to the
 next one.
+
+Providers with equal prices and equal risk form a group (``groups.py``), and a class sorts only the
+groups. The groups remember how much room they have at most, so a search skips a full group at once.
+A class for which no provider has room is not searched again until a provider has got enough room.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any
 from weakref import WeakValueDictionary
 
-from gridstead.domain.jobs.billing import Resources, price_per_minute
+from gridstead.domain.jobs.billing import Resources, price_per_minute, prices_per_minute
 from gridstead.domain.jobs.job import Affinity, Job, Label
 from gridstead.domain.matching.cluster import Cluster
+from gridstead.domain.matching.groups import ClusterGroup, FreedClusters, group_by_prices
 from gridstead.domain.matching.labels import satisfies_all
 
 _Labels = tuple[tuple[Label, ...], tuple[Affinity, ...]]
 _position = attrgetter("position")
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class JobClass:
-    """What jobs of one class require of a provider. Equal classes are the same object."""
+    """What jobs of one class require of a provider. Equal classes are the same object.
 
-    resources: Resources
-    uses: tuple[Label, ...]
-    affinity: tuple[Affinity, ...]
-
-
-class PricedClusters:
-    """Providers, sorted by weighted price and by position.
-
-    Args:
-        prices: The weighted price of the job at each provider.
-        clusters: The providers, in the same order.
+    Attributes:
+        resources: The resources of the job.
+        uses: The labels.
+        affinity: The conditions.
+        full_below: At ``full_at``, no candidate with a weighted price below this had room.
+            None if no candidate had room.
+        full_at: The number of the next change in ``FreedClusters`` at the last search.
     """
 
-    __slots__ = ("_clusters", "_prices")
+    __slots__ = ("__weakref__", "affinity", "full_at", "full_below", "resources", "uses")
 
-    def __init__(self, prices: list[int], clusters: list[Cluster]) -> None:
-        self._prices = prices
-        self._clusters = clusters
-
-    def __len__(self) -> int:
-        """Return the number of providers."""
-        return len(self._clusters)
-
-    def __iter__(self) -> Iterator[tuple[int, Cluster]]:
-        """Yield each provider with its weighted price, the cheapest first."""
-        return zip(self._prices, self._clusters, strict=True)
-
-    def copy(self) -> Self:
-        """Return an independent copy."""
-        return type(self)(self._prices.copy(), self._clusters.copy())
-
-    def from_position(self, position: int, *, min_price: int = 0) -> Iterator[tuple[int, Cluster]]:
-        """Yield the providers with their weighted prices, the cheapest first, from a price on.
-
-        Providers with equal prices are in the order of the ring, from a position on. The caller may
-        remove the provider that was yielded last.
-        """
-        first = bisect_left(self._prices, min_price)
-        while first < len(self._clusters):
-            price = self._prices[first]
-            end = bisect_right(self._prices, price, lo=first)
-            index = bisect_left(self._clusters, position, lo=first, hi=end, key=_position)
-            for _ in range(end - first):
-                if index >= end:
-                    index = first
-                cluster = self._clusters[index]
-                count = len(self._clusters)
-                yield price, cluster
-                if len(self._clusters) < count:
-                    end -= 1
-                else:
-                    index += 1
-            first = end
-
-    def add(self, price: int, cluster: Cluster) -> None:
-        """Add a provider. No effect if it is there."""
-        index = self._index(price, cluster)
-        if index == len(self._clusters) or self._clusters[index] is not cluster:
-            self._prices.insert(index, price)
-            self._clusters.insert(index, cluster)
-
-    def remove(self, price: int, cluster: Cluster) -> None:
-        """Remove a provider."""
-        index = self._index(price, cluster)
-        del self._prices[index]
-        del self._clusters[index]
-
-    def _index(self, price: int, cluster: Cluster) -> int:
-        first = bisect_left(self._prices, price)
-        end = bisect_right(self._prices, price, lo=first)
-        return bisect_left(self._clusters, cluster.position, lo=first, hi=end, key=_position)
+    def __init__(
+        self, resources: Resources, uses: tuple[Label, ...], affinity: tuple[Affinity, ...]
+    ) -> None:
+        self.resources = resources
+        self.uses = uses
+        self.affinity = affinity
+        self.full_below: int | None = 0
+        self.full_at = 0
 
 
 class Candidates:
@@ -111,86 +63,104 @@ class Candidates:
 
     Args:
         job_class: The class.
-        labelled: The providers that accept jobs, and satisfy the labels and conditions.
-        freed: Lists the providers that may have got room.
-
-    Attributes:
-        all: All candidates.
+        groups: All providers that accept jobs, in groups with equal prices and risk.
+        labelled: Those of them that satisfy the labels and conditions.
     """
 
-    __slots__ = ("_first_unread", "_freed", "_job_class", "_labelled", "_open", "all")
+    __slots__ = ("_first", "_groups", "_labelled", "_open", "_prices", "_resources")
 
     def __init__(
-        self, job_class: JobClass, labelled: frozenset[Cluster], freed: FreedClusters
+        self, job_class: JobClass, groups: list[ClusterGroup], labelled: frozenset[Cluster]
     ) -> None:
-        self._job_class = job_class
+        self._resources = job_class.resources
         self._labelled = labelled
-        self._freed = freed
-        self._open: PricedClusters | None = None
-        self._first_unread = 0
-        candidates = []
-        for cluster in labelled:
-            price = self.price_of(cluster)
-            if price is not None:
-                candidates.append((cluster.weighted_price(price), cluster.position, cluster))
-        candidates.sort()
-        prices = [price for price, _, _ in candidates]
-        self.all = PricedClusters(prices, [cluster for _, _, cluster in candidates])
+        prices = prices_per_minute(self._resources, [group.prices for group in groups])
+        # Groups with different prices may have the same weighted price for this class.
+        groups_by_price: dict[int, list[ClusterGroup]] = {}
+        for price, group in zip(prices, groups, strict=True):
+            groups_by_price.setdefault(price * group.price_factor, []).append(group)
+        self._prices = sorted(groups_by_price)
+        self._groups = [groups_by_price[price] for price in self._prices]
+        self.reopen()
+
+    def __iter__(self) -> Iterator[tuple[int, Cluster]]:
+        """Yield all candidates with their weighted prices, the cheapest first."""
+        return self.from_position(0)
+
+    def from_position(self, position: int) -> Iterator[tuple[int, Cluster]]:
+        """Yield all candidates with their weighted prices, the cheapest first.
+
+        Args:
+            position: Candidates with equal prices are in the order of the ring from here on.
+        """
+        for price, groups in zip(self._prices, self._groups, strict=True):
+            clusters = sorted(self._suitable(groups), key=_position)
+            for cluster in _ring(clusters, position):
+                yield price, cluster
 
     def price_of(self, cluster: Cluster) -> int | None:
         """Return the price of one minute of a job, wei. None if it is not a candidate."""
-        resources = self._job_class.resources
-        if cluster not in self._labelled or not cluster.can_run(resources):
+        if cluster not in self._labelled or not cluster.can_run(self._resources):
             return None
-        return price_per_minute(resources, cluster.provider.prices)
+        return price_per_minute(self._resources, cluster.provider.prices)
 
-    def open(self) -> PricedClusters:
-        """Return the candidates that may have room now.
+    def reopen(self) -> None:
+        """Note that every candidate may have room."""
+        # The candidates of each price that may have room. None if they were not searched yet.
+        self._open: list[list[Cluster] | None] = [None] * len(self._prices)
+        self._first = 0  # the index of the first price at which candidates may have room
 
-        The caller removes each candidate that has no room from the result. Later calls leave it
-        out until one of its jobs ends or comes back.
+    def with_room(
+        self, position: int, *, min_price: int, max_price: int
+    ) -> Iterator[tuple[int, Cluster]]:
+        """Yield the candidates that have room, with their weighted prices, the cheapest first.
+
+        Candidates without room are not searched again until ``reopen`` is called.
+
+        Args:
+            position: Candidates with equal prices are in the order of the ring from here on.
+            min_price: The lowest weighted price.
+            max_price: The highest weighted price.
         """
-        if self._open is None or self._first_unread < self._freed.first:
-            self._open = self.all.copy()
-        else:
-            for cluster in self._freed.since(self._first_unread):
-                price = self.price_of(cluster)
-                if price is not None:
-                    self._open.add(cluster.weighted_price(price), cluster)
-        self._first_unread = self._freed.end
-        return self._open
+        first = max(self._first, bisect_left(self._prices, min_price))
+        for index in range(first, bisect_right(self._prices, max_price)):
+            clusters = self._open_at(index)
+            for cluster in _ring(clusters, position):
+                if cluster.has_room(self._resources):
+                    yield self._prices[index], cluster
+                else:
+                    clusters.remove(cluster)
 
+    def full_below(self) -> int | None:
+        """Return below which weighted price no candidate has room. None if none has room."""
+        while self._first < len(self._prices):
+            if self._open_at(self._first):
+                return self._prices[self._first]
+            self._first += 1
+        return None
 
-class FreedClusters:
-    """The providers that may have got room, in the order of the changes.
+    def _suitable(self, groups: list[ClusterGroup]) -> Iterator[Cluster]:
+        """Yield the candidates in some groups, with or without room."""
+        for group in groups:
+            for cluster in group.clusters:
+                if cluster in self._labelled and cluster.can_run(self._resources):
+                    yield cluster
 
-    Args:
-        max_length: How many changes are kept.
+    def _open_at(self, index: int) -> list[Cluster]:
+        """Return the candidates of a price that may have room, sorted by position."""
+        clusters = self._open[index]
+        if clusters is None:
+            clusters = self._open[index] = self._find_open(self._groups[index])
+        return clusters
 
-    Attributes:
-        first: The number of the oldest change that is kept.
-    """
-
-    def __init__(self, max_length: int = 10_000) -> None:
-        self.first = 0
-        self._clusters: list[Cluster] = []
-        self._max_length = max_length
-
-    @property
-    def end(self) -> int:
-        """The number of the next change."""
-        return self.first + len(self._clusters)
-
-    def add(self, cluster: Cluster) -> None:
-        """Add a change."""
-        if len(self._clusters) == self._max_length:
-            self.first = self.end
-            self._clusters.clear()
-        self._clusters.append(cluster)
-
-    def since(self, number: int) -> list[Cluster]:
-        """Return the providers of all changes from a number on."""
-        return self._clusters[number - self.first :]
+    def _find_open(self, groups: list[ClusterGroup]) -> list[Cluster]:
+        clusters: list[Cluster] = []
+        for group in groups:
+            with_room = group.with_room(self._resources)
+            clusters += [cluster for cluster in with_room if cluster in self._labelled]
+        if len(groups) > 1:
+            clusters.sort(key=_position)
+        return clusters
 
 
 class CandidateCache:
@@ -204,12 +174,16 @@ class CandidateCache:
     def __init__(self, clusters: Mapping[str, Cluster], *, max_classes: int = 8192) -> None:
         self._clusters = clusters
         self._max_classes = max_classes
-        self._candidates: dict[JobClass, Candidates] = {}
         self._classes: WeakValueDictionary[tuple[Resources, _Labels], JobClass]
         self._classes = WeakValueDictionary()
         self._freed = FreedClusters()
+        # The values that depend on the records of the providers. ``clear`` removes them.
+        self._groups: list[ClusterGroup] = []
+        self._group_of: dict[Cluster, ClusterGroup] = {}
+        self._changed_groups: set[ClusterGroup] = set()
+        self._candidates: OrderedDict[JobClass, tuple[Candidates, int]] = OrderedDict()
         # The providers that accept jobs, and satisfy the labels and conditions.
-        self._labelled: dict[_Labels, frozenset[Cluster]] = {}
+        self._labelled: OrderedDict[_Labels, frozenset[Cluster]] = OrderedDict()
 
     def class_of(self, job: Job) -> JobClass:
         """Return the class of a job."""
@@ -226,22 +200,70 @@ class CandidateCache:
 
     def get(self, job_class: JobClass) -> Candidates:
         """Return the candidates of a class."""
-        candidates = self._candidates.get(job_class)
+        candidates, read_to = self._candidates.get(job_class, (None, 0))
         if candidates is None:
             labelled = self._with_labels((job_class.uses, job_class.affinity))
-            candidates = Candidates(job_class, labelled, self._freed)
+            candidates = Candidates(job_class, self._all_groups(), labelled)
             _make_room(self._candidates, self._max_classes)
-            self._candidates[job_class] = candidates
+        elif read_to == self._freed.end:
+            return candidates
+        else:
+            candidates.reopen()
+        self._update_groups()
+        self._candidates[job_class] = (candidates, self._freed.end)
         return candidates
+
+    def is_full(self, job_class: JobClass, max_price: int | None = None) -> bool:
+        """Return whether it is known that no candidate of a class has room for a job.
+
+        Args:
+            job_class: The class of the job.
+            max_price: The highest weighted price for the job. None for any price.
+        """
+        if job_class.full_at != self._freed.end:
+            if job_class.full_at < self._freed.first:
+                return False
+            if self._freed.since(job_class.full_at).has_room(job_class.resources):
+                return False
+            job_class.full_at = self._freed.end
+        if job_class.full_below is None:
+            return True
+        return max_price is not None and max_price < job_class.full_below
+
+    def note_full(self, job_class: JobClass) -> None:
+        """Remember which candidates of a class had no room in the last search."""
+        job_class.full_below = self.get(job_class).full_below()
+        job_class.full_at = self._freed.end
 
     def add_freed(self, cluster: Cluster) -> None:
         """Note that a provider may have got room."""
         self._freed.add(cluster)
+        group = self._group_of.get(cluster)
+        if group is not None:
+            self._changed_groups.add(group)
 
     def clear(self) -> None:
         """Forget all candidates. Must be called after a change of a provider's record or risk."""
         self._candidates.clear()
         self._labelled.clear()
+        self._groups = []
+        self._group_of.clear()
+        self._changed_groups.clear()
+        self._freed.clear()
+
+    def _all_groups(self) -> list[ClusterGroup]:
+        if not self._groups:
+            self._groups = group_by_prices(self._clusters.values())
+            for group in self._groups:
+                for cluster in group.clusters:
+                    self._group_of[cluster] = group
+        return self._groups
+
+    def _update_groups(self) -> None:
+        """Compute again how much room the groups have in which a provider may have got room."""
+        for group in self._changed_groups:
+            group.update()
+        self._changed_groups.clear()
 
     def _with_labels(self, labels: _Labels) -> frozenset[Cluster]:
         clusters = self._labelled.get(labels)
@@ -260,7 +282,18 @@ class CandidateCache:
         return clusters
 
 
-def _make_room(cache: dict[Any, Any], max_size: int) -> None:
+def _ring(clusters: list[Cluster], position: int) -> list[Cluster]:
+    """Return providers in the order of the ring, from a position on.
+
+    Args:
+        clusters: The providers, sorted by position.
+        position: The position of the job.
+    """
+    first = bisect_left(clusters, position, key=_position)
+    return clusters[first:] + clusters[:first]
+
+
+def _make_room(cache: OrderedDict[Any, Any], max_size: int) -> None:
     """If a cache is full, remove its oldest entry."""
     if len(cache) >= max_size:
-        del cache[next(iter(cache))]
+        cache.popitem(last=False)

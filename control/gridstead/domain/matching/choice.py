@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 
 from gridstead.domain.jobs.billing import MAX_PAID_MINUTES, PERCENT, paid_minutes_floor
 from gridstead.domain.jobs.job import Job
-from gridstead.domain.matching.candidates import JobClass, PricedClusters
 from gridstead.domain.matching.cluster import Cluster, ring_position
 from gridstead.domain.matching.decisions import Limits
 from gridstead.domain.matching.forecast import PlacedJob
@@ -61,8 +60,6 @@ class ProviderChoice:
         self._now = now
         self._block = block
         self._excluded = excluded_providers
-        # The candidates that may still have room, for each class that was tried.
-        self._open: dict[JobClass, PricedClusters] = {}
         # The weighted price of the last match of a kind. No cheaper provider can take a job of this
         # kind.
         self._min_prices: dict[JobKind, int] = {}
@@ -92,24 +89,19 @@ class ProviderChoice:
 
     def _suitable_now(self, job: Job, kind: JobKind, limits: Limits) -> Iterator[Choice]:
         """Yield the providers that have room for a job, the cheapest first."""
-        resources = job.resources
-        open_candidates = self._open_candidates(kind.job_class)
-        position = ring_position(str(job.id))
-        min_price = self._min_prices.get(kind, 0)
-        max_price = self._max_weighted_price(job)
-        for price, cluster in open_candidates.from_position(position, min_price=min_price):
-            if price > max_price:
-                return
-            if not cluster.has_room(resources):
-                open_candidates.remove(price, cluster)
-                continue
+        options = self._matcher.candidates.get(kind.job_class).with_room(
+            ring_position(str(job.id)),
+            min_price=self._min_prices.get(kind, 0),
+            max_price=self.max_weighted_price(job),
+        )
+        for price, cluster in options:
             paid_s = paid_seconds(job.escrow, cluster.plain_price(price))
             if self._may_get(job, cluster, price, limits) and cluster.admits(
-                resources, job_id=job.id, paid_s=paid_s, now=self._now
+                job.resources, job_id=job.id, paid_s=paid_s, now=self._now
             ):
                 yield cluster, price
 
-    def _max_weighted_price(self, job: Job) -> int:
+    def max_weighted_price(self, job: Job) -> int:
         """Return a limit that no weighted price exceeds at a provider that a job can pay."""
         return job.escrow * (PERCENT + self._matcher.reputation.max_risk_percent)
 
@@ -117,13 +109,6 @@ class ProviderChoice:
         """Return whether a job pays a provider for a minute, and the provider is not excluded."""
         is_payable = cluster.plain_price(weighted_price) <= job.escrow
         return is_payable and not self.is_excluded(cluster, limits)
-
-    def _open_candidates(self, job_class: JobClass) -> PricedClusters:
-        candidates = self._open.get(job_class)
-        if candidates is None:
-            candidates = self._matcher.candidates.get(job_class).open()
-            self._open[job_class] = candidates
-        return candidates
 
     def _should_wait(self, job: Job, kind: JobKind, choice: Choice) -> bool:
         """Return whether a cheaper provider without room has a better score."""
@@ -169,8 +154,8 @@ class ProviderChoice:
     def payable(self, job: Job, kind: JobKind) -> Iterator[Choice]:
         """Yield the providers that may get a job, with or without room, the cheapest first."""
         limits = self._matcher.limits(job.id)
-        max_price = self._max_weighted_price(job)
-        for price, cluster in self._matcher.candidates.get(kind.job_class).all:
+        max_price = self.max_weighted_price(job)
+        for price, cluster in self._matcher.candidates.get(kind.job_class):
             if price > max_price:
                 return
             if self._may_get(job, cluster, price, limits):
@@ -180,10 +165,6 @@ class ProviderChoice:
         """Return whether a provider is excluded from all jobs, or from a job with these limits."""
         address = cluster.provider.address
         return cluster.is_resting or address in self._excluded or address in limits.excluded
-
-    def is_full(self, job_class: JobClass) -> bool:
-        """Return whether no candidate of a class has room. The class must have been tried."""
-        return not self._open_candidates(job_class)
 
     def note_match(self, kind: JobKind, weighted_price: int) -> None:
         """Note the price of the last match of a kind, so that cheaper providers are skipped."""

@@ -33,6 +33,7 @@ class Cluster:
     Attributes:
         provider: The provider.
         standing: How the reputation of the provider influences the matching.
+        price_factor: 100 plus the risk in percent, by which prices are multiplied.
         position: The position of the provider on the ring that decides between equal prices.
         version: Increases with each change of the occupation.
         change: The last change except those by ``match``, as a text for the log.
@@ -66,7 +67,7 @@ class Cluster:
     def set_standing(self, standing: Standing) -> None:
         """Replace the standing. The caller must then compute the candidates again."""
         self.standing = standing
-        self._price_factor = PERCENT + standing.risk_percent
+        self.price_factor = PERCENT + standing.risk_percent
 
     @property
     def is_resting(self) -> bool:
@@ -76,11 +77,11 @@ class Cluster:
 
     def weighted_price(self, price_per_min: int) -> int:
         """Return a price times (100 + risk in percent). Providers are compared by this price."""
-        return price_per_min * self._price_factor
+        return price_per_min * self.price_factor
 
     def plain_price(self, weighted_price: int) -> int:
         """Return the price per minute of a weighted price, wei."""
-        return weighted_price // self._price_factor
+        return weighted_price // self.price_factor
 
     @property
     def empty(self) -> Nodes:
@@ -106,6 +107,17 @@ class Cluster:
         if not self._unplaced:
             return 0
         return sum(self.can_run(job.resources) for job in self._unplaced)
+
+    @property
+    def room(self) -> Nodes | None:
+        """The nodes on which a further job must have room. None if there can be no further job.
+
+        With a queue allowance, these are the empty nodes. The caller must not change them.
+        """
+        waiting_count = self.waiting_count
+        if waiting_count:
+            return self._empty if waiting_count < self._queue_allowance else None
+        return self._empty if self._queue_allowance else self._free
 
     def can_run(self, resources: Resources) -> bool:
         """Return whether the provider's nodes have room for a job when they are empty."""
@@ -148,10 +160,8 @@ class Cluster:
 
         If a matched job already waits for room, only the queue allowance counts.
         """
-        waiting_count = self.waiting_count
-        if waiting_count:
-            return waiting_count < self._queue_allowance
-        return self._queue_allowance > 0 or self._free.has_room(resources)
+        room = self.room
+        return room is not None and room.has_room(resources)
 
     def admits(self, resources: Resources, *, job_id: JobId, paid_s: int, now: int) -> bool:
         """Return whether the reservation permits the match of a job for which there is room.

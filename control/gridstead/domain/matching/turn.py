@@ -19,8 +19,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from gridstead.domain.jobs.job import Job
 from gridstead.domain.matching.candidates import JobClass
-from gridstead.domain.matching.choice import ProviderChoice
+from gridstead.domain.matching.choice import Choice, ProviderChoice
 from gridstead.domain.matching.decisions import Decision, Pairing
 from gridstead.domain.matching.queues import CustomerQueue, JobKind, PendingJob
 from gridstead.domain.matching.reservations import Reservations
@@ -108,10 +109,7 @@ class Turn:
         """
         pending_job = jobs[0]
         job = self._matcher.job(pending_job.job_id)
-        self._new_classes[job.customer] += not self._matcher.candidates.has(
-            pending_job.kind.job_class
-        )
-        choice = self._choice.provider_now(job, pending_job.kind)
+        choice = self._search(job, pending_job.kind)
         if choice is None:
             self._block_kind(pending_job.kind)
             self._reservations.release_ready_room(job)
@@ -128,6 +126,17 @@ class Turn:
             heapq.heappop(jobs)
         else:
             heapq.heapreplace(jobs, next_job)
+
+    def _search(self, job: Job, kind: JobKind) -> Choice | None:
+        """Return the provider with which a job should start now. None if it should wait."""
+        candidates = self._matcher.candidates
+        if candidates.is_full(kind.job_class, self._choice.max_weighted_price(job)):
+            return None
+        self._new_classes[job.customer] += not candidates.has(kind.job_class)
+        choice = self._choice.provider_now(job, kind)
+        if choice is None:
+            candidates.note_full(kind.job_class)
+        return choice
 
     def _drop_blocked(self, jobs: list[PendingJob], customer: str) -> None:
         """Remove the oldest jobs that cannot start now, and try to make a reservation for each."""
@@ -146,5 +155,5 @@ class Turn:
     def _block_kind(self, kind: JobKind) -> None:
         """Note that no job of a kind can start now."""
         self._blocked_kinds.add(kind)
-        if self._choice.is_full(kind.job_class):
+        if self._matcher.candidates.is_full(kind.job_class):
             self._full_classes.add(kind.job_class)

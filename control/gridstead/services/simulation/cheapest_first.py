@@ -64,7 +64,7 @@ class CheapestFirst:
 
     def _cheapest(self, job: Job) -> Pairing | None:
         """Return the match of a job. None if no provider can run it for its escrow."""
-        candidates = self._candidates.get(self._candidates.class_of(job)).all
+        candidates = self._candidates.get(self._candidates.class_of(job))
         for weighted_price, cluster in candidates.from_position(ring_position(str(job.id))):
             price = cluster.plain_price(weighted_price)
             if price <= job.escrow:

@@ -23,6 +23,7 @@ from gridstead.domain.jobs.billing import (
     paid_seconds_ceil,
     paid_seconds_floor,
     price_per_minute,
+    prices_per_minute,
 )
 from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState, is_legal
 
@@ -64,6 +65,7 @@ def test_price_of_the_reference_example():
     resources = Resources(gpus=1, tasks=3, cpus_per_task=2, memory_per_cpu_mb=100)
 
     assert price_per_minute(resources, prices) == 14_248 * 10**15
+    assert prices_per_minute(resources, [prices]) == [14_248 * 10**15]
 
 
 @given(escrow=WEI, seconds=SECONDS, price=WEI, fee=st.integers(0, 100))

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the candidates of a class of jobs."""
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.domain.matching.grids import (
     FIRST,
+    NOW,
     SECOND,
     THIRD,
     matched_job,
     pending_job,
+    placed_job,
     provider,
     resources,
 )
 
+from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Affinity, Label
-from gridstead.domain.matching.candidates import CandidateCache, FreedClusters, PricedClusters
+from gridstead.domain.matching.candidates import CandidateCache
 from gridstead.domain.matching.cluster import Cluster, ring_position
 
 ZONE = Label(key="zone", value="lab")
@@ -39,14 +44,22 @@ def candidates_of(cache, job):
     return cache.get(cache.class_of(job))
 
 
-def on_ring(count):
-    """Return clusters with small positions 0, 10, 20 and so on."""
+def on_ring(*prices):
+    """Return clusters with these prices and with the positions 0, 10, 20 and so on."""
     clusters = []
-    for index in range(count):
-        cluster = Cluster(provider(f"0x{index:040x}"))
+    for index, price in enumerate(prices):
+        cluster = Cluster(provider(f"0x{index:040x}", price=price))
         cluster.position = index * 10
         clusters.append(cluster)
     return clusters
+
+
+def cache_on_ring(clusters):
+    return CandidateCache({cluster.provider.address: cluster for cluster in clusters})
+
+
+def with_room(candidates, *, position=0, min_price=0, max_price=100_000):
+    return list(candidates.with_room(position, min_price=min_price, max_price=max_price))
 
 
 def test_jobs_with_equal_requirements_have_the_same_class():
@@ -88,7 +101,7 @@ def test_unsuitable_provider_is_no_candidate(changes):
 
     candidates = candidates_of(cache, job)
 
-    assert options(candidates.all) == [(SECOND, 2)]
+    assert options(candidates) == [(SECOND, 2)]
 
 
 def test_candidate_has_all_labels_that_a_job_requires():
@@ -102,7 +115,7 @@ def test_candidate_has_all_labels_that_a_job_requires():
     job = pending_job(1, uses=(ZONE, other_label), affinity=conditions)
     candidates = candidates_of(cache, job)
 
-    assert options(candidates.all) == [(SECOND, 1)]
+    assert options(candidates) == [(SECOND, 1)]
 
 
 def test_only_a_candidate_has_a_price():
@@ -119,10 +132,9 @@ def test_candidates_are_sorted_by_price_and_by_position():
     addresses = sorted((FIRST, SECOND), key=ring_position)
     cache = cache_of(provider(FIRST, price=2), provider(THIRD, price=1), provider(SECOND, price=2))
 
-    priced = candidates_of(cache, pending_job(1)).all
+    priced = candidates_of(cache, pending_job(1))
 
     assert options(priced) == [(THIRD, 1), (addresses[0], 2), (addresses[1], 2)]
-    assert len(priced) == 3
 
 
 @pytest.mark.parametrize(
@@ -136,125 +148,115 @@ def test_candidates_are_sorted_by_price_and_by_position():
 )
 def test_ring_is_read_from_a_position_for_each_price(position, expected):
     """The providers 0 to 2 have the positions 0, 10, 20, and 3 and 4 have 10 and 40."""
-    clusters = on_ring(5)
+    clusters = on_ring(1, 1, 1, 2, 2)
     clusters[3].position = 10
-    priced = PricedClusters([1, 1, 1, 2, 2], clusters)
+    candidates = candidates_of(cache_on_ring(clusters), pending_job(1))
 
-    order = [clusters.index(cluster) for _, cluster in priced.from_position(position)]
+    order = [clusters.index(cluster) for _, cluster in candidates.from_position(position)]
+    open_order = [cluster for _, cluster in with_room(candidates, position=position)]
 
     assert order == expected
+    assert [clusters.index(cluster) for cluster in open_order] == expected
 
 
-@pytest.mark.parametrize("removed", [(0,), (1,), (2,), (1, 2), (2, 0), (0, 1, 2), (3,), (2, 3)])
-def test_provider_that_was_yielded_last_may_be_removed(removed):
-    clusters = on_ring(4)
-    priced = PricedClusters([1, 1, 1, 2], clusters.copy())
+def test_groups_with_equal_prices_for_a_job_share_a_ring():
+    """Their prices of memory differ, but the job is so small that only the CPU costs something."""
+    clusters = on_ring(1, 1, 1)
+    prices = Prices(cpu_per_min=1, gpu_per_min=7, memory_mb_per_min=0)
+    clusters[1].set_provider(replace(clusters[1].provider, prices=prices))
+    candidates = candidates_of(cache_on_ring(clusters), pending_job(1))
 
-    order = []
-    for price, cluster in priced.from_position(10):
-        order.append(clusters.index(cluster))
-        if order[-1] in removed:
-            priced.remove(price, cluster)
+    order = [clusters.index(cluster) for _, cluster in with_room(candidates, position=5)]
 
-    left = [clusters.index(cluster) for _, cluster in priced]
-    assert order == [1, 2, 0, 3]
-    assert left == [index for index in range(4) if index not in removed]
+    assert order == [1, 2, 0]
 
 
-def test_provider_is_added_at_its_price_and_position():
-    clusters = on_ring(4)
-    priced = PricedClusters([1, 1, 2], [clusters[0], clusters[2], clusters[3]])
+def test_only_candidates_between_two_prices_are_searched():
+    clusters = on_ring(1, 2, 3, 4)
+    candidates = candidates_of(cache_on_ring(clusters), pending_job(1))
 
-    priced.add(1, clusters[1])
+    prices = [price for price, _ in with_room(candidates, min_price=200, max_price=300)]
 
-    assert list(priced) == [(1, clusters[0]), (1, clusters[1]), (1, clusters[2]), (2, clusters[3])]
-
-
-def test_provider_is_added_at_the_end():
-    clusters = on_ring(2)
-    priced = PricedClusters([1], [clusters[0]])
-
-    priced.add(1, clusters[1])
-
-    assert list(priced) == [(1, clusters[0]), (1, clusters[1])]
-
-
-def test_provider_is_added_once():
-    clusters = on_ring(2)
-    priced = PricedClusters([1, 1], clusters.copy())
-
-    priced.add(1, clusters[0])
-
-    assert list(priced) == [(1, clusters[0]), (1, clusters[1])]
-
-
-def test_copy_is_independent():
-    clusters = on_ring(2)
-    priced = PricedClusters([1, 1], clusters.copy())
-
-    priced.copy().remove(1, clusters[0])
-
-    assert len(priced) == 2
+    assert prices == [200, 300]
 
 
 def test_provider_without_room_is_left_out_until_a_job_ends():
     clusters = clusters_of(provider(FIRST), provider(SECOND, price=2))
     cache = CandidateCache(clusters)
-    candidates = candidates_of(cache, pending_job(1))
-    candidates.open().remove(1, clusters[FIRST])
-    assert options(candidates.open()) == [(SECOND, 2)]
+    job = pending_job(1, 4)
+    assert options(with_room(candidates_of(cache, job))) == [(FIRST, 4), (SECOND, 8)]
 
+    clusters[FIRST].match(placed_job(2), now=NOW)
+    assert options(with_room(candidates_of(cache, job))) == [(SECOND, 8)]
+
+    clusters[FIRST].remove_job(placed_job(2).job_id)
+    assert options(with_room(candidates_of(cache, job))) == [(SECOND, 8)]
     cache.add_freed(clusters[FIRST])
-
-    assert options(candidates.open()) == [(FIRST, 1), (SECOND, 2)]
-    assert options(candidates.all) == [(FIRST, 1), (SECOND, 2)]
+    assert options(with_room(candidates_of(cache, job))) == [(FIRST, 4), (SECOND, 8)]
 
 
-def test_provider_that_was_freed_earlier_is_not_added_again():
-    clusters = clusters_of(provider(FIRST))
+def test_provider_with_room_but_without_the_labels_is_not_searched():
+    cache = cache_of(provider(FIRST), provider(SECOND, labels=(ZONE,)))
+
+    candidates = candidates_of(cache, pending_job(1, uses=(ZONE,)))
+
+    assert options(with_room(candidates)) == [(SECOND, 1)]
+
+
+def full_grid():
+    """Return clusters without room for a job of 4 CPUs, their cache and the class of the job."""
+    clusters = clusters_of(provider(FIRST), provider(SECOND, price=2))
+    for number, cluster in enumerate(clusters.values(), start=2):
+        cluster.match(placed_job(number), now=NOW)
     cache = CandidateCache(clusters)
-    candidates = candidates_of(cache, pending_job(1))
-    candidates.open()
-    cache.add_freed(clusters[FIRST])
-    candidates.open().remove(1, clusters[FIRST])
-
-    assert options(candidates.open()) == []
+    job_class = cache.class_of(pending_job(1, 4))
+    assert not cache.is_full(job_class)
+    cache.note_full(job_class)
+    return clusters, cache, job_class
 
 
-def test_freed_provider_that_is_no_candidate_is_not_added():
-    clusters = clusters_of(provider(FIRST), provider(SECOND, 1))
+def test_class_is_full_until_a_provider_has_room():
+    clusters, cache, job_class = full_grid()
+    assert cache.is_full(job_class)
+    assert cache.is_full(job_class, max_price=100_000)
+
+    cache.add_freed(clusters[SECOND])  # for example, another job took the room at once
+    assert cache.is_full(job_class)
+
+    clusters[SECOND].remove_job(placed_job(3).job_id)
+    cache.add_freed(clusters[SECOND])
+    assert not cache.is_full(job_class)
+
+
+def test_class_may_be_full_only_below_a_price():
+    clusters, cache, job_class = full_grid()
+    clusters[SECOND].remove_job(placed_job(3).job_id)
+    cache.add_freed(clusters[SECOND])
+
+    cache.note_full(job_class)
+
+    assert not cache.is_full(job_class)
+    assert cache.is_full(job_class, max_price=799)
+    assert not cache.is_full(job_class, max_price=800)
+
+
+def test_class_is_not_full_after_a_change_of_a_provider():
+    _, cache, job_class = full_grid()
+
+    cache.clear()
+
+    assert not cache.is_full(job_class)
+
+
+def test_change_of_a_provider_that_accepts_no_jobs_has_no_effect():
+    clusters = clusters_of(provider(FIRST), provider(SECOND, is_joined=False))
     cache = CandidateCache(clusters)
-    candidates = candidates_of(cache, pending_job(1, 2))
-    candidates.open()
+    job = pending_job(1)
+    candidates_of(cache, job)
 
     cache.add_freed(clusters[SECOND])
 
-    assert options(candidates.open()) == [(FIRST, 2)]
-
-
-def test_all_candidates_are_open_again_if_the_changes_are_not_kept():
-    clusters = clusters_of(provider(FIRST), provider(SECOND))
-    cache = CandidateCache(clusters)
-    cache._freed = FreedClusters(max_length=1)
-    candidates = candidates_of(cache, pending_job(1))
-    candidates.open().remove(1, clusters[FIRST])
-
-    cache.add_freed(clusters[SECOND])
-    cache.add_freed(clusters[SECOND])
-
-    assert {address for address, _ in options(candidates.open())} == {FIRST, SECOND}
-
-
-def test_freed_providers_are_counted():
-    first, second, third = on_ring(3)
-    freed = FreedClusters(max_length=2)
-    freed.add(first)
-    freed.add(second)
-    assert (freed.first, freed.end, freed.since(1)) == (0, 2, [second])
-
-    freed.add(third)
-
-    assert (freed.first, freed.end, freed.since(2)) == (2, 3, [third])
+    assert options(with_room(candidates_of(cache, job))) == [(FIRST, 1)]
 
 
 def test_candidates_are_kept_until_the_cache_is_cleared():
@@ -270,7 +272,7 @@ def test_candidates_are_kept_until_the_cache_is_cleared():
     cache.clear()
 
     assert not cache.has(job_class)
-    assert options(cache.get(job_class).all) == [(FIRST, 1), (SECOND, 2)]
+    assert options(cache.get(job_class)) == [(FIRST, 1), (SECOND, 2)]
 
 
 def test_oldest_class_is_dropped_from_a_full_cache():
@@ -288,6 +290,6 @@ def test_labels_are_compared_once_for_all_classes_with_equal_labels():
     candidates_of(cache, pending_job(1, 1))
     clusters[SECOND] = Cluster(provider(SECOND, price=2))
 
-    assert options(candidates_of(cache, pending_job(2, 2)).all) == [(FIRST, 2)]
+    assert options(candidates_of(cache, pending_job(2, 2))) == [(FIRST, 2)]
     labelled = pending_job(3, affinity=(Affinity(key="zone", operator="==", value="lab"),))
-    assert options(candidates_of(cache, labelled).all) == []
+    assert options(candidates_of(cache, labelled)) == []
