@@ -17,7 +17,7 @@ A class for which no provider has room is not searched again until a provider ha
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
@@ -81,7 +81,7 @@ class Candidates:
             groups_by_price.setdefault(price * group.price_factor, []).append(group)
         self._prices = sorted(groups_by_price)
         self._groups = [groups_by_price[price] for price in self._prices]
-        self.reopen()
+        self.reopen_all()
 
     def __iter__(self) -> Iterator[tuple[int, Cluster]]:
         """Yield all candidates with their weighted prices, the cheapest first."""
@@ -104,18 +104,29 @@ class Candidates:
             return None
         return price_per_minute(self._resources, cluster.provider.prices)
 
-    def reopen(self) -> None:
+    def reopen_all(self) -> None:
         """Note that every candidate may have room."""
         # The candidates of each price that may have room. None if they were not searched yet.
         self._open: list[list[Cluster] | None] = [None] * len(self._prices)
         self._first = 0  # the index of the first price at which candidates may have room
+
+    def reopen(self, cluster: Cluster) -> None:
+        """Note that a provider has room again."""
+        if cluster not in self._labelled:
+            return
+        price = price_per_minute(self._resources, cluster.provider.prices)
+        index = bisect_left(self._prices, cluster.weighted_price(price))
+        self._first = min(self._first, index)
+        clusters = self._open[index]
+        if clusters is not None and cluster not in clusters:
+            insort(clusters, cluster, key=_position)
 
     def with_room(
         self, position: int, *, min_price: int, max_price: int
     ) -> Iterator[tuple[int, Cluster]]:
         """Yield the candidates that have room, with their weighted prices, the cheapest first.
 
-        Candidates without room are not searched again until ``reopen`` is called.
+        Candidates without room are not searched again until they are reopened.
 
         Args:
             position: Candidates with equal prices are in the order of the ring from here on.
@@ -207,8 +218,11 @@ class CandidateCache:
             _make_room(self._candidates, self._max_classes)
         elif read_to == self._freed.end:
             return candidates
+        elif read_to < self._freed.first:
+            candidates.reopen_all()
         else:
-            candidates.reopen()
+            for cluster in self._freed.since(read_to).with_room(job_class.resources):
+                candidates.reopen(cluster)
         self._update_groups()
         self._candidates[job_class] = (candidates, self._freed.end)
         return candidates

@@ -31,6 +31,7 @@ class ClusterGroup:
         "_gpus",
         "_node_cpus",
         "_node_memory_mb",
+        "_version",
         "clusters",
         "price_factor",
         "prices",
@@ -44,6 +45,7 @@ class ClusterGroup:
 
     def update(self) -> None:
         """Compute the bounds. Must be called after a provider has got room."""
+        self._version = self._current_version()
         self._cpus = self._gpus = self._node_cpus = self._node_memory_mb = 0
         for cluster in self.clusters:
             room = cluster.room
@@ -55,12 +57,16 @@ class ClusterGroup:
             self._node_cpus = max(self._node_cpus, node_cpus)
             self._node_memory_mb = max(self._node_memory_mb, node_memory_mb)
 
+    def _current_version(self) -> int:
+        """Return a number that increases with each change of the occupation of a provider."""
+        return sum(cluster.version for cluster in self.clusters)
+
     def with_room(self, resources: Resources) -> list[Cluster]:
         """Return the providers that have room for a job, sorted by position."""
         if not self._may_have_room(resources):
             return []
         clusters = [cluster for cluster in self.clusters if cluster.has_room(resources)]
-        if not clusters:
+        if not clusters and self._version != self._current_version():
             self.update()
         return clusters
 

@@ -4,6 +4,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.domain.builders import job_id
 from tests.unit.domain.matching.grids import (
     FIRST,
     NOW,
@@ -20,6 +21,7 @@ from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Affinity, Label
 from gridstead.domain.matching.candidates import CandidateCache
 from gridstead.domain.matching.cluster import Cluster, ring_position
+from gridstead.domain.matching.groups import FreedClusters
 
 ZONE = Label(key="zone", value="lab")
 
@@ -193,6 +195,62 @@ def test_provider_without_room_is_left_out_until_a_job_ends():
     assert options(with_room(candidates_of(cache, job))) == [(SECOND, 8)]
     cache.add_freed(clusters[FIRST])
     assert options(with_room(candidates_of(cache, job))) == [(FIRST, 4), (SECOND, 8)]
+
+
+def test_freed_provider_returns_to_its_place_on_the_ring():
+    clusters = on_ring(1, 1, 1, 2)
+    cache = cache_on_ring(clusters)
+    job = pending_job(1, 4)
+    for number, cluster in enumerate(clusters, start=2):
+        cluster.match(placed_job(number, 4), now=NOW)
+    assert with_room(candidates_of(cache, job)) == []
+
+    for index in (2, 1):
+        clusters[index].remove_job(job_id(index + 2))
+        cache.add_freed(clusters[index])
+    cache.add_freed(clusters[1])
+
+    order = [clusters.index(cluster) for _, cluster in with_room(candidates_of(cache, job))]
+    assert order == [1, 2]
+
+
+def test_freed_provider_that_was_not_searched_yet_is_searched_once():
+    clusters = on_ring(1, 2)
+    cache = cache_on_ring(clusters)
+    job = pending_job(1)
+    assert with_room(candidates_of(cache, job), max_price=100) == [(100, clusters[0])]
+
+    cache.add_freed(clusters[0])
+    cache.add_freed(clusters[1])
+
+    candidates = candidates_of(cache, job)
+    assert with_room(candidates) == [(100, clusters[0]), (200, clusters[1])]
+
+
+def test_freed_provider_without_the_labels_is_not_searched():
+    clusters = clusters_of(provider(FIRST), provider(SECOND, labels=(ZONE,)))
+    cache = CandidateCache(clusters)
+    job = pending_job(1, uses=(ZONE,))
+    candidates_of(cache, job)
+
+    cache.add_freed(clusters[FIRST])
+
+    assert options(with_room(candidates_of(cache, job))) == [(SECOND, 1)]
+
+
+def test_all_candidates_are_searched_again_if_the_changes_are_not_kept():
+    clusters = clusters_of(provider(FIRST))
+    cache = CandidateCache(clusters)
+    cache._freed = FreedClusters(max_length=1)
+    job = pending_job(1, 4)
+    clusters[FIRST].match(placed_job(2, 4), now=NOW)
+    assert with_room(candidates_of(cache, job)) == []
+
+    clusters[FIRST].remove_job(job_id(2))
+    cache.add_freed(clusters[FIRST])
+    cache.add_freed(clusters[FIRST])
+
+    assert options(with_room(candidates_of(cache, job))) == [(FIRST, 4)]
 
 
 def test_provider_with_room_but_without_the_labels_is_not_searched():
