@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gridstead.domain.jobs.billing import WEI_PER_CREDIT
 from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, WorkflowProblem
 
-WEI_PER_CREDIT = 10**18
 WIDTH_WITHOUT_TERMINAL = 250  # characters in a line of a table that is written to a file or a pipe
 _MAX_PRINTED_WARNINGS = 100
 _MAX_WEI = 2**256 - 1  # the largest number that a contract can store

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from gridstead.cli.output import WEI_PER_CREDIT, emit_table, print_line
+from gridstead.cli.output import emit_table, print_line
+from gridstead.domain.jobs.billing import WEI_PER_CREDIT
 from gridstead.services.simulation.figures import PolicyFigures
 
 MAX_PRINTED_ROWS = 20

@@ -7,7 +7,9 @@ import re
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+from gridstead.config.values import check_label_keys
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,9})([smhd])")
@@ -36,4 +38,7 @@ Offset = Annotated[
 Fraction = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 Price = Annotated[Decimal, Field(ge=0, le=10**9, decimal_places=18)]
-Labels = dict[Annotated[str, Field(max_length=255)], Annotated[str, Field(max_length=255)]]
+Labels = Annotated[
+    dict[Annotated[str, Field(max_length=255)], Annotated[str, Field(max_length=255)]],
+    AfterValidator(check_label_keys),
+]

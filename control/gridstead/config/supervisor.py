@@ -6,10 +6,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gridstead.config.tables import Chain, MutualTls, Peer, TickingService, Tls, Wallet
-from gridstead.config.values import Credits, Endpoint, NaturalInt, PositiveInt, Settings
+from gridstead.config.values import (
+    Credits,
+    Endpoint,
+    NaturalInt,
+    PositiveInt,
+    Settings,
+    check_label_keys,
+)
 
 
 class PricesPerMinute(Settings):
@@ -104,7 +111,11 @@ class SupervisorSettings(TickingService):
     prices_per_minute: PricesPerMinute
     labels: Annotated[
         dict[str, str],
-        Field(description="Labels of the provider.", examples=[{"os": "linux", "zone": "site-a"}]),
+        AfterValidator(check_label_keys),
+        Field(
+            description="Labels of the provider. Reserved keys are not permitted.",
+            examples=[{"os": "linux", "zone": "site-a"}],
+        ),
     ] = {}  # noqa: RUF012 - pydantic copies it
     logger_ca_file: Annotated[
         str | None,

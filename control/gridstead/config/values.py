@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from gridstead.domain.jobs.billing import WEI_PER_CREDIT
 from gridstead.domain.jobs.ids import is_address
+from gridstead.domain.matching.labels import RESERVED_KEYS
+from gridstead.domain.supervisor.offers import sanitise_label
 
-WEI_PER_CREDIT = 10**18
 WEI_DIGITS = 80  # precision of the conversion from credits to wei
 
 
@@ -65,6 +67,17 @@ def _check_network(network: str) -> str:
     except ValueError as error:
         raise ValueError("must be a network: address/length, such as 192.0.2.0/24") from error
     return network
+
+
+def check_label_keys(labels: dict[str, str]) -> dict[str, str]:
+    """Return the labels of a provider. Raises ValueError if a key is reserved."""
+    for key in labels:
+        if sanitise_label(key) in RESERVED_KEYS:
+            raise ValueError(
+                f"must not have the key {key!r}, which has a meaning of its own in the conditions"
+                f" of jobs. Reserved keys: {', '.join(sorted(RESERVED_KEYS))}"
+            )
+    return labels
 
 
 def _format(name: str) -> Any:  # noqa: ANN401 - pydantic.Field returns Any

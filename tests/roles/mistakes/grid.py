@@ -50,6 +50,10 @@ GRID_SETTINGS: Mistakes = {
         caused_by_earlier_entry,
         ("gridstead_prices_per_minute.gpu_credits", "equal to 0", "'-1'"),
     ),
+    "reserved-label": (
+        lambda inventory: inventory.set_variables(gridstead_labels={"Policy": "soonest"}),
+        ("gridstead_labels", "must not have the key 'Policy'"),
+    ),
     "transport": (
         lambda inventory: inventory.set_variables(gridstead_slurm_transport="smoke"),
         ("gridstead_slurm_transport", "'agent' or 'ssh'", "'smoke'"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+WEI_PER_CREDIT = 10**18
 SECONDS_PER_MINUTE = 60
 PERCENT = 100
 MAX_PAID_MINUTES = 10 * 365 * 24 * 60  # The limit of a job's paid time. A free job gets this time.

@@ -27,6 +27,7 @@ from weakref import WeakValueDictionary
 from gridstead.domain.jobs.billing import Resources, price_per_minute, prices_per_minute
 from gridstead.domain.jobs.job import Affinity, Job, Label
 from gridstead.domain.matching.cluster import Cluster
+from gridstead.domain.matching.conditions import NO_CONDITIONS, Conditions, read_conditions
 from gridstead.domain.matching.groups import ClusterGroup, FreedClusters, group_by_prices
 from gridstead.domain.matching.labels import satisfies_all
 
@@ -40,20 +41,23 @@ class JobClass:
     Attributes:
         resources: The resources of the job.
         uses: The labels.
-        affinity: The conditions.
+        conditions: The conditions.
         full_below: At ``full_at``, no candidate with a weighted price below this had room.
             None if no candidate had room.
         full_at: The number of the next change in ``FreedClusters`` at the last search.
     """
 
-    __slots__ = ("__weakref__", "affinity", "full_at", "full_below", "resources", "uses")
+    __slots__ = ("__weakref__", "conditions", "full_at", "full_below", "resources", "uses")
 
     def __init__(
-        self, resources: Resources, uses: tuple[Label, ...], affinity: tuple[Affinity, ...]
+        self,
+        resources: Resources,
+        uses: tuple[Label, ...],
+        conditions: Conditions = NO_CONDITIONS,
     ) -> None:
         self.resources = resources
         self.uses = uses
-        self.affinity = affinity
+        self.conditions = conditions
         self.full_below: int | None = 0
         self.full_at = 0
 
@@ -64,7 +68,7 @@ class Candidates:
     Args:
         job_class: The class.
         groups: All providers that accept jobs, in groups with equal prices and risk.
-        labelled: Those of them that satisfy the labels and conditions.
+        labelled: Those of them that satisfy the conditions on labels.
     """
 
     __slots__ = ("_first", "_groups", "_labelled", "_open", "_prices", "_resources")
@@ -201,7 +205,8 @@ class CandidateCache:
         requirements = (job.resources, (job.uses, job.affinity))
         job_class = self._classes.get(requirements)
         if job_class is None:
-            job_class = JobClass(job.resources, job.uses, job.affinity)
+            conditions = read_conditions(job.affinity) if job.affinity else NO_CONDITIONS
+            job_class = JobClass(job.resources, job.uses, conditions)
             self._classes[requirements] = job_class
         return job_class
 
@@ -213,7 +218,7 @@ class CandidateCache:
         """Return the candidates of a class."""
         candidates, read_to = self._candidates.get(job_class, (None, 0))
         if candidates is None:
-            labelled = self._with_labels((job_class.uses, job_class.affinity))
+            labelled = self._with_labels(job_class)
             candidates = Candidates(job_class, self._all_groups(), labelled)
             _make_room(self._candidates, self._max_classes)
         elif read_to == self._freed.end:
@@ -279,7 +284,10 @@ class CandidateCache:
             group.update()
         self._changed_groups.clear()
 
-    def _with_labels(self, labels: _Labels) -> frozenset[Cluster]:
+    def _with_labels(self, job_class: JobClass) -> frozenset[Cluster]:
+        if job_class.conditions.impossible_key:
+            return frozenset()
+        labels = (job_class.uses, job_class.conditions.on_labels)
         clusters = self._labelled.get(labels)
         if clusters is None:
             uses, affinity = labels

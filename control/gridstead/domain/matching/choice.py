@@ -6,6 +6,7 @@ A job gets the cheapest provider among those that
 - are approved, not banned and accept jobs,
 - have the labels and the hardware that the job requires, and room for it now,
 - cost at most the job's escrow for one minute,
+- satisfy its conditions on price, reputation and time (``conditions.py``),
 - are not excluded after a refusal or after failed matches (``expiry.py``, ``skips.py``),
 - do not keep this room for the reservation of another job,
 - do not rest because of their faults (``reputation.py``).
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 from gridstead.domain.jobs.billing import MAX_PAID_MINUTES, PERCENT, paid_minutes_floor
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.matching.cluster import Cluster, ring_position
+from gridstead.domain.matching.conditions import NO_CONDITIONS
 from gridstead.domain.matching.decisions import Limits
 from gridstead.domain.matching.forecast import PlacedJob
 from gridstead.domain.matching.policies import paid_seconds
@@ -56,7 +58,6 @@ class ProviderChoice:
         self, matcher: Matcher, *, now: int, block: int, excluded_providers: Mapping[str, str]
     ) -> None:
         self._matcher = matcher
-        self._policy = matcher.rules.policy
         self._now = now
         self._block = block
         self._excluded = excluded_providers
@@ -91,12 +92,12 @@ class ProviderChoice:
         """Yield the providers that have room for a job, the cheapest first."""
         options = self._matcher.candidates.get(kind.job_class).with_room(
             ring_position(str(job.id)),
-            min_price=self._min_prices.get(kind, 0),
+            min_price=max(self._min_prices.get(kind, 0), self._min_weighted_price(job, kind)),
             max_price=self.max_weighted_price(job),
         )
         for price, cluster in options:
             paid_s = paid_seconds(job.escrow, cluster.plain_price(price))
-            if self._may_get(job, cluster, price, limits) and cluster.admits(
+            if self._may_get(job, kind, (cluster, price), limits) and cluster.admits(
                 job.resources, job_id=job.id, paid_s=paid_s, now=self._now
             ):
                 yield cluster, price
@@ -105,14 +106,44 @@ class ProviderChoice:
         """Return a limit that no weighted price exceeds at a provider that a job can pay."""
         return job.escrow * (PERCENT + self._matcher.reputation.max_risk_percent)
 
-    def _may_get(self, job: Job, cluster: Cluster, weighted_price: int, limits: Limits) -> bool:
-        """Return whether a job pays a provider for a minute, and the provider is not excluded."""
-        is_payable = cluster.plain_price(weighted_price) <= job.escrow
-        return is_payable and not self.is_excluded(cluster, limits)
+    def _min_weighted_price(self, job: Job, kind: JobKind) -> int:
+        """Return a limit below which a job cannot meet its deadline at any weighted price."""
+        return kind.job_class.conditions.min_price(job.escrow, now=self._now) * PERCENT
+
+    def _may_get(self, job: Job, kind: JobKind, choice: Choice, limits: Limits) -> bool:
+        """Return whether a job pays a provider for a minute, and nothing excludes the provider."""
+        cluster, weighted_price = choice
+        price = cluster.plain_price(weighted_price)
+        if price > job.escrow or self.is_excluded(cluster, limits):
+            return False
+        conditions = kind.job_class.conditions
+        if conditions is NO_CONDITIONS:
+            return True
+        violated_key = conditions.violated_by(price_per_min=price, success=cluster.standing.success)
+        return violated_key is None and self.is_in_time(job, kind, choice)
+
+    def is_in_time(self, job: Job, kind: JobKind, choice: Choice, *, exact: bool = False) -> bool:
+        """Return whether the expected start at a provider satisfies the conditions on time.
+
+        Args:
+            job: The job.
+            kind: Its kind.
+            choice: The provider.
+            exact: Whether to search for the start. Otherwise it is a quick estimate, which may be
+                too early.
+        """
+        conditions = kind.job_class.conditions
+        if not conditions.limits_start:
+            return True
+        cluster, weighted_price = choice
+        paid_s = paid_seconds(job.escrow, cluster.plain_price(weighted_price))
+        latest_start = conditions.latest_start(paid_s=paid_s, now=self._now)
+        start = cluster.expected_start(job.resources, now=self._now, exact=exact)
+        return start <= latest_start
 
     def _should_wait(self, job: Job, kind: JobKind, choice: Choice) -> bool:
         """Return whether a cheaper provider without room has a better score."""
-        policy = self._policy
+        policy = self._matcher.policy_of(kind)
         if policy.wait_percent is None:
             return False
         cluster_now, weighted_price_now = choice
@@ -122,6 +153,8 @@ class ProviderChoice:
         )
         score_now = score(price_per_min=weighted_price_now, wait_s=0)
         for cluster, price in islice(self._cheaper(job, kind, choice), MAX_COMPARED):
+            if not self.is_in_time(job, kind, (cluster, price), exact=True):
+                continue
             if policy.wait_percent == 0:
                 return True
             if cluster.reservation is not None and cluster.reservation.job_id != job.id:
@@ -154,12 +187,16 @@ class ProviderChoice:
     def payable(self, job: Job, kind: JobKind) -> Iterator[Choice]:
         """Yield the providers that may get a job, with or without room, the cheapest first."""
         limits = self._matcher.limits(job.id)
+        min_price = self._min_weighted_price(job, kind)
         max_price = self.max_weighted_price(job)
+        if min_price > max_price:
+            return
         for price, cluster in self._matcher.candidates.get(kind.job_class):
             if price > max_price:
                 return
-            if self._may_get(job, cluster, price, limits):
-                yield cluster, price
+            choice = (cluster, price)
+            if price >= min_price and self._may_get(job, kind, choice, limits):
+                yield choice
 
     def is_excluded(self, cluster: Cluster, limits: Limits) -> bool:
         """Return whether a provider is excluded from all jobs, or from a job with these limits."""

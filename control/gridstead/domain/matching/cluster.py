@@ -223,6 +223,27 @@ class Cluster:
         """
         return self._forecast_at(now).estimated_start(resources, self._empty)
 
+    def expected_start(self, resources: Resources, *, now: int, exact: bool) -> int:
+        """Return when a job is expected to start if it is matched now, Unix seconds.
+
+        The provider's nodes must have room for the job when they are empty. If matched jobs wait
+        for room, their CPU time is added to the estimate.
+
+        Args:
+            resources: The resources of the job.
+            now: Unix seconds.
+            exact: Whether to search for the start as ``earliest_start`` does. Otherwise the result
+                may be too early, as that of ``estimated_start``.
+        """
+        if self.waiting_count:
+            waiting_jobs = [job for job in self._unplaced if self.can_run(job.resources)]
+            cpu_s = sum(job.resources.cpus * job.paid_s for job in waiting_jobs)
+            return self.estimated_start(resources, now=now) + cpu_s // self._empty.free_cpus
+        if self._free.has_room(resources):
+            return now
+        find_start = self.earliest_start if exact else self.estimated_start
+        return find_start(resources, now=now)
+
     def _forecast_at(self, now: int) -> Forecast:
         free = self.free  # places new jobs
         if self._forecast is None or self._forecast[:2] != (self.version, now):

@@ -9,6 +9,7 @@ from functools import partial
 from gridstead.domain.jobs.billing import PERCENT, price_per_minute
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.matching.cluster import Cluster
+from gridstead.domain.matching.conditions import read_conditions
 from gridstead.domain.matching.policies import Policy, paid_seconds
 from gridstead.domain.matching.reasons import (
     DEARER,
@@ -46,7 +47,7 @@ class Comparison:
 
     Args:
         clusters: All providers that were ever approved or ever got a job.
-        policy: The policy of the matching.
+        policy: The policy of the grid.
         now: The time of the block, Unix seconds.
     """
 
@@ -72,11 +73,14 @@ class Comparison:
                 address.
             expected_start: The reservation of the job, if it has one.
         """
+        conditions = read_conditions(job.affinity)
         groups: dict[Obstacle, list[Cluster]] = {}
         for cluster in self._clusters:
-            obstacle = ineligibility_reason(job, cluster, excluded_providers)
+            obstacle = ineligibility_reason(
+                job, cluster, excluded_providers, conditions=conditions, now=self._now
+            )
             groups.setdefault(obstacle or self._obstacle_now(job, cluster), []).append(cluster)
-        self._find_dearer(job, groups)
+        self._find_dearer(job, groups, conditions.policy or self._policy)
         counts = []
         for obstacle in sorted(groups, key=lambda each: (each.is_suitable, each.text)):
             nearest = self._nearest(job, obstacle, groups)
@@ -104,14 +108,14 @@ class Comparison:
         admits = cluster.admits(job.resources, job_id=job.id, paid_s=paid_s, now=self._now)
         return NOT_TRIED if admits else RESERVED
 
-    def _find_dearer(self, job: Job, groups: dict[Obstacle, list[Cluster]]) -> None:
+    def _find_dearer(self, job: Job, groups: dict[Obstacle, list[Cluster]], policy: Policy) -> None:
         """Separate the providers with room for which a full provider is cheaper.
 
         The policy may wait for the cheaper provider. In all other cases, the decision has not tried
         the job: it makes only so many matches and compares only so many classes of jobs.
         """
         open_clusters = groups.get(NOT_TRIED)
-        if not open_clusters or FULL not in groups or self._policy.wait_percent is None:
+        if not open_clusters or FULL not in groups or policy.wait_percent is None:
             return
         lowest_price = min(_price_with_risk(job, cluster) for cluster in groups[FULL])
         for cluster in groups.pop(NOT_TRIED):

@@ -7,6 +7,8 @@ values as text. The operator ``in`` requires that the value of the label contain
 
 A number has up to 18 digits before and up to 18 digits after its decimal point, such as ``-2.5``. A
 value with an exponent, a space or a plus sign is a text. Numbers are compared exactly.
+
+Conditions with a reserved key are not about labels (``conditions.py``).
 """
 
 from __future__ import annotations
@@ -18,6 +20,15 @@ from decimal import Decimal
 from typing import Any
 
 from gridstead.domain.jobs.job import Affinity, Label
+
+PRICE = "price.per-min"
+QUEUE_WAIT = "queue.wait.s"
+REPUTATION = "reputation.success"
+BENCHMARK_AGE = "benchmark.age.h"
+DEADLINE = "deadline.unix"
+POLICY = "policy"
+# The keys with a meaning of their own. A provider's label with such a key has no effect.
+RESERVED_KEYS = frozenset({PRICE, QUEUE_WAIT, REPUTATION, BENCHMARK_AGE, DEADLINE, POLICY})
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -34,8 +45,11 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 def satisfies_all(
     labels: Iterable[Label], *, uses: Iterable[Label], affinity: Iterable[Affinity]
 ) -> bool:
-    """Return whether a provider's labels include all labels in ``uses`` and meet all conditions."""
-    values = {label.key: label.value for label in labels}
+    """Return whether a provider's labels include all labels in ``uses`` and meet all conditions.
+
+    Labels with a reserved key are ignored.
+    """
+    values = values_by_key(labels)
     for required_label in uses:
         if values.get(required_label.key) != required_label.value:
             return False
@@ -44,6 +58,11 @@ def satisfies_all(
         if value is None or not satisfies(value, condition):
             return False
     return True
+
+
+def values_by_key(labels: Iterable[Label]) -> dict[str, str]:
+    """Return the values of labels without those that have a reserved key."""
+    return {label.key: label.value for label in labels if label.key not in RESERVED_KEYS}
 
 
 def satisfies(value: str, condition: Affinity) -> bool:

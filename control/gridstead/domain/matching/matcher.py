@@ -23,7 +23,7 @@ from gridstead.domain.matching.candidates import CandidateCache
 from gridstead.domain.matching.cluster import Cluster
 from gridstead.domain.matching.decisions import NO_LIMITS, Decision, Limits, Pairing, Rules
 from gridstead.domain.matching.forecast import PlacedJob
-from gridstead.domain.matching.policies import paid_seconds
+from gridstead.domain.matching.policies import Policy, paid_seconds
 from gridstead.domain.matching.queues import CustomerQueue, JobKind
 from gridstead.domain.matching.reputation import Reputation
 from gridstead.domain.matching.shares import Shares, Spending
@@ -225,6 +225,10 @@ class Matcher:
         is_special = job.id in self.reserved or self.limits(job.id) != NO_LIMITS
         only_job = job.id if is_special else None
         return JobKind(self.candidates.class_of(job), job.escrow, only_job)
+
+    def policy_of(self, kind: JobKind) -> Policy:
+        """Return the policy that the jobs of a kind request, or else the policy of the grid."""
+        return kind.job_class.conditions.policy or self.rules.policy
 
     def _add_to_queue(self, job: Job) -> None:
         queue = self.queues.setdefault(job.customer, CustomerQueue())

@@ -18,9 +18,11 @@ from gridstead.domain.jobs.billing import price_per_minute
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.matching.cluster import Cluster
+from gridstead.domain.matching.conditions import Conditions
 from gridstead.domain.matching.decisions import Move
 from gridstead.domain.matching.fair_order import JobsAhead
-from gridstead.domain.matching.labels import satisfies_all
+from gridstead.domain.matching.labels import DEADLINE, QUEUE_WAIT, satisfies_all
+from gridstead.domain.matching.policies import paid_seconds
 from gridstead.domain.matching.shortfalls import Shortfall, UnmetLabel
 
 REFUSED = "refused it"
@@ -173,7 +175,12 @@ def one_line(
 
 
 def ineligibility_reason(
-    job: Job, cluster: Cluster, excluded_providers: Mapping[str, str]
+    job: Job,
+    cluster: Cluster,
+    excluded_providers: Mapping[str, str],
+    *,
+    conditions: Conditions,
+    now: int,
 ) -> Obstacle | None:
     """Return why a provider is not suitable for a job, even if it has room. None if it is.
 
@@ -181,6 +188,8 @@ def ineligibility_reason(
         job: The job.
         cluster: The provider.
         excluded_providers: The excluded providers with the reasons, by address.
+        conditions: The conditions of the job.
+        now: The time of the block, Unix seconds.
     """
     provider = cluster.provider
     if not provider.is_joined:
@@ -188,12 +197,28 @@ def ineligibility_reason(
     exclusion = excluded_providers.get(provider.address)
     if exclusion == REFUSED:
         return REFUSED_BEFORE
-    if not satisfies_all(provider.labels, uses=job.uses, affinity=job.affinity):
+    if not satisfies_all(provider.labels, uses=job.uses, affinity=conditions.on_labels):
         return UNLABELLED
     if not cluster.can_run(job.resources):
         return TOO_SMALL
     if price_per_minute(job.resources, provider.prices) > job.escrow:
         return TOO_EXPENSIVE
+    violated_key = _violated_key(job, cluster, conditions, now)
+    if violated_key is not None:
+        return Obstacle("condition", f"excluded by {violated_key}")
     if cluster.is_resting:
         return RESTING
     return None if exclusion is None else Obstacle("excluded", exclusion)
+
+
+def _violated_key(job: Job, cluster: Cluster, conditions: Conditions, now: int) -> str | None:
+    """Return the reserved key of a condition that a provider violates now, or None."""
+    price = price_per_minute(job.resources, cluster.provider.prices)
+    key = conditions.violated_by(price_per_min=price, success=cluster.standing.success)
+    if key is not None or not conditions.limits_start:
+        return key
+    start = cluster.expected_start(job.resources, now=now, exact=False)
+    if conditions.max_wait_s is not None and start > now + conditions.max_wait_s:
+        return QUEUE_WAIT
+    paid_s = paid_seconds(job.escrow, price)
+    return DEADLINE if start > conditions.latest_start(paid_s=paid_s, now=now) else None

@@ -66,6 +66,11 @@ class Standing:
     job_limit: int | None = None
 
     @property
+    def success(self) -> int:
+        """The share of jobs that did not fail through the provider's fault, millionths."""
+        return MILLION - self.faults
+
+    @property
     def risk_percent(self) -> int:
         """By how much the provider's prices count as higher, percent."""
         return max(0, self.faults * PERCENT // MILLION - TOLERATED_PERCENT)
@@ -134,7 +139,7 @@ class Reputation:
 
         It is as of the last update. A provider without faults has 1,000,000.
         """
-        return MILLION - self.standing(address).faults
+        return self.standing(address).success
 
     def standing(self, address: str) -> Standing:
         """Return how a provider's reputation influences the matching, as of the last update."""

@@ -9,15 +9,17 @@ match delays a reservation.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gridstead.domain.jobs.billing import PERCENT
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Job
-from gridstead.domain.matching.choice import ProviderChoice, paid_minutes
+from gridstead.domain.matching.choice import MAX_COMPARED, ProviderChoice, paid_minutes
 from gridstead.domain.matching.cluster import Cluster
 from gridstead.domain.matching.decisions import Move
 from gridstead.domain.matching.forecast import Reservation
+from gridstead.domain.matching.policies import Policy, paid_seconds
 from gridstead.domain.matching.queues import JobKind, PendingJob
 
 if TYPE_CHECKING:
@@ -124,48 +126,33 @@ class Reservations:
         """Return the provider without a reservation that has the best score for a job."""
         payable = list(self._choice.payable(job, kind))
         lowest_price = payable[0][0].plain_price(payable[0][1]) if payable else 0
+        policy = self._matcher.policy_of(kind)
+        score_at = partial(_score_later, job, policy, lowest_price)
         options = []
         for cluster, price in payable:
-            if self._rules.policy.wait_percent == 0 and price > payable[0][1]:
+            if policy.wait_percent == 0 and price > payable[0][1]:
                 break  # with the policy ``cheapest``, the job waits for a cheaper provider
             if cluster.reservation is None and cluster not in self._released_clusters:
                 start = cluster.estimated_start(job.resources, now=self._now)
-                score = self._score_later(job, price, start, lowest_price)
+                score = score_at(price, wait_s=start - self._now)
                 options.append((score, cluster.provider.address, price))
-        if not options:
-            self._unreservable_kinds.add(kind)
+        late_count = 0
         best: tuple[tuple[int, int], str] | None = None
         for lowest_score, address, price in sorted(options):
-            if best is not None and lowest_score >= best[0]:
+            if (best is not None and lowest_score >= best[0]) or late_count == MAX_COMPARED:
                 break
             cluster = self._matcher.clusters[address]
+            if not self._choice.is_in_time(job, kind, (cluster, price), exact=True):
+                late_count += 1
+                continue
             start = cluster.earliest_start(job.resources, now=self._now)
-            option = (self._score_later(job, price, start, lowest_price), address)
+            option = (score_at(price, wait_s=start - self._now), address)
             if best is None or option < best:
                 best = option
-        return self._matcher.clusters[best[1]] if best is not None else None
-
-    def _score_later(self, job: Job, price: int, start: int, lowest_price: int) -> tuple[int, int]:
-        """Return a sort key of a provider that has room later. The lowest is the best.
-
-        Args:
-            job: The pending job.
-            price: The weighted price of the provider.
-            start: When the provider has room, Unix seconds.
-            lowest_price: The price of the cheapest provider, wei.
-        """
-        wait_s = start - self._now
-        policy = self._rules.policy
-        if policy.wait_percent is None:
-            return wait_s, price
-        minutes = paid_minutes(job, lowest_price)
-        score = policy.score(
-            price_per_min=price,
-            minutes=minutes,
-            wait_s=wait_s,
-            reference_price=lowest_price * PERCENT,
-        )
-        return score, wait_s
+        if best is None:
+            self._unreservable_kinds.add(kind)
+            return None
+        return self._matcher.clusters[best[1]]
 
     def _is_valid(self, job_id: JobId, cluster: Cluster) -> bool:
         """Return whether a job still needs its reservation and the provider can still run it."""
@@ -174,8 +161,18 @@ class Reservations:
             return False
         job_class = self._matcher.candidates.class_of(job)
         price = self._matcher.candidates.get(job_class).price_of(cluster)
-        is_payable = price is not None and price <= job.escrow
-        return is_payable and not self._choice.is_excluded(cluster, self._matcher.limits(job_id))
+        if price is None or price > job.escrow:
+            return False
+        conditions = job_class.conditions
+        if conditions.violated_by(price_per_min=price, success=cluster.standing.success):
+            return False
+        if conditions.limits_start:
+            assert cluster.reservation is not None
+            start = max(cluster.reservation.start_at, self._now)
+            paid_s = paid_seconds(job.escrow, price)
+            if start > conditions.latest_start(paid_s=paid_s, now=self._now):
+                return False
+        return not self._choice.is_excluded(cluster, self._matcher.limits(job_id))
 
     def _report_move(self, reservation: Reservation, cluster: Cluster, to_s: int) -> None:
         move = Move(
@@ -200,3 +197,26 @@ class Reservations:
         if job.paid_s > old_paid_s:
             return f"credits were added to job {job.job_id}"
         return f"job {job.job_id} started late"
+
+
+def _score_later(
+    job: Job, policy: Policy, lowest_price: int, weighted_price: int, *, wait_s: int
+) -> tuple[int, int]:
+    """Return a sort key of a provider that has room later. The lowest is the best.
+
+    Args:
+        job: The pending job.
+        policy: The policy of the job.
+        lowest_price: The price of the cheapest provider, wei.
+        weighted_price: The weighted price of the provider.
+        wait_s: How long it has no room, seconds.
+    """
+    if policy.wait_percent is None:
+        return wait_s, weighted_price
+    score = policy.score(
+        price_per_min=weighted_price,
+        minutes=paid_minutes(job, lowest_price),
+        wait_s=wait_s,
+        reference_price=lowest_price * PERCENT,
+    )
+    return score, wait_s

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Affinity, Job, Label
-from gridstead.domain.matching.labels import number_or_none, satisfies
+from gridstead.domain.matching.conditions import read_conditions
+from gridstead.domain.matching.labels import number_or_none, satisfies, values_by_key
 from gridstead.domain.matching.packing import Nodes
 
 MAX_SHOWN_VALUES = 3
@@ -115,25 +116,21 @@ class UnmetLabel:
 
 
 def unmet_labels(job: Job, providers: Iterable[Iterable[Label]]) -> tuple[UnmetLabel, ...]:
-    """Return which labels and conditions of a job are not satisfied, in the order of the job.
+    """Return which labels and conditions on labels are not satisfied, in the order of the job.
 
     Args:
         job: The job.
         providers: The labels of each provider that does not satisfy all of them.
     """
     unmet = []
-    values_by_key = list(map(_values_by_key, providers))
+    provider_values = list(map(values_by_key, providers))
     for label in job.uses:
         requirement = Affinity(key=label.key, operator="=", value=label.value)
-        unmet.append(_unmet_label(requirement, values_by_key, is_met=label.value.__eq__))
-    for condition in job.affinity:
+        unmet.append(_unmet_label(requirement, provider_values, is_met=label.value.__eq__))
+    for condition in read_conditions(job.affinity).on_labels:
         is_met = partial(satisfies, condition=condition)
-        unmet.append(_unmet_label(condition, values_by_key, is_met=is_met))
+        unmet.append(_unmet_label(condition, provider_values, is_met=is_met))
     return tuple(label for label in unmet if label.missing_count or label.other_count)
-
-
-def _values_by_key(labels: Iterable[Label]) -> dict[str, str]:
-    return {label.key: label.value for label in labels}
 
 
 def _unmet_label(

@@ -214,6 +214,27 @@ def test_condition_shows_the_nearest_numbers_first_and_satisfied_ones_are_left_o
     assert label.other_count == 4
 
 
+def test_conditions_with_a_reserved_key_are_not_about_labels():
+    conditions = (
+        Affinity(key="price.per-min", operator="<", value="1"),
+        Affinity(key="zone", operator="=", value="lab"),
+    )
+    job = replace(pending_job(1), affinity=conditions)
+
+    reason = explain(job, labelled(FIRST, policy="soonest"))
+
+    assert [label.requirement for label in reason.labels] == ["zone=lab"]
+
+
+def test_provider_that_a_condition_excludes_has_its_own_obstacle():
+    condition = Affinity(key="deadline.unix", operator="<", value=str(NOW))
+
+    reason = explain(replace(pending_job(1), affinity=(condition,)), cluster(FIRST))
+
+    assert reason.cause is Cause.NO_PROVIDER
+    assert counts(reason) == {"condition": 1}
+
+
 def test_operator_that_is_a_word_has_spaces_around_it():
     condition = Affinity(key="zone", operator="in", value="lab")
 

@@ -8,8 +8,8 @@ from tests.unit.domain.matching.grids import resources
 from gridstead.domain.matching.candidates import JobClass
 from gridstead.domain.matching.queues import CustomerQueue, JobKind
 
-SMALL = JobKind(JobClass(resources(1), (), ()), 60)
-LARGE = JobKind(JobClass(resources(4), (), ()), 60)
+SMALL = JobKind(JobClass(resources(1), ()), 60)
+LARGE = JobKind(JobClass(resources(4), ()), 60)
 
 
 def queue_of(*jobs):

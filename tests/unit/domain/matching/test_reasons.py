@@ -81,6 +81,39 @@ def test_reason_names_an_unmet_condition():
     assert "1 without the required labels" in reason(cluster(), pending_job=conditional_job)
 
 
+@pytest.mark.parametrize(
+    ("key", "operator", "value"),
+    [
+        ("price.per-min", "<", "8"),
+        ("queue.wait.s", "<=", "59"),
+        ("deadline.unix", "<=", str(T0 + 600)),
+        ("policy", "=", "dearest"),
+        ("benchmark.age.h", "<", "24"),
+    ],
+)
+def test_reason_names_the_reserved_key_of_a_condition(key, operator, value):
+    """The job costs 8 credits per minute, and the provider has room in a minute."""
+    conditional_job = replace(
+        JOB, affinity=(Affinity(key=key, operator=operator, value=value),), escrow=80 * CREDIT
+    )
+
+    text = reason(full_cluster(), pending_job=conditional_job)
+
+    assert text == f"no provider can run it: 1 excluded by {key}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("price.per-min", "8"), ("queue.wait.s", "60"), ("deadline.unix", str(T0 + 660))],
+)
+def test_satisfied_condition_excludes_no_provider(key, value):
+    conditional_job = replace(
+        JOB, affinity=(Affinity(key=key, operator="<=", value=value),), escrow=80 * CREDIT
+    )
+
+    assert reason(full_cluster(), pending_job=conditional_job) == "waits for a provider: 1 full"
+
+
 def test_reason_says_that_no_provider_is_approved():
     assert reason() == "no provider can run it: none approved"
 
