@@ -37,6 +37,7 @@ explains the reasons.
 | `/pending` | JSON object: the reason in one line why each pending job waits, by job number |
 | `/pending/<job number>` | JSON object: why this job waits, in figures; 404 if it is not pending |
 | `/excluded` | JSON object: why providers are excluded from all jobs, by address |
+| `/keys` | JSON object: the operators of each reserved key that the matcher understands |
 | `/decisions/N` | JSON list: records of the [decision log](decision-log.md) from number N on |
 | `/metrics` | OpenMetrics text |
 
@@ -113,6 +114,7 @@ OBSTACLES = {
         "The escrow does not pay for one minute of the job.",
         (Quantity.ESCROW_WEI,),
     ),
+    "condition": ("The condition with the reserved key in `text` is not satisfied.", ()),
     RESTING.code: ("The provider rests, because many of its jobs had faults.", ()),
     "excluded": ("The provider is excluded for a while. `text` is the reason.", ()),
     FULL.code: (

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridstead.cli.client import GridClient, job_to_json, open_client, shell_exit_code
+from gridstead.cli.conditions import check_reserved_keys, parse_affinity, parse_label
 from gridstead.cli.misplaced_keys import accept_or_ask
 from gridstead.cli.options import Config, Json, Strict
 from gridstead.cli.output import (
@@ -25,9 +25,8 @@ from gridstead.cli.output import (
 from gridstead.cli.watch import INTERRUPTED
 from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.jobs.billing import Resources
-from gridstead.domain.jobs.job import Affinity, Job, Label
+from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.matching.labels import number_or_none
 from gridstead.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -35,14 +34,6 @@ if TYPE_CHECKING:
     from gridstead.workflow.schema import Workflow
 
 MAX_NAME_BYTES = 32
-
-# key=value, such as os=linux
-_LABEL_PATTERN = re.compile(r"([^=<>!]+)=(.*)")
-# key, operator and value, such as memory>=64 or zone:in:eu
-_AFFINITY_PATTERN = re.compile(r"([^=<>!:]+)(<=|>=|==|!=|<|>|=|:in:)(.*)")
-# The operators that the grid spells in another way than the option.
-_OPERATORS = {"=": "==", ":in:": "in"}
-_ORDER_OPERATORS = frozenset({"<", "<=", ">", ">="})
 
 
 def submit(
@@ -73,7 +64,8 @@ def submit(
             "--affinity",
             help=(
                 "Condition on a label of the provider: key>=value, or key:in:text if the label"
-                " must contain the text. Repeatable."
+                " must contain the text. The keys price.per-min, queue.wait.s, deadline.unix,"
+                " reputation.success and policy are not about labels. Repeatable."
             ),
         ),
     ] = None,
@@ -128,6 +120,7 @@ def submit(
     request = _to_job_request(workflow, escrow, job_name, uses or (), affinity or ())
     accept_or_ask(checked, accept=accept_misplaced, is_from_stdin=str(file) == "-", as_json=as_json)
     client = open_client(config)
+    check_reserved_keys(client, request.affinity)
     job_number = _store_and_request(client, workflow, request)
     warnings = {"warnings": problems_json(checked.warnings)}
     if watch:
@@ -171,8 +164,8 @@ def _to_job_request(
         batch_location_hash="",
         escrow=escrow,
         name=name,
-        uses=tuple(map(_parse_label, uses)),
-        affinity=tuple(map(_parse_affinity, affinity)),
+        uses=tuple(map(parse_label, uses)),
+        affinity=tuple(map(parse_affinity, affinity)),
     )
 
 
@@ -236,37 +229,3 @@ def _check_funds(client: GridClient, escrow: int) -> None:
             f"wallet {client.customer.address} has no coins to pay for gas",
             hint="Send coins of the chain to the wallet.",
         )
-
-
-def _parse_label(text: str) -> Label:
-    match = _LABEL_PATTERN.fullmatch(text)
-    if match is None:
-        raise InvalidInput(f"invalid --uses {text[:80]!r}", hint="Write key=value.")
-    return Label(key=match[1], value=match[2])
-
-
-def _parse_affinity(text: str) -> Affinity:
-    match = _AFFINITY_PATTERN.fullmatch(text)
-    if match is None:
-        raise InvalidInput(
-            f"invalid --affinity {text[:80]!r}",
-            hint="Write key>=value (or <, <=, ==, >, !=), or key:in:text.",
-        )
-    key, typed_operator, value = match.groups()
-    operator = _OPERATORS.get(typed_operator, typed_operator)
-    if operator in _ORDER_OPERATORS and number_or_none(value) is None and _is_float(value):
-        raise InvalidInput(
-            f"invalid --affinity {text[:80]!r}",
-            detail=f"{value[:80]!r} would be compared as text",
-            hint="Write a number such as 1000 or -2.5: at most 18 digits before and after the "
-            "decimal point, without an exponent, a plus sign or spaces.",
-        )
-    return Affinity(key=key, operator=operator, value=value)
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

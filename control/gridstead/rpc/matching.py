@@ -5,9 +5,11 @@
 pending jobs with the reasons why they wait. Both paths return a JSON object whose keys are job
 numbers: 0x and 64 hexadecimal digits. ``/pending/<job number>`` returns why one of these jobs
 waits, with figures (``explanation.py``). ``/excluded`` returns the providers that are excluded from
-all jobs, with the reasons, as a JSON object whose keys are addresses. ``/decisions/N`` returns some
-records of the decision log from number N on, as a JSON list. ``/metrics`` returns OpenMetrics text.
-Web pages of any origin may read all paths except ``/metrics``.
+all jobs, with the reasons, as a JSON object whose keys are addresses. ``/keys`` returns the
+reserved keys that the matcher understands in the conditions of a job, as a JSON object with a list
+of operators for each key. ``/decisions/N`` returns some records of the decision log from number N
+on, as a JSON list. ``/metrics`` returns OpenMetrics text. Web pages of any origin may read all
+paths except ``/metrics``.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import json
 import re
 import ssl
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -46,6 +48,7 @@ class Views:
         explanation: Returns why the pending job with a number waits. None if there is no such job.
         excluded: Returns the excluded providers with the reasons, by address.
         metrics: Returns OpenMetrics text.
+        keys: The reserved keys that the matcher understands, each with its operators.
         decisions: Returns records of the decision log from a number on.
     """
 
@@ -54,6 +57,7 @@ class Views:
     explanation: Callable[[int], Explanation | None]
     excluded: Callable[[], Mapping[str, str]]
     metrics: Callable[[], str]
+    keys: Mapping[str, Sequence[str]]
     decisions: Callable[[int], Iterable[SignedRecord]] = lambda _: ()
 
 
@@ -72,6 +76,7 @@ class QueueViewServer:
             "/": (JSON_TYPE, lambda: _jobs_as_json(views.matched_and_running())),
             "/pending": (JSON_TYPE, lambda: _jobs_as_json(views.pending())),
             "/excluded": (JSON_TYPE, lambda: json.dumps(dict(views.excluded()))),
+            "/keys": (JSON_TYPE, lambda: json.dumps(dict(views.keys))),
             "/metrics": (CONTENT_TYPE, views.metrics),
         }
 

@@ -71,6 +71,7 @@ class MatchingGrid:
             explanation=lambda number: service.explanation(self.ledger.job_id(number)),
             excluded=skipped_matches.exclusions,
             metrics=str,
+            keys={},
         )
         self.service = service
         self.server = QueueViewServer("localhost:0", self._tls, views)

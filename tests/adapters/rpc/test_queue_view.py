@@ -10,13 +10,13 @@ from tests.fakes.definitions import job_id
 
 from gridstead.adapters.chain.wallet import recover, wallet_of
 from gridstead.adapters.matching.decisions import read_decisions
-from gridstead.adapters.matching.queue_view import pending_reason
+from gridstead.adapters.matching.queue_view import pending_reason, understood_keys
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.matching.decision_log import next_record, verify
 from gridstead.domain.matching.decisions import Rules
 from gridstead.domain.transactions.calls import Match
-from gridstead.errors import Transient, UnexpectedOutput
+from gridstead.errors import QueueViewUnavailable, Transient, UnexpectedOutput
 from gridstead.rpc.matching import QueueViewServer, Views
 
 PROVIDER = "0x" + "11" * 20
@@ -49,6 +49,7 @@ def queue_view(tmp_path):
         excluded=lambda: {PROVIDER: "3 changes"},
         metrics=lambda: "gridstead_providers_excluded 1.0\n",
         decisions=lambda first: RECORDS[first : first + 2],
+        keys={"policy": ("=", "==")},
     )
     server = QueueViewServer("localhost:0", authority.issue("meta-scheduler"), views)
     port = server.start()
@@ -118,3 +119,32 @@ def test_client_reports_an_answer_that_is_not_a_list_of_records(queue_view, monk
 
     with pytest.raises(UnexpectedOutput):
         list(read_decisions(url, first=0, ca=ca))
+
+
+def test_client_reads_the_keys_that_the_matcher_understands(queue_view):
+    url, ca = queue_view
+
+    assert understood_keys(url, ca=ca) == {"policy": ["=", "=="]}
+
+
+def test_older_meta_scheduler_understands_no_reserved_keys(queue_view):
+    url, ca = queue_view
+
+    assert understood_keys(f"{url}/older", ca=ca) == {}
+
+
+def test_keys_of_an_unreachable_queue_view_are_unknown(queue_view):
+    url, _ = queue_view
+
+    with pytest.raises(QueueViewUnavailable):
+        understood_keys(url, ca=None)  # the CAs of the system did not sign its certificate
+
+
+@pytest.mark.parametrize("path", ["/excluded", "/metrics"])
+def test_keys_in_another_form_are_unexpected(queue_view, path, monkeypatch):
+    url, ca = queue_view
+    answer = get(queue_view, path)
+    monkeypatch.setattr(httpx, "get", lambda *_, **__: answer)
+
+    with pytest.raises(UnexpectedOutput):
+        understood_keys(url, ca=ca)

@@ -185,6 +185,11 @@ def test_invalid_amount_is_refused_locally(gridstead, write_workflow, amount):
         (["--affinity", "key~value"], "Write key>=value"),
         (["--affinity", "key>= 1000"], "Write a number such as 1000"),
         (["--affinity", "key<1e3"], "Write a number such as 1000"),
+        (["--affinity", "price.per-min>2"], "permits only the operators < and <="),
+        (["--affinity", "policy=dear"], "policy must be cheapest, balanced or soonest"),
+        (["--affinity", "queue.wait.s<=10m"], "queue.wait.s must be a number"),
+        (["--affinity", "deadline.unix<1000000"], "the time is in the past"),
+        (["--uses", "policy=soonest"], "Use --affinity for this key."),
         (["--exit-code"], "needs --watch"),
     ],
 )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the meta-scheduler's queue view, which shows why a job is not matched yet.
+"""A client of the meta-scheduler's queue view.
+
+It shows why a job is not matched yet, and which reserved keys the conditions of a job may have.
 
 The queue view is optional. All commands except `gridstead job why` work without it.
 """
@@ -7,16 +9,18 @@ The queue view is optional. All commands except `gridstead job why` work without
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from gridstead.adapters.matching.pending_job import PendingJob
 from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import QueueViewUnavailable, UnexpectedOutput
 
 TIMEOUT_S = 3
+_KEYS = TypeAdapter(dict[str, list[str]])
 
 
 def pending_reason(url: str, job_id: JobId, *, ca: Path | None) -> str | None:
@@ -65,6 +69,35 @@ def pending_job(url: str, job_id: JobId, *, ca: Path | None) -> PendingJob | Non
         ) from error
     try:
         return PendingJob.model_validate_json(answer.content)
+    except ValidationError as error:
+        raise UnexpectedOutput(f"{url}{path}", answer.text) from error
+
+
+def understood_keys(url: str, *, ca: Path | None) -> Mapping[str, list[str]]:
+    """Return the reserved keys that conditions of a job may have, each with its operators.
+
+    Returns an empty mapping if the meta-scheduler is older than the reserved keys.
+
+    Args:
+        url: ``https://host:port``.
+        ca: The PEM file of a CA. None for the CAs of the system.
+
+    Raises:
+        QueueViewUnavailable: If the queue view does not answer, or answers with an error.
+        UnexpectedOutput: If the answer has another form.
+    """
+    path = "/keys"
+    try:
+        answer = _get(url, path, ca=ca)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return {}
+        answer.raise_for_status()
+    except (httpx.HTTPError, OSError) as error:
+        raise QueueViewUnavailable(
+            "could not read which conditions the grid understands", detail=f"{url}{path}: {error}"
+        ) from error
+    try:
+        return _KEYS.validate_json(answer.content)
     except ValidationError as error:
         raise UnexpectedOutput(f"{url}{path}", answer.text) from error
 
