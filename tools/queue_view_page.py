@@ -27,8 +27,8 @@ INTRODUCTION = """\
 # Queue view
 
 The meta-scheduler serves the queue view over HTTPS, if its settings have the table
-[`queue_view`](settings.md#meta-scheduler). Anyone may read it. The web pages of any origin may read
-all paths except `/metrics`. [How jobs are matched](../explanation/matching.md#why-a-job-waits)
+[`queue_view`](settings.md#meta-scheduler). Anyone may read it. Web pages of any origin may read all
+paths except `/metrics` (CORS). [Why a job waits](../explanation/matching.md#why-a-job-waits)
 explains the reasons.
 
 | path | answer |
@@ -96,9 +96,11 @@ EXAMPLE = {
 CAUSES = {
     Cause.BEING_MATCHED: "The match is not in a block yet.",
     Cause.NOT_STORED: "The match could not be stored. `reason` is the error.",
-    Cause.NOT_EXPLAINED: "A decision explains only so many different jobs. Ask again later.",
+    Cause.NOT_EXPLAINED: "The number of comparisons in a decision is limited. Ask again after a "
+    "few blocks.",
     Cause.MALFORMED_SCRIPT_ID: "The script id is malformed, so no provider can run the job.",
-    Cause.NO_PROVIDER: "No provider is suitable now. The job waits until one is.",
+    Cause.NO_PROVIDER: "No provider is suitable now. `obstacles` has the reasons. An exclusion or "
+    "a rest ends by itself. Otherwise the job waits until a provider changes.",
     Cause.WAITS: "Suitable providers exist, and the job waits for one of them.",
 }
 # Each condition, and what is compared with what the job needs.
@@ -115,7 +117,7 @@ OBSTACLES = {
         (Quantity.ESCROW_WEI,),
     ),
     "condition": ("The condition with the reserved key in `text` is not satisfied.", ()),
-    RESTING.code: ("The provider rests, because many of its jobs had faults.", ()),
+    RESTING.code: ("The provider rests, because too many jobs failed through its fault.", ()),
     "excluded": ("The provider is excluded for a while. `text` is the reason.", ()),
     FULL.code: (
         "The provider is suitable, but has no room now.",
@@ -128,11 +130,11 @@ OBSTACLES = {
         ),
     ),
     RESERVED.code: (
-        "The provider has room, but reserves it for another job before this job would end.",
+        "The provider has room, but another job needs it before the paid time of this job ends.",
         (Quantity.FREE_S,),
     ),
     DEARER.code: (
-        "The provider has room, but the policy waits for a cheaper one.",
+        "The provider has room, but a full provider is cheaper, and the policy may wait for it.",
         (Quantity.PRICE_PER_MIN_WEI,),
     ),
     NOT_TRIED.code: ("The provider has room. A later decision tries the job.", ()),
@@ -142,12 +144,13 @@ QUANTITIES = {
     Quantity.NODE_CPUS: "CPUs on the node with the most CPUs; a task needs them on one node",
     Quantity.NODE_MEMORY_MB: "memory on the node with the most memory, MB (2^20 bytes)",
     Quantity.TASKS: "tasks that can be placed at once",
-    Quantity.QUEUE_PLACES: "places for matched jobs that wait at the provider",
+    Quantity.QUEUE_PLACES: "places for matched jobs that wait for room at the provider. "
+    "`available` is 0, because other matched jobs wait there",
     Quantity.ESCROW_WEI: "`needed` is the price of one minute, `available` is the escrow, wei",
     Quantity.FREE_S: "`needed` is the paid time of the job, `available` is the time until the "
     "reservation, seconds",
     Quantity.PRICE_PER_MIN_WEI: "`available` is the price of one minute at this provider, `needed` "
-    "that at the cheapest provider that is full, wei; both include the risk of a fault",
+    "is the price at the cheapest full provider, wei; both include the risk of the provider",
 }
 
 

@@ -22,9 +22,9 @@ app = typer.Typer(
     no_args_is_help=True,
     help="""Show and verify the decisions of the meta-scheduler.
 
-    It signs a record of each decision that has matches. Each record has the hash of the one before
-    it, so earlier records cannot be changed unnoticed. docs/reference/decision-log.md describes
-    the records.""",
+    The meta-scheduler signs a record of each decision that has matches. Each record contains the
+    hash of the record before it, so a change of an earlier record is detected.
+    docs/reference/decision-log.md describes the records.""",
 )
 First = Annotated[
     int, typer.Option("--from", metavar="N", min=0, help="Number of the first record.")
@@ -33,9 +33,11 @@ First = Annotated[
 
 @app.command("log")
 def show_log(first: First = 0, config: Config = None, as_json: Json = False) -> None:
-    """Print the records of the meta-scheduler whose queue view is `queue_url` in your settings.
+    """List the records of the decision log: number, block, number of matches and hash.
 
-    With --json, print everything that is needed to verify the records with another program.
+    The records come from the queue view that `queue_url` in your settings names. They are not
+    verified. With --json, also print the texts and the signatures, from which another program can
+    verify the records.
     """
     records = list(_records(config, first))
     if as_json:
@@ -51,16 +53,17 @@ def verify_log(
     signer: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Wallet of the meta-scheduler, which must have signed."
+            metavar="ADDRESS", help="Fail if another wallet than this one signed a record."
         ),
     ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Check the hashes and the signatures of the records from one record on.
+    """Check the numbers, the hashes and the signatures of the records of the decision log.
 
-    Without --signer, the signer is printed. Whether it is a meta-scheduler of the grid is not
-    checked: `gridstead contracts status` lists the roles.
+    The records come from the queue view that `queue_url` in your settings names. The command prints
+    the signers, but does not check that they are meta-schedulers of the grid. `gridstead contracts
+    status` lists the wallets with this role. The decisions themselves are not repeated.
     """
     from gridstead.adapters.chain.wallet import recover  # noqa: PLC0415 - slow import
 

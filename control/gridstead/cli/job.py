@@ -118,24 +118,24 @@ def _cancel_request(job: Job) -> dict[str, object]:
 
 @app.command()
 def why(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    r"""Explain why a job waits for a provider, with figures.
+    """Explain why a job waits for a provider, with figures.
 
-    The command prints how many providers each condition excludes, and for each condition what is
-    missing at the provider that misses it least. Then it prints an estimate of how many jobs are
-    matched before this one, and the time at which a provider is expected to have room if the job
-    has a reservation.
+    The command prints how many providers each condition excludes, and what is missing at the
+    provider that is closest to the condition. Then it prints an estimate of how many jobs are
+    matched before this one. If the job has a reservation, it prints when the job is expected to
+    start.
 
-    What you can do: if all providers are too small, or none has a required label, the job never
-    starts: cancel it and request less. If all are too expensive, submit it with more credits. If
-    providers are full, wait.
+    What you can do: if all providers are too small, or none has a required label, cancel the job
+    and submit it with fewer resources or other labels. If all are too expensive, cancel the job and
+    submit it with more credits. If providers are full, rest or are excluded for a while, wait.
 
-    The meta-scheduler's queue view answers, so `queue_url` must be set in your settings file. A job
-    that is not pending does not wait: then the command prints its state.
+    The command asks the meta-scheduler's queue view, so `queue_url` must be set in your settings
+    file. If the job is not pending, the command prints only its state.
 
     \b
-    gridstead job why 7
-    gridstead job why 7 --json
-    """
+      gridstead job why 7
+      gridstead job why 7 --json
+    """  # noqa: D301 - Click does not wrap the paragraph after a backspace character
     job_number = parse_job_number(number)
     client = open_client(config)
     job = client.job(job_number)

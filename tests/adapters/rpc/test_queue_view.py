@@ -121,6 +121,14 @@ def test_client_reports_an_answer_that_is_not_a_list_of_records(queue_view, monk
         list(read_decisions(url, first=0, ca=ca))
 
 
+def test_client_notices_that_the_first_records_are_missing(queue_view, monkeypatch):
+    url, ca = queue_view
+    monkeypatch.setattr("tests.adapters.rpc.test_queue_view.RECORDS", RECORDS[1:])
+
+    with pytest.raises(UnexpectedOutput):
+        list(read_decisions(url, first=0, ca=ca))
+
+
 def test_client_reads_the_keys_that_the_matcher_understands(queue_view):
     url, ca = queue_view
 

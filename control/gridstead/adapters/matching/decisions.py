@@ -18,7 +18,7 @@ TIMEOUT_S = 30
 
 
 def read_decisions(url: str, *, first: int, ca: Path | None) -> Iterator[SignedRecord]:
-    """Yield the records of the log, oldest first.
+    """Yield the records of the log with consecutive numbers, oldest first.
 
     Args:
         url: ``https://host:port`` of the queue view.
@@ -27,13 +27,13 @@ def read_decisions(url: str, *, first: int, ca: Path | None) -> Iterator[SignedR
 
     Raises:
         Transient: If the queue view does not answer.
-        UnexpectedOutput: If the answer is not a list of records.
+        UnexpectedOutput: If an answer is not a list of the next records.
     """
     tls_context = ssl.create_default_context(cafile=ca)
     with httpx.Client(verify=tls_context, timeout=TIMEOUT_S, trust_env=False) as client:
         while True:
             page_url = f"{url.rstrip('/')}/decisions/{first}"
-            records = _records(page_url, _get(client, page_url))
+            records = _records(page_url, _get(client, page_url), first=first)
             yield from records
             if not records:
                 return
@@ -49,11 +49,15 @@ def _get(client: httpx.Client, url: str) -> str:
     return answer.text
 
 
-def _records(url: str, text: str) -> list[SignedRecord]:
+def _records(url: str, text: str, *, first: int) -> list[SignedRecord]:
     try:
-        return list(map(_record, json.loads(text)))
+        records = list(map(_record, json.loads(text)))
     except (ValueError, KeyError, TypeError) as error:
         raise UnexpectedOutput(url, text) from error
+    numbers = [record.number for record in records]
+    if numbers != list(range(first, first + len(records))):
+        raise UnexpectedOutput(url, f"the records {numbers}, which do not follow {first - 1}")
+    return records
 
 
 def _record(fields: dict[str, Any]) -> SignedRecord:

@@ -21,14 +21,14 @@ class _Answer(BaseModel):
 
 
 class NearestMiss(_Answer):
-    """What is missing at the provider at which the smallest part is missing."""
+    """What is missing at the provider that is closest to what the job needs."""
 
     quantity: Text = Field(
         description="What is compared: `gpus`, `node-cpus`, `node-memory-mb`, `tasks`, "
         "`queue-places`, `escrow-wei`, `free-s` or `price-per-min-wei`. The unit is in the name."
     )
-    needed: Count = Field(description="What the job needs.")
-    available: Count = Field(description="What the provider has, or what the escrow is.")
+    needed: Count = Field(description="What is needed: see the table of the quantities.")
+    available: Count = Field(description="What there is: see the table of the quantities.")
     provider: Text = Field(description="The address of the provider.")
     reserved_for: Text | None = Field(
         description="The job for which the room is reserved. Only for the quantity `free-s`."
@@ -42,7 +42,7 @@ class ObstacleCount(_Answer):
     """
 
     code: Text = Field(description="The name of the condition: see the table of the obstacles.")
-    text: Text = Field(description="The same in words.")
+    text: Text = Field(description="The condition in words, as `gridstead job why` prints it.")
     providers: Count = Field(description="How many providers it excludes.")
     nearest: NearestMiss | None = Field(
         description="The nearest miss. Null if the condition is not a matter of numbers."
@@ -68,7 +68,7 @@ class JobsAhead(_Answer):
 
 
 class Move(_Answer):
-    """The last time when the reservation became later."""
+    """The last change that made the start of the reservation later by more than a minute."""
 
     from_at: int = Field(description="The earlier start, Unix seconds.")
     to_at: int = Field(description="The later start, Unix seconds.")
@@ -83,7 +83,7 @@ class ExpectedStart(_Answer):
         description="When the room is expected to be free, Unix seconds. The job may start "
         "earlier, or at another provider."
     )
-    last_move: Move | None = Field(description="Null if the reservation never became later.")
+    last_move: Move | None = Field(description="Null if there was no such change.")
 
 
 class PendingJob(_Answer):
@@ -103,8 +103,8 @@ class PendingJob(_Answer):
         description="With how many providers the labels and conditions were compared."
     )
     ahead: JobsAhead | None = Field(
-        description="The place of the job. Null if no provider can ever run the job, or if it is "
-        "being matched."
+        description="Null for the causes `malformed-script-id`, `being-matched` and "
+        "`match-not-stored`."
     )
     expected_start: ExpectedStart | None = Field(
         description="The reservation. Null if the job has none."

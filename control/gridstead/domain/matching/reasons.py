@@ -50,7 +50,7 @@ TOO_EXPENSIVE = Obstacle("too-expensive", "too expensive")
 RESTING = Obstacle("rests", "rests after faults")
 FULL = Obstacle("full", "full", is_suitable=True)
 RESERVED = Obstacle("reserved", "with room that is reserved", is_suitable=True)
-DEARER = Obstacle("policy", "with room, but dearer than a wait", is_suitable=True)
+DEARER = Obstacle("policy", "with room, but a full one is cheaper", is_suitable=True)
 NOT_TRIED = Obstacle("not-tried", "with room, but not tried yet", is_suitable=True)
 
 
@@ -166,7 +166,7 @@ def one_line(
     if full_count:
         details.append(f"{full_count} full")
     if open_count:
-        details.append(f"{open_count} with room, but reserved or dearer than a wait")
+        details.append(f"{open_count} with room, but not for this job yet")
     waiting_for = f"waits for a provider: {', '.join(details)}"
     if expected_start is None:
         return waiting_for

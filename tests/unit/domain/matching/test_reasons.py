@@ -143,9 +143,7 @@ def test_reason_counts_the_providers_that_are_full():
 
 
 def test_reason_counts_the_providers_with_room():
-    assert reason(cluster()) == (
-        "waits for a provider: 1 with room, but reserved or dearer than a wait"
-    )
+    assert reason(cluster()) == "waits for a provider: 1 with room, but not for this job yet"
 
 
 def test_reason_gives_the_time_of_the_reservation():
