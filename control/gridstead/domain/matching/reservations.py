@@ -53,6 +53,9 @@ class Reservations:
         # a new one, because in this decision the first customers were already served.
         self._released_clusters: set[Cluster] = set()
         self._customers: set[str] = set()  # those that have a reservation
+        # Those for whose job with conditions on time no provider was early enough. Their other jobs
+        # with such conditions are not tried in this decision, because each search is long.
+        self._late_customers: set[str] = set()
 
     def update(self) -> None:
         """Remove the reservations that are not needed any more, and update the other ones."""
@@ -84,10 +87,15 @@ class Reservations:
         if not self._matcher.candidates.has(pending_job.kind.job_class):
             return
         job = self._matcher.job(pending_job.job_id)
-        if job.customer in self._customers:
+        limits_start = pending_job.kind.job_class.conditions.limits_start
+        if job.customer in self._customers or (
+            limits_start and job.customer in self._late_customers
+        ):
             return
         cluster = self._best_later(job, pending_job.kind)
         if cluster is None:
+            if limits_start:
+                self._late_customers.add(job.customer)
             return
         self._new_count += 1
         start_at = cluster.earliest_start(job.resources, now=self._now)

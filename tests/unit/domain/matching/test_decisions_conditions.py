@@ -182,6 +182,22 @@ def test_job_gets_no_reservation_of_room_that_is_split_among_nodes():
     assert reservations(grid) == {}
 
 
+def test_later_job_gets_a_reservation_if_the_oldest_one_cannot_wait_so_long():
+    """Only one job of a customer with conditions on time is tried in a decision."""
+    impatient = [job_with("queue.wait.s < 60", number=number, cpus=number) for number in (1, 2)]
+    grid = grid_with(
+        *impatient,
+        job_with(f"queue.wait.s <= {HOUR_S}", number=3),
+        job_with(number=4),
+        occupant(9, until_s=HOUR_S),
+        providers=[provider(FIRST)],
+    )
+
+    decide(grid)
+
+    assert reservations(grid) == {4: (FIRST, NOW + HOUR_S)}
+
+
 def test_reservation_that_becomes_too_late_is_removed():
     job = job_with(f"queue.wait.s <= {HOUR_S}")
     running = occupant(9, until_s=HOUR_S)
