@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.store import MemoryCursor
@@ -171,15 +173,20 @@ def test_all_events_are_read_again_after_a_reorg_deeper_than_the_confirmations(
     assert consumer.numbers == delivered_numbers
 
 
-def test_no_event_is_read_again_if_a_server_lags(ledger, cursor, monkeypatch):
+@pytest.mark.parametrize(("server_head", "is_refused"), [(2, True), (4, False)])
+def test_no_event_is_read_again_if_a_server_lags(
+    ledger, cursor, monkeypatch, server_head, is_refused
+):
     consumer, follower = Consumer(), Follower(ledger, cursor, confirmations=2)
     for _ in range(6):
         ledger.request(CUSTOMER)
         follower.tick(consumer)
     with monkeypatch.context() as patch:
         # During one tick, the answers come from a server of the endpoint that lags behind.
-        patch.setattr(ledger, "head", lambda: ledger.block(2))
-        follower.tick(consumer)
+        patch.setattr(ledger, "head", lambda: ledger.block(server_head))
+        # After a longer lag, the consumer could not know which older events are delivered again.
+        with pytest.raises(ChainUnavailable) if is_refused else nullcontext():
+            follower.tick(consumer)
     follower.tick(consumer)
 
     assert consumer.numbers == [1, 2, 3, 4, 5, 6]

@@ -121,7 +121,7 @@ def test_a_supervisor_that_reads_the_chain_again_remembers_only_claims_of_open_j
     grid.cursor.saved.clear()
     grid.start_supervisor()
 
-    def fail(_head):
+    def fail(_head, _open_keys):
         raise ChainUnavailable("could not reach the chain", detail="connection refused")
 
     monkeypatch.setattr(grid.supervisor, "_gather_snapshot", fail)

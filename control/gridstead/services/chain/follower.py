@@ -141,6 +141,13 @@ class Follower:
             if canonical is None or canonical.hash != saved_block.hash:
                 is_forked = True
                 continue
+            lag = history[0].number - head.number
+            if not is_forked and lag > self._confirmations:
+                raise ChainUnavailable(
+                    "could not read the chain's events",
+                    detail=f"the server answered with block {head.number}, "
+                    f"{lag} blocks before an earlier answer",
+                )
             if not is_forked:
                 return saved_block.number
             log.warning(

@@ -125,8 +125,11 @@ class Supervisor:
         Raises:
             GridsteadError: If the chain did not answer. In this case nothing was planned.
         """
+        # The sender runs in another thread. If the keys were read after the head, a claim that was
+        # mined in between would be planned again.
+        open_keys = self._open_keys()
         head = self._ports.follower.follow(self._record_claims)
-        snapshot = self._gather_snapshot(head)
+        snapshot = self._gather_snapshot(head, open_keys)
         actions = plan_jobs(snapshot, self._policy)
         notes = [action.entry for action in actions if isinstance(action, Note)]
         self._try(Note.__name__, partial(self._note, notes))
@@ -187,7 +190,7 @@ class Supervisor:
             self._ports.journal.append(new_entries)
             self._memory.records.extend(new_entries)
 
-    def _gather_snapshot(self, head: Block) -> Snapshot:
+    def _gather_snapshot(self, head: Block, open_keys: frozenset[str]) -> Snapshot:
         """Return a snapshot at the block up to which the claims are recorded."""
         ports = self._ports
         submitting = self._submitter.jobs_in_progress()
@@ -215,7 +218,7 @@ class Supervisor:
             accounting_sample=self._slurm.sample_slurmdbd(records, controller_sample, jobs, head),
             reports=reports,
             submitting=submitting,
-            open_outbox_keys=self._open_keys(),
+            open_outbox_keys=open_keys,
             unclaimed_since_block=self._update_unclaimed(jobs, head),
             confirmed_at=self._confirmed_at(jobs, head),
             claim_blocks=dict(self._memory.claim_blocks),
