@@ -23,7 +23,7 @@ from gridstead.domain.matching.decisions import Rules
 from gridstead.domain.transactions.calls import Match
 from gridstead.errors import InvalidInput
 
-FORMAT = "gridstead-decision-1"  # changes with the fields, and with the decisions on equal values
+FORMAT = "gridstead-decision-1"  # changes with the fields and the matching rules
 NO_RECORD = "0x" + "00" * 32  # `previous` of the first record
 
 
@@ -132,10 +132,12 @@ def _check_text(record: SignedRecord, last: SignedRecord | None) -> int:
         matches = fields["matches"]
     except (ValueError, KeyError, TypeError) as error:
         raise _invalid(record, "it is not a record of a decision") from error
+    if not isinstance(matches, list):
+        raise _invalid(record, "its matches are not a list")
     if format_name != FORMAT:
         raise _invalid(record, f"its format is {format_name!r}; this release reads {FORMAT!r}")
     if _as_text(fields) != record.text:
-        raise _invalid(record, "its JSON has another form than the log's")
+        raise _invalid(record, "its JSON does not have the form of the log")
     if number != record.number:
         raise _invalid(record, f"its text has the number {number}")
     if number == 0 and previous != NO_RECORD:

@@ -109,6 +109,10 @@ def test_unknown_format_is_refused():
     refuse([signed(log_of(1)[0], format="gridstead-decision-2")], "gridstead-decision-2")
 
 
+def test_matches_that_are_not_a_list_are_refused():
+    refuse([signed(log_of(1)[0], matches=5)], "record 0", "matches")
+
+
 def test_other_form_of_the_same_json_is_refused():
     record = log_of(1)[0]
     text = record.text.replace(",", ", ")
