@@ -68,7 +68,7 @@ class Candidates:
     Args:
         job_class: The class.
         groups: All providers that accept jobs, in groups with equal prices and risk.
-        labelled: Those of them that satisfy the conditions on labels.
+        labelled: The providers in the groups that satisfy the conditions on labels.
     """
 
     __slots__ = ("_first", "_groups", "_labelled", "_open", "_prices", "_resources")

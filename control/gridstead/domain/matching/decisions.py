@@ -23,7 +23,7 @@ class Rules:
         half_life: The half-life of usage and weight.
         queue_allowance: How many matched jobs may wait for room at each provider.
         max_matches: The most matches in one decision, which is made once per block. At most twice
-            as many matches may be on their way into a block.
+            as many matches may be decided and not in a block yet.
         max_new_reservations: The most new reservations in one decision.
         max_new_classes: The most classes of jobs for which one decision computes the candidates.
             The jobs of further classes wait for the next decision. Each customer has at least

@@ -2,7 +2,7 @@
 """Estimates how many pending jobs are matched before a pending job.
 
 The estimate assumes that there is room for one job after the other, so that the customers take
-turns as in ``turn.py`` until all jobs are matched. Really, a job for which no provider has room
+turns as in ``turn.py`` until all jobs are matched. In fact, a job for which no provider has room
 does not delay the others, and jobs that no provider can run are counted too.
 """
 

@@ -11,7 +11,7 @@ from gridstead.domain.matching.cluster import Cluster
 
 
 class ClusterGroup:
-    """Some providers, and bounds of the room that each of them has at most.
+    """Some providers, and upper bounds of the room of each.
 
     The bounds are the most free CPUs and GPUs of a provider, and the most free CPUs and the most
     free memory of a node. They may belong to different providers, so a job that is within the

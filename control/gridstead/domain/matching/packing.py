@@ -119,9 +119,9 @@ class Nodes:
         self._change(resources, placement, sign=1)
 
     def largest_node(self) -> tuple[int, int]:
-        """Return the most free CPUs and the most free memory (MB), maybe of different nodes.
+        """Return the most free CPUs and the most free memory (MB) of any node.
 
-        Only nodes with a free CPU count.
+        The two values may belong to different nodes. Only nodes with a free CPU count.
         """
         cpus = [free_cpus for free_cpus, _ in self._groups]
         memory = [free_memory_mb for _, free_memory_mb in self._groups]

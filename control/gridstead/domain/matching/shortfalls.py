@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By how much a provider misses what a pending job needs.
+"""How much a provider lacks of what a pending job needs.
 
-Of all providers that miss the same requirement, customers see the one that misses it least.
+Of all providers that fail the same condition, customers see the one that lacks least.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ provider gets no fee. A matched job that is not claimed goes to another provider
 claimed only if Slurm can start it soon:
 
 - There is room for it on the free nodes, in addition to all claimed jobs that have not started.
-- Or few claimed jobs wait for room. Some may wait, so that nodes are not idle from the end of a job
-  until the next job is claimed. Their number is ``HEAD_START``, or the number of the grid's jobs
-  that Slurm started in the last minute if this number is higher.
+- Or the number of claimed jobs that wait for room is below a limit. Some may wait, so that nodes
+  are not idle until the next job is claimed. The limit is ``HEAD_START``, or the number of the
+  grid's jobs that Slurm started in the last minute if that is higher.
 
 The contracts claim jobs only in the order of their matches. So a job that must wait for room delays
 the jobs behind it, but only until its match expires.

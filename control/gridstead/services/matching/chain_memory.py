@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remembers the jobs and the approved providers, and reads those again that have changed.
+"""Keeps the jobs and the approved providers in memory, and reads changed ones again.
 
 Rule 1: a job or a provider is read after each event about it, at the block up to which the events
 were read. So the memory always has the state at this block.
 
-Rule 2: after a reorg, what had events in the removed blocks is read again.
+Rule 2: after a reorg, each job and provider with an event in a removed block is read again.
 
 Rule 3: some contracts change jobs and providers without an event
 (``Ledger.has_all_change_events``). With these contracts, everything is also read again in rotation,
@@ -143,7 +143,7 @@ class ChainMemory:
         self._providers.rewind(first_block)
 
     def update(self, followed_to: Block) -> Update:
-        """Read what had events since the last update.
+        """Read the jobs and the providers that had events since the last update.
 
         Args:
             followed_to: The newest block whose events were read, as the follower returned it. If
@@ -151,7 +151,7 @@ class ChainMemory:
                 then remains at the newer block.
 
         Raises:
-            ChainUnavailable: If the chain did not answer. The memory is then unchanged.
+            ChainUnavailable: If the chain did not answer. The next update reads the same records.
         """
         if self._block is None or followed_to.number >= self._block.number:
             self._block = followed_to

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stores matches in the outbox, and signs the record of the decision.
 
-The record and its matches are stored together or not at all. So after a crash on any line, the log
-contains exactly the matches that the outbox contained, and a restart continues the log after its
-last record. A match in the log may still fail: the chain shows which matches succeeded.
+The record and its matches are stored in one transaction. So after a crash at any point, the log
+contains exactly the matches that were put into the outbox. After a restart, the log continues
+after its last record. A match in the log may still fail: the chain shows which matches succeeded.
 """
 
 from __future__ import annotations

@@ -43,10 +43,10 @@ class Expiries:
         self._limits_by_block: list[_Limit] = []
         self._limits_by_time: list[_Limit] = []
         self._serials = itertools.count()
-        self._timeouts: Timeouts | None = None  # those from which the limits were computed
+        self._timeouts: Timeouts | None = None  # used for the limits in the heaps
         self._claimed_at: dict[JobId, int] = {}  # Unix seconds
         self._due: dict[JobId, Job] = {}  # the jobs whose limit has passed
-        self._requested: set[JobId] = set()  # those of them whose expiry is in the outbox
+        self._requested: set[JobId] = set()  # the due jobs whose expiry is in the outbox
 
     def set_job(self, job_id: JobId, job: Job | None) -> None:
         """Add a job, or replace its values. None if the job does not exist any more."""
@@ -111,7 +111,7 @@ class Expiries:
             del self._new_jobs[job_id]
 
     def _read_claim_times(self, timeouts: Timeouts) -> None:
-        """Read when the new jobs were claimed that wait for their start.
+        """Read the claim times of the new jobs that have not started.
 
         After a reorg a stored time may be wrong. In this case the contracts reject the expiry.
         """

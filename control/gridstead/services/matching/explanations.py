@@ -24,13 +24,13 @@ from gridstead.domain.matching.reasons import (
     WaitingReason,
 )
 
-# With so many providers jobs are compared in one call, 50 ms on one core.
+# The most comparisons of a job with a provider in one call. They take 50 ms on one core.
 MAX_COMPARISONS = 10_000
 
 
 @dataclass(frozen=True)
 class _View:
-    """What other threads read.
+    """The last explanations, which other threads read.
 
     Attributes:
         head: The block of the decision.

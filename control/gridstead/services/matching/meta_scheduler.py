@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The meta-scheduler matches pending jobs to providers and expires jobs that time out.
 
-The meta-scheduler stores only its outbox. At each start it reads all events since the first block.
+The meta-scheduler stores only its outbox and its decision log (``DecisionLog``). At each start it
+reads all events since the first block.
 The events show the jobs, the providers that claimed or refused the jobs, and the credits of the
 customers. ``ChainMemory`` remembers the jobs and the providers, and reads only those that had an
 event. ``GridState`` feeds the matcher (``domain/matching/matcher.py``) with them. ``Expiries``
-requests the expiry of overdue jobs. ``SkippedMatches`` remembers the skipped matches until the
-service stops.
+requests the expiry of overdue jobs. ``Standby`` delays the matches while another meta-scheduler is
+first. ``SkippedMatches`` remembers the skipped matches until the service stops.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ class MetaScheduler:
         self._memory.rewind(first_block)
 
     def _note_changes(self, update: Update, open_matches: Mapping[JobKey, Match]) -> None:
-        """Note the jobs that were read."""
+        """Pass the jobs of an update to the collaborators, and update the sets of pending jobs."""
         for job_id in update.job_ids:
             job = self._memory.jobs.get(job_id)
             self._expiries.set_job(job_id, job)

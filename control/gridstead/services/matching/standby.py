@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delays the matches of a meta-scheduler while another one of the grid is first.
 
-Several meta-schedulers of a grid decide the same matches, and the contracts skip those that come
-second. So that little gas is wasted, the meta-scheduler with the lowest address is first. The
-others hold their matches for some blocks, the next address longer, and drop those that another one
-has made. If a match was held in vain, the others seem to be stopped: for a while, or until they
-make a match, this one does not wait for them.
+Several meta-schedulers of a grid decide the same matches. The contracts skip a match if another
+meta-scheduler has already matched the job, and the skipped match wastes gas. So the meta-scheduler
+with the lowest address is first. Each of the others holds its matches for some blocks: the higher
+its address, the longer. It drops the matches of jobs that are matched in the meantime. If the time
+ends and a held match is still needed, the others seem to be stopped. This meta-scheduler then
+holds no matches for ``ALONE_BLOCKS`` blocks, or until another one makes a match.
 
 The events of the contracts show which wallets have the role of a meta-scheduler, so no setting is
 needed. The held matches are not stored: after a restart, they are decided again.
@@ -46,7 +47,7 @@ class Standby:
             self._others.discard(event.scheduler)
 
     def note_change(self, job: Job, own_matches: Mapping[JobKey, Match], head: Block) -> None:
-        """Note a job that was read. If another one has just matched it, that one is not stopped.
+        """Hold matches again if another meta-scheduler has just matched this job.
 
         Args:
             job: The job.
