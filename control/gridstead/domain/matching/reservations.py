@@ -129,6 +129,9 @@ class Reservations:
         cluster = self._matcher.reserved.pop(job_id)
         cluster.reservation = None
         self._released_clusters.add(cluster)
+        job = self._matcher.pending_job(job_id)
+        if job is not None:  # it needs no kind of its own any more
+            self._matcher.queues[job.customer].add(job_id, self._matcher.kind_of(job))
 
     def _best_later(self, job: Job, kind: JobKind) -> Cluster | None:
         """Return the provider without a reservation that has the best score for a job."""

@@ -54,6 +54,18 @@ def test_only_the_oldest_job_of_a_customer_gets_a_reservation():
     assert reservations(grid) == {1: (SECOND, NOW + 60)}
 
 
+def test_job_that_loses_its_reservation_is_of_the_same_kind_as_equal_jobs_again():
+    grid = full_grid(LARGE_JOB, pending_job(2, 4, escrow=240))
+    kinds = grid.queues[LARGE_JOB.customer].kinds
+    assert kinds[job_id(1)] != kinds[job_id(2)]
+
+    grid.set_provider(provider(is_joined=False))
+    decide(grid)
+
+    assert reservations(grid) == {}
+    assert kinds[job_id(1)] == kinds[job_id(2)]
+
+
 def test_provider_has_one_reservation():
     grid = full_grid(LARGE_JOB, pending_job(2, 4, customer=BOB, escrow=240))
 
