@@ -99,9 +99,9 @@ CAUSES = {
     Cause.NOT_EXPLAINED: "The number of comparisons in a decision is limited. Ask again after a "
     "few blocks.",
     Cause.MALFORMED_SCRIPT_ID: "The script id is malformed, so no provider can run the job.",
-    Cause.NO_PROVIDER: "No provider is suitable now. `obstacles` has the reasons. An exclusion or "
-    "a rest ends by itself. Otherwise the job waits until a provider changes.",
-    Cause.WAITS: "Suitable providers exist, and the job waits for one of them.",
+    Cause.NO_PROVIDER: "No provider can run the job. `obstacles` has the reasons. The job waits "
+    "until a provider changes.",
+    Cause.WAITS: "Providers can run the job, and it waits for one of them.",
 }
 # Each condition, and what is compared with what the job needs.
 OBSTACLES = {

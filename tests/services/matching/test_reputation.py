@@ -120,7 +120,7 @@ def test_rest_of_a_provider_is_logged(ledger, grid):
     assert [(log["event"], log["provider"]) for log in logs if "rest" in log["event"]] == [
         ("provider_rested", PROVIDER)
     ]
-    assert grid.service.pending()[job.id] == "no provider can run it: 1 rests after faults"
+    assert grid.service.pending()[job.id] == "waits for a provider: 1 rests after faults"
 
 
 def test_end_of_a_rest_is_logged(ledger, grid):

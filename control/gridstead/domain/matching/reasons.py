@@ -34,7 +34,7 @@ class Obstacle(NamedTuple):
     Attributes:
         code: The name for programs.
         text: The words that follow the number of providers.
-        is_suitable: Whether the provider is suitable for the job, and may get it later.
+        is_suitable: Whether the provider can run the job, and may get it later.
     """
 
     code: str
@@ -47,11 +47,12 @@ REFUSED_BEFORE = Obstacle("refused", REFUSED)
 UNLABELLED = Obstacle("labels", "without the required labels")
 TOO_SMALL = Obstacle("too-small", "too small")
 TOO_EXPENSIVE = Obstacle("too-expensive", "too expensive")
-RESTING = Obstacle("rests", "rests after faults")
+RESTING = Obstacle("rests", "rests after faults", is_suitable=True)
 FULL = Obstacle("full", "full", is_suitable=True)
 RESERVED = Obstacle("reserved", "with room that is reserved", is_suitable=True)
 DEARER = Obstacle("policy", "with room, but a full one is cheaper", is_suitable=True)
 NOT_TRIED = Obstacle("not-tried", "with room, but not tried yet", is_suitable=True)
+_WITH_ROOM = (RESERVED, DEARER, NOT_TRIED)
 
 
 class Cause(StrEnum):
@@ -154,14 +155,16 @@ def one_line(
     details = []
     full_count = 0
     open_count = 0
+    is_suitable = False
     for count in obstacles:
+        is_suitable = is_suitable or count.obstacle.is_suitable
         if count.obstacle == FULL:
             full_count += count.providers
-        elif count.obstacle.is_suitable:
+        elif count.obstacle in _WITH_ROOM:
             open_count += count.providers
         else:
             details.append(f"{count.providers} {count.obstacle.text}")
-    if not full_count and not open_count:
+    if not is_suitable:
         return f"no provider can run it: {', '.join(details) or 'none approved'}"
     if full_count:
         details.append(f"{full_count} full")
@@ -208,7 +211,9 @@ def ineligibility_reason(
         return Obstacle("condition", f"excluded by {violated_key}")
     if cluster.is_resting:
         return RESTING
-    return None if exclusion is None else Obstacle("excluded", exclusion)
+    if exclusion is None:
+        return None
+    return Obstacle("excluded", exclusion, is_suitable=True)  # it ends after some blocks
 
 
 def _violated_key(job: Job, cluster: Cluster, conditions: Conditions, now: int) -> str | None:

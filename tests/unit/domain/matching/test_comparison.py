@@ -166,7 +166,8 @@ def test_obstacles_that_are_no_matter_of_numbers_have_no_shortfall():
 
     assert counts(reason) == {"not-accepting": 1, "excluded": 1, "refused": 1}
     assert [count.nearest for count in reason.obstacles] == [None, None, None]
-    assert reason.obstacles[1].obstacle.text == "is excluded"
+    assert reason.obstacles[2].obstacle.text == "is excluded"
+    assert reason.cause is Cause.WAITS  # the exclusion ends
 
 
 def labelled(address, **labels):

@@ -181,7 +181,7 @@ def test_reason_names_a_resting_provider():
     comparison = Comparison(grid.clusters.values(), policy=BALANCED, now=NOW)
     reason = comparison.reason(grid.job(job_id(1)), excluded_providers={})
 
-    assert reason.text == "no provider can run it: 1 rests after faults"
+    assert reason.text == "waits for a provider: 1 rests after faults"
 
 
 def test_reason_compares_prices_with_their_risk():

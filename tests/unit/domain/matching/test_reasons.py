@@ -126,7 +126,7 @@ def test_providers_with_the_same_reason_are_counted():
 
 def test_reason_names_exclusions():
     assert reason(cluster(), excluded={PROVIDER: "excluded"}.items()) == (
-        "no provider can run it: 1 excluded"
+        "waits for a provider: 1 excluded"
     )
 
 
