@@ -20,6 +20,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
@@ -91,16 +93,22 @@ class Candidates:
         """Yield all candidates with their weighted prices, the cheapest first."""
         return self.from_position(0)
 
-    def from_position(self, position: int) -> Iterator[tuple[int, Cluster]]:
+    def from_position(
+        self, position: int, *, without: AbstractSet[Cluster] = frozenset()
+    ) -> Iterator[tuple[int, Cluster]]:
         """Yield all candidates with their weighted prices, the cheapest first.
 
         Args:
             position: Candidates with equal prices are in the order of the ring from here on.
+            without: Providers that are left out.
         """
         for price, groups in zip(self._prices, self._groups, strict=True):
-            clusters = sorted(self._suitable(groups), key=_position)
-            for cluster in _ring(clusters, position):
-                yield price, cluster
+            clusters = groups[0].clusters if len(groups) == 1 else _merged(groups)
+            for cluster in _ring(clusters, position) if position else clusters:
+                if cluster in without or cluster not in self._labelled:
+                    continue
+                if cluster.can_run(self._resources):
+                    yield price, cluster
 
     def price_of(self, cluster: Cluster) -> int | None:
         """Return the price of one minute of a job, wei. None if it is not a candidate."""
@@ -140,6 +148,8 @@ class Candidates:
         first = max(self._first, bisect_left(self._prices, min_price))
         for index in range(first, bisect_right(self._prices, max_price)):
             clusters = self._open_at(index)
+            if not clusters:
+                continue
             for cluster in _ring(clusters, position):
                 if cluster.has_room(self._resources):
                     yield self._prices[index], cluster
@@ -153,13 +163,6 @@ class Candidates:
                 return self._prices[self._first]
             self._first += 1
         return None
-
-    def _suitable(self, groups: list[ClusterGroup]) -> Iterator[Cluster]:
-        """Yield the candidates in some groups, with or without room."""
-        for group in groups:
-            for cluster in group.clusters:
-                if cluster in self._labelled and cluster.can_run(self._resources):
-                    yield cluster
 
     def _open_at(self, index: int) -> list[Cluster]:
         """Return the candidates of a price that may have room, sorted by position."""
@@ -239,15 +242,16 @@ class CandidateCache:
             job_class: The class of the job.
             max_price: The highest weighted price for the job. None for any price.
         """
+        full_below = job_class.full_below
+        if full_below is not None and (max_price is None or max_price >= full_below):
+            return False
         if job_class.full_at != self._freed.end:
             if job_class.full_at < self._freed.first:
                 return False
             if self._freed.since(job_class.full_at).has_room(job_class.resources):
                 return False
             job_class.full_at = self._freed.end
-        if job_class.full_below is None:
-            return True
-        return max_price is not None and max_price < job_class.full_below
+        return True
 
     def note_full(self, job_class: JobClass) -> None:
         """Remember which candidates of a class had no room in the last search."""
@@ -313,6 +317,11 @@ def _ring(clusters: list[Cluster], position: int) -> list[Cluster]:
     """
     first = bisect_left(clusters, position, key=_position)
     return clusters[first:] + clusters[:first]
+
+
+def _merged(groups: list[ClusterGroup]) -> list[Cluster]:
+    """Return the providers of some groups, sorted by position."""
+    return sorted(chain.from_iterable(group.clusters for group in groups), key=_position)
 
 
 def _make_room(cache: OrderedDict[Any, Any], max_size: int) -> None:

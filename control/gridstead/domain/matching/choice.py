@@ -20,6 +20,7 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
@@ -184,14 +185,23 @@ class ProviderChoice:
             if timeout_counts.get(cluster.provider.address, 0) <= max_timeouts:
                 yield cluster, price
 
-    def payable(self, job: Job, kind: JobKind) -> Iterator[Choice]:
-        """Yield the providers that may get a job, with or without room, the cheapest first."""
+    def payable(
+        self, job: Job, kind: JobKind, *, without: AbstractSet[Cluster] = frozenset()
+    ) -> Iterator[Choice]:
+        """Yield the providers that may get a job, with or without room, the cheapest first.
+
+        Args:
+            job: The job.
+            kind: Its kind.
+            without: Providers that are left out.
+        """
         limits = self._matcher.limits(job.id)
         min_price = self._min_weighted_price(job, kind)
         max_price = self.max_weighted_price(job)
         if min_price > max_price:
             return
-        for price, cluster in self._matcher.candidates.get(kind.job_class):
+        candidates = self._matcher.candidates.get(kind.job_class)
+        for price, cluster in candidates.from_position(0, without=without):
             if price > max_price:
                 return
             choice = (cluster, price)

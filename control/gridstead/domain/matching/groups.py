@@ -65,7 +65,11 @@ class ClusterGroup:
         """Return the providers that have room for a job, sorted by position."""
         if not self._may_have_room(resources):
             return []
-        clusters = [cluster for cluster in self.clusters if cluster.has_room(resources)]
+        clusters = []
+        for cluster in self.clusters:
+            room = cluster.room
+            if room is not None and room.has_room(resources):
+                clusters.append(cluster)
         if not clusters and self._version != self._current_version():
             self.update()
         return clusters

@@ -8,6 +8,7 @@ match delays a reservation.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from gridstead.domain.jobs.billing import PERCENT
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Job
-from gridstead.domain.matching.choice import MAX_COMPARED, ProviderChoice, paid_minutes
+from gridstead.domain.matching.choice import MAX_COMPARED, Choice, ProviderChoice, paid_minutes
 from gridstead.domain.matching.cluster import Cluster
 from gridstead.domain.matching.decisions import Move
 from gridstead.domain.matching.forecast import Reservation
@@ -94,6 +95,7 @@ class Reservations:
             return
         cluster = self._best_later(job, pending_job.kind)
         if cluster is None:
+            self._unreservable_kinds.add(pending_job.kind)
             if limits_start:
                 self._late_customers.add(job.customer)
             return
@@ -135,18 +137,17 @@ class Reservations:
 
     def _best_later(self, job: Job, kind: JobKind) -> Cluster | None:
         """Return the provider without a reservation that has the best score for a job."""
-        payable = list(self._choice.payable(job, kind))
-        lowest_price = payable[0][0].plain_price(payable[0][1]) if payable else 0
-        policy = self._matcher.policy_of(kind)
-        score_at = partial(_score_later, job, policy, lowest_price)
+        cheapest = next(self._choice.payable(job, kind), None)
+        if cheapest is None:
+            return None
+        cheapest_cluster, lowest_weighted_price = cheapest
+        lowest_price = cheapest_cluster.plain_price(lowest_weighted_price)
+        score_at = partial(_score_later, job, self._matcher.policy_of(kind), lowest_price)
         options = []
-        for cluster, price in payable:
-            if policy.wait_percent == 0 and price > payable[0][1]:
-                break  # with the policy ``cheapest``, the job waits for a cheaper provider
-            if cluster.reservation is None and cluster not in self._released_clusters:
-                start = cluster.estimated_start(job.resources, now=self._now)
-                score = score_at(price, wait_s=start - self._now)
-                options.append((score, cluster.provider.address, price))
+        for cluster, price in self._reservable(job, kind, lowest_weighted_price):
+            start = cluster.estimated_start(job.resources, now=self._now)
+            score = score_at(price, wait_s=start - self._now)
+            options.append((score, cluster.provider.address, price))
         late_count = 0
         best: tuple[tuple[int, int], str] | None = None
         for lowest_score, address, price in sorted(options):
@@ -160,10 +161,23 @@ class Reservations:
             option = (score_at(price, wait_s=start - self._now), address)
             if best is None or option < best:
                 best = option
-        if best is None:
-            self._unreservable_kinds.add(kind)
-            return None
-        return self._matcher.clusters[best[1]]
+        return None if best is None else self._matcher.clusters[best[1]]
+
+    def _reservable(self, job: Job, kind: JobKind, lowest_price: int) -> Iterator[Choice]:
+        """Yield the providers at which a job may get a reservation.
+
+        Args:
+            job: The job.
+            kind: Its kind.
+            lowest_price: The lowest weighted price of the job. With the policy ``cheapest``, the
+                job waits for a provider with this price.
+        """
+        waits_for_cheapest = self._matcher.policy_of(kind).wait_percent == 0
+        unavailable = self._released_clusters.union(self._matcher.reserved.values())
+        for choice in self._choice.payable(job, kind, without=unavailable):
+            if waits_for_cheapest and choice[1] > lowest_price:
+                return
+            yield choice
 
     def _is_valid(self, job_id: JobId, cluster: Cluster) -> bool:
         """Return whether a job still needs its reservation and the provider can still run it."""

@@ -171,6 +171,18 @@ def test_groups_with_equal_prices_for_a_job_share_a_ring():
     order = [clusters.index(cluster) for _, cluster in with_room(candidates, position=5)]
 
     assert order == [1, 2, 0]
+    assert [cluster for _, cluster in candidates.from_position(5)] == [
+        clusters[index] for index in order
+    ]
+
+
+def test_some_providers_may_be_left_out():
+    clusters = clusters_of(provider(FIRST), provider(SECOND, price=2))
+    candidates = candidates_of(CandidateCache(clusters), pending_job(1))
+
+    left = candidates.from_position(0, without={clusters[FIRST]})
+
+    assert options(left) == [(SECOND, 2)]
 
 
 def test_only_candidates_between_two_prices_are_searched():
