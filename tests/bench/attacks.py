@@ -8,7 +8,6 @@ In each other simulation the attacker uses a trick. Its share of the served mone
 honest share by at most 2 percentage points. The exit code is 1 if it exceeds it by more.
 """
 
-import argparse
 import json
 import random
 import sys
@@ -19,26 +18,28 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "control")]
 
-from gridstead.domain.jobs.billing import Prices, Resources  # noqa: E402
-from gridstead.domain.jobs.job import Hardware, Provider  # noqa: E402
+from tests.bench.attack_grid import (  # noqa: E402
+    ATTACKER,
+    BLOCK_S,
+    CREDITS_EACH,
+    PAID_FACTOR,
+    honest_jobs,
+    jobs_per_customer,
+    new_job,
+    parse_options,
+    provider,
+)
+
 from gridstead.domain.matching.decisions import Rules  # noqa: E402
 from gridstead.domain.matching.shares import HalfLife  # noqa: E402
 from gridstead.services.simulation.simulator import SimulatedGrid, Simulator  # noqa: E402
-from gridstead.services.simulation.workload import SimulatedJob  # noqa: E402
 
-CREDIT = 10**18
-CREDITS_EACH = 10**6 * CREDIT
 HONEST_CUSTOMERS = 10
-NODES = 2
-CPUS_PER_NODE = 32
-RUN_S = 1800
 HOURS = 24
-BLOCK_S = 10
 HALF_LIFE = HalfLife(6 * 3600 // BLOCK_S)
 LOAD = 2.0  # the work of the honest customers and the honest attacker together
 MAX_GAIN = 0.02
-ATTACKER = "attacker"
-JOB = Resources(gpus=0, tasks=1, cpus_per_task=2, memory_per_cpu_mb=1000)
+PROVIDER = "0x" + "11" * 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +50,13 @@ class Attack:
         name: The name in the report.
         wallets: Among how many wallets it divides its credits and jobs.
         work: How many jobs it submits, in relation to an honest customer.
-        paid_factor: For how long its escrow pays, in relation to the run time. Honest: 1.2.
+        paid_factor: For how long its escrow pays, in relation to the run time.
     """
 
     name: str
     wallets: int = 1
     work: int = 1
-    paid_factor: float = 1.2
+    paid_factor: float = PAID_FACTOR
 
 
 ATTACKS = (
@@ -69,12 +70,7 @@ ATTACKS = (
 
 def main():
     """Simulate the attacks, print the shares and return the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="print JSON on stdout")
-    options = parser.parse_args()
+    options = parse_options(__doc__)
     shares = {}
     for attack in ATTACKS:
         start_s = time.monotonic()
@@ -100,7 +96,7 @@ def share_of_attacker(attack, seed):
     credits_by_customer = dict.fromkeys(honest_customers, CREDITS_EACH)
     credits_by_customer |= dict.fromkeys(wallets, CREDITS_EACH // attack.wallets)
     grid = SimulatedGrid(
-        providers=[provider()], credits_by_customer=credits_by_customer, block_s=BLOCK_S
+        providers=[provider(PROVIDER)], credits_by_customer=credits_by_customer, block_s=BLOCK_S
     )
     jobs = jobs_of(random.Random(seed), honest_customers, wallets, attack)
     simulator = Simulator(grid, jobs, Rules(half_life=HALF_LIFE), policy="balanced")
@@ -112,44 +108,18 @@ def share_of_attacker(attack, seed):
     return money["attacker"] / sum(money.values())
 
 
-def provider():
-    """Return a provider with two nodes."""
-    return Provider(
-        address="0x" + "11" * 20,
-        hardware=Hardware(
-            gpus_per_node=(0,) * NODES,
-            cpus_per_node=(CPUS_PER_NODE,) * NODES,
-            memory_per_node_mb=(CPUS_PER_NODE * 1000,) * NODES,
-        ),
-        prices=Prices(gpu_per_min=0, cpu_per_min=CREDIT // 100, memory_mb_per_min=0),
-        labels=(),
-        is_joined=True,
-    )
-
-
 def jobs_of(source, honest_customers, wallets, attack):
     """Return all jobs in the order of their submission. They arrive at random times."""
-    slots = NODES * CPUS_PER_NODE // JOB.cpus
-    jobs_each = round(LOAD * slots * HOURS * 3600 / RUN_S / (len(honest_customers) + 1))
-    jobs = []
-    for customer in honest_customers:
-        for _ in range(jobs_each):
-            jobs.append(new_job(source, customer, paid_factor=1.2))  # noqa: PERF401 - nested loops
+    duration_s = HOURS * 3600
+    # The honest attacker is one more customer.
+    jobs_each = jobs_per_customer(
+        LOAD, providers=1, customers=len(honest_customers) + 1, duration_s=duration_s
+    )
+    jobs = honest_jobs(source, honest_customers, jobs_each, duration_s=duration_s)
     for number in range(jobs_each * attack.work):
         wallet = wallets[number % len(wallets)]
-        jobs.append(new_job(source, wallet, paid_factor=attack.paid_factor))
+        jobs.append(new_job(source, wallet, duration_s=duration_s, paid_factor=attack.paid_factor))
     return sorted(jobs, key=lambda job: job.submitted_at)
-
-
-def new_job(source, customer, *, paid_factor):
-    """Return a job that is submitted at a random time."""
-    return SimulatedJob(
-        submitted_at=source.randrange(HOURS * 3600),
-        customer=customer,
-        resources=JOB,
-        run_s=RUN_S,
-        paid_s=round(RUN_S * paid_factor),
-    )
 
 
 if __name__ == "__main__":

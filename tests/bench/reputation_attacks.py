@@ -14,7 +14,6 @@ honest customers.
 A difference of 2 percentage points is permitted. The exit code is 1 if it is larger.
 """
 
-import argparse
 import json
 import random
 import sys
@@ -24,30 +23,30 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "control")]
 
-from gridstead.domain.jobs.billing import Prices, Resources  # noqa: E402
-from gridstead.domain.jobs.job import Hardware, Label, Provider  # noqa: E402
+from tests.bench.attack_grid import (  # noqa: E402
+    ATTACKER,
+    BLOCK_S,
+    CREDITS_EACH,
+    honest_jobs,
+    jobs_per_customer,
+    new_job,
+    parse_options,
+    provider,
+)
+
+from gridstead.domain.jobs.job import Label  # noqa: E402
 from gridstead.domain.jobs.lifecycle import JobState  # noqa: E402
 from gridstead.domain.matching.decisions import Rules  # noqa: E402
 from gridstead.domain.matching.shares import HalfLife  # noqa: E402
 from gridstead.services.simulation.simulator import SimulatedGrid, Simulator  # noqa: E402
-from gridstead.services.simulation.workload import SimulatedJob  # noqa: E402
 
-CREDIT = 10**18
-CREDITS_EACH = 10**6 * CREDIT
 HONEST_CUSTOMERS = [f"honest-{number}" for number in range(12)]
-ATTACKER = "attacker"
 FIRST, SECOND = "0x" + "11" * 20, "0x" + "22" * 20
-NODES = 2
-CPUS_PER_NODE = 32
-RUN_S = 1800
-PAID_FACTOR = 1.2
 HOURS = 48
-BLOCK_S = 10
 HALF_LIFE = HalfLife(7 * 24 * 3600 // BLOCK_S)
 LOAD = 0.7  # the work of the honest customers in relation to both providers
 ATTACKER_WORK = 3  # the jobs of the attacker in relation to those of an honest customer
 MAX_DIFFERENCE = 0.02
-JOB = Resources(gpus=0, tasks=1, cpus_per_task=2, memory_per_cpu_mb=1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +82,7 @@ BOUGHT = (
 
 def main():
     """Simulate the attacks, print the shares and return the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="print JSON on stdout")
-    options = parser.parse_args()
+    options = parse_options(__doc__)
     results = {attack.name: simulate(attack, options.seed) for attack in (*SLANDER, *BOUGHT)}
     has_passed = True
     for attack in SLANDER:
@@ -115,8 +109,9 @@ def simulate(attack, seed):
         is_fault = attack.has_faults and provider_address == SECOND and job.submitted_at % 2
         return JobState.PANICKED if is_fault else JobState.FINISHED
 
+    counts = {FIRST: 0, SECOND: 0}
     grid = SimulatedGrid(
-        providers=[provider(FIRST), provider(SECOND)],
+        providers=[provider(address, labels=(name_label(address),)) for address in counts],
         credits_by_customer=dict.fromkeys([*HONEST_CUSTOMERS, ATTACKER], CREDITS_EACH),
         block_s=BLOCK_S,
         end_state=end_state,
@@ -124,7 +119,6 @@ def simulate(attack, seed):
     jobs = jobs_of(random.Random(seed), attack)
     simulator = Simulator(grid, jobs, Rules(half_life=HALF_LIFE), policy="balanced")
     outcome = simulator.run(HOURS * 3600)
-    counts = {FIRST: 0, SECOND: 0}
     for run in outcome.runs:
         if run.provider and run.job.customer != ATTACKER:
             counts[run.provider] += 1
@@ -136,45 +130,22 @@ def simulate(attack, seed):
     }
 
 
-def provider(address):
-    """Return a provider with two nodes and a label of its own."""
-    return Provider(
-        address=address,
-        hardware=Hardware(
-            gpus_per_node=(0,) * NODES,
-            cpus_per_node=(CPUS_PER_NODE,) * NODES,
-            memory_per_node_mb=(CPUS_PER_NODE * 1000,) * NODES,
-        ),
-        prices=Prices(gpu_per_min=0, cpu_per_min=CREDIT // 100, memory_mb_per_min=0),
-        labels=(Label(key="name", value=address),),
-        is_joined=True,
-    )
+def name_label(address):
+    """Return the label that only the provider with this address has."""
+    return Label(key="name", value=address)
 
 
 def jobs_of(source, attack):
     """Return all jobs in the order of their submission. They arrive at random times."""
-    slots = 2 * NODES * CPUS_PER_NODE // JOB.cpus
-    jobs_each = round(LOAD * slots * HOURS * 3600 / RUN_S / len(HONEST_CUSTOMERS))
-    jobs = []
-    for customer in HONEST_CUSTOMERS:
-        for _ in range(jobs_each):
-            jobs.append(new_job(source, customer))  # noqa: PERF401 - nested loops
-    label = Label(key="name", value=attack.target)
-    for _ in range(jobs_each * attack.attacker_work):
-        jobs.append(new_job(source, ATTACKER, labels=(label,)))  # noqa: PERF401 - as above
-    return sorted(jobs, key=lambda job: job.submitted_at)
-
-
-def new_job(source, customer, *, labels=()):
-    """Return a job that is submitted at a random time."""
-    return SimulatedJob(
-        submitted_at=source.randrange(HOURS * 3600),
-        customer=customer,
-        resources=JOB,
-        run_s=RUN_S,
-        paid_s=round(RUN_S * PAID_FACTOR),
-        labels=labels,
+    duration_s = HOURS * 3600
+    jobs_each = jobs_per_customer(
+        LOAD, providers=2, customers=len(HONEST_CUSTOMERS), duration_s=duration_s
     )
+    jobs = honest_jobs(source, HONEST_CUSTOMERS, jobs_each, duration_s=duration_s)
+    labels = (name_label(attack.target),)
+    for _ in range(jobs_each * attack.attacker_work):
+        jobs.append(new_job(source, ATTACKER, duration_s=duration_s, labels=labels))
+    return sorted(jobs, key=lambda job: job.submitted_at)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from gridstead.domain.transactions.outbox import EntryChange, SendState  # noqa:
 from gridstead.services.chain.follower import Follower  # noqa: E402
 from gridstead.services.matching.meta_scheduler import MetaScheduler  # noqa: E402
 from gridstead.services.matching.skipped_matches import SkippedMatches  # noqa: E402
+from gridstead.services.simulation.figures import percentile  # noqa: E402
 
 CONFIRMATIONS = 6
 REQUESTS_PER_BLOCK = 1000  # before the measurement
@@ -137,18 +138,12 @@ def measure(grid, options):
         "matches_per_tick": match_count // options.ticks,
         "first_tick_s": round(first_s, 2),
         "p50_s": round(statistics.median(ticks_s), 3),
-        "p99_s": round(percentile_99(ticks_s), 3),
+        "p99_s": round(percentile(sorted(ticks_s), 99), 3),
         "cpu_p50_s": round(statistics.median(cpu_s), 3),
-        "cpu_p99_s": round(percentile_99(cpu_s), 3),
+        "cpu_p99_s": round(percentile(sorted(cpu_s), 99), 3),
         "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "load": round(os.getloadavg()[0], 1),
     }
-
-
-def percentile_99(values):
-    """Return the smallest value that is not exceeded by 99 % of the values."""
-    ordered_values = sorted(values)
-    return ordered_values[-1 - len(values) // 100]
 
 
 def report(figures, options):

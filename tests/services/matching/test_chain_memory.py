@@ -16,6 +16,7 @@ from tests.services.matching.test_occupation import (
     PROVIDER,
     SECOND_PROVIDER,
     MatchingGrid,
+    new_ledger,
 )
 
 from gridstead.domain.jobs.lifecycle import JobState
@@ -284,9 +285,7 @@ def test_changes_without_an_event_are_read_in_rotation(ledger, followed):
 
 
 def test_meta_scheduler_knows_all_jobs_and_providers_after_a_deep_reorg():
-    ledger = FakeLedger(FakeClock())
-    ledger.with_transfers = True
-    ledger.add_provider(PROVIDER, hardware=HARDWARE)
+    ledger = new_ledger()
     grid = MatchingGrid(ledger)
     first_job = ledger.request(CUSTOMER, resources=HALF_NODE)
     grid.tick()

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 from tests.fakes.ledger import CREDIT, NOBODY, PRICES, FakeLedger
-from tests.fakes.store import FakeClock
 from tests.services.matching.test_occupation import (
     CONFIRMATIONS,
     CUSTOMER,
@@ -20,6 +19,7 @@ from tests.services.matching.test_occupation import (
     WHOLE_NODE,
     MatchingGrid,
     credits_of,
+    new_ledger,
     request,
 )
 
@@ -45,10 +45,7 @@ class LaggingLedger(FakeLedger):
 
 @pytest.fixture
 def ledger():
-    fake = LaggingLedger(FakeClock())
-    fake.with_transfers = True
-    fake.add_provider(PROVIDER, hardware=HARDWARE)
-    return fake
+    return new_ledger(LaggingLedger)
 
 
 @pytest.fixture

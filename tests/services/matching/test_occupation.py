@@ -28,12 +28,17 @@ WHOLE_NODE = Resources(gpus=0, tasks=1, cpus_per_task=8, memory_per_cpu_mb=100)
 # The price of a minute of HALF_NODE is 4 x (0.1 + 100 x 0.0001) credits = 0.44 credits.
 
 
+def new_ledger(ledger_class=FakeLedger):
+    """Return a ledger in memory, with transfers and PROVIDER."""
+    ledger = ledger_class(FakeClock())
+    ledger.with_transfers = True
+    ledger.add_provider(PROVIDER, hardware=HARDWARE)
+    return ledger
+
+
 @pytest.fixture
 def ledger():
-    fake = FakeLedger(FakeClock())
-    fake.with_transfers = True
-    fake.add_provider(PROVIDER, hardware=HARDWARE)
-    return fake
+    return new_ledger()
 
 
 class MatchingGrid:

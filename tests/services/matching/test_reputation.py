@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import pytest
 from structlog.testing import capture_logs
-from tests.fakes.ledger import FakeLedger
-from tests.fakes.store import FakeClock
 from tests.services.matching.test_occupation import (
     CONFIRMATIONS,
     HARDWARE,
@@ -14,6 +12,7 @@ from tests.services.matching.test_occupation import (
     SECOND_PROVIDER,
     WHOLE_NODE,
     MatchingGrid,
+    new_ledger,
     request,
 )
 
@@ -29,10 +28,7 @@ CUSTOMERS = [f"0x{number:040x}" for number in range(1, 7)]
 
 @pytest.fixture
 def ledger():
-    fake = FakeLedger(FakeClock())
-    fake.with_transfers = True
-    fake.add_provider(PROVIDER, hardware=HARDWARE)
-    return fake
+    return new_ledger()
 
 
 @pytest.fixture
