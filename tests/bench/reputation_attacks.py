@@ -122,7 +122,7 @@ def simulate(attack, seed):
     for run in outcome.runs:
         if run.provider and run.job.customer != ATTACKER:
             counts[run.provider] += 1
-    success = simulator._matcher.reputation.success(attack.target)
+    success = simulator._matcher.reputation.standing(attack.target).success
     return {
         "provider": "first" if attack.target == FIRST else "second",
         "share": counts[attack.target] / sum(counts.values()),

@@ -56,7 +56,7 @@ def confirm(grid):
 
 
 def success(grid, address=PROVIDER):
-    return grid.service._grid.matcher.reputation.success(address)
+    return grid.service._grid.matcher.reputation.standing(address).success
 
 
 def test_panicked_job_counts_when_its_end_is_confirmed(ledger, grid):

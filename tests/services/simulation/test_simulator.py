@@ -81,7 +81,7 @@ def test_panicked_job_costs_nothing_and_is_a_fault_of_its_provider():
     outcome = simulator.run()
 
     assert [run.cost(outcome.now) for run in outcome.runs] == [0, 0]
-    assert simulator._matcher.reputation.success("only") < 1_000_000
+    assert simulator._matcher.reputation.standing("only").success < 1_000_000
 
 
 def test_job_that_its_customer_cannot_pay_is_refused():

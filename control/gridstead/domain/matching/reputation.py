@@ -67,7 +67,10 @@ class Standing:
 
     @property
     def success(self) -> int:
-        """The share of jobs that did not fail through the provider's fault, millionths."""
+        """The share of jobs that did not fail through the provider's fault, millionths.
+
+        A provider without faults has 1,000,000.
+        """
         return MILLION - self.faults
 
     @property
@@ -133,13 +136,6 @@ class Reputation:
         self._updated_at: int | None = None
         self.standings: Mapping[str, Standing] = {}
         self.max_risk_percent = 0
-
-    def success(self, address: str) -> int:
-        """Return the share of a provider's jobs that did not fail through its fault, millionths.
-
-        It is as of the last update. A provider without faults has 1,000,000.
-        """
-        return self.standing(address).success
 
     def standing(self, address: str) -> Standing:
         """Return how a provider's reputation influences the matching, as of the last update."""

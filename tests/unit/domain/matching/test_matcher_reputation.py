@@ -166,8 +166,8 @@ def test_refusal_counts_when_the_job_has_ended_at_another_provider():
 
     decide(grid)
 
-    assert grid.reputation.success(FIRST) == 900_000
-    assert grid.reputation.success(SECOND) == 1_000_000
+    assert grid.reputation.standing(FIRST).success == 900_000
+    assert grid.reputation.standing(SECOND).success == 1_000_000
 
 
 def test_reason_names_a_resting_provider():

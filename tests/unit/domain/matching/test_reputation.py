@@ -68,7 +68,7 @@ def test_new_provider_has_no_faults():
 
     assert not reputation.update(END)
     assert reputation.standing(FIRST) == NEUTRAL
-    assert reputation.success(FIRST) == MILLION
+    assert reputation.standing(FIRST).success == MILLION
     assert reputation.max_risk_percent == 0
 
 
@@ -80,8 +80,8 @@ def test_each_customer_has_one_vote_beside_nine_for_the_provider(customers, faul
     count_faults(reputation, customers)
 
     assert faults_at(reputation) == faults
-    assert reputation.success(FIRST) == MILLION - faults
-    assert reputation.success(SECOND) == MILLION
+    assert reputation.standing(FIRST).success == MILLION - faults
+    assert reputation.standing(SECOND).success == MILLION
 
 
 @pytest.mark.parametrize(
