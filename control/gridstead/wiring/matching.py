@@ -12,7 +12,7 @@ from gridstead.adapters.store.decisions import SqlDecisionStore
 from gridstead.config import MetaSchedulerSettings
 from gridstead.config.matching import Matching
 from gridstead.domain.matching.conditions import UNDERSTOOD_KEYS
-from gridstead.domain.matching.decisions import Rules
+from gridstead.domain.matching.decisions import GAS_PER_MATCH, GAS_PER_SINGLE_MATCH, Rules
 from gridstead.domain.matching.policies import POLICIES
 from gridstead.domain.matching.shares import HalfLife
 from gridstead.rpc.matching import QueueViewServer, Views
@@ -26,10 +26,6 @@ from gridstead.wiring.chain import open_chain, open_wallet
 from gridstead.wiring.credentials import tls_files
 from gridstead.wiring.transactions import open_outbox
 
-# The gas of a match in a batch, and of a match with the contracts of DeepSquare 1.2. Source: line
-# "match" of contracts/gas.md.
-GAS_PER_MATCH = 52_008
-PLAIN_GAS_PER_MATCH = 293_000
 DECISIONS_PER_PAGE = 20  # of the queue view. A record may have hundreds of matches.
 
 
@@ -89,7 +85,7 @@ def run(settings: MetaSchedulerSettings) -> None:
 
 
 def _rules(matching: Matching, *, has_batches: bool) -> Rules:
-    gas_per_match = GAS_PER_MATCH if has_batches else PLAIN_GAS_PER_MATCH
+    gas_per_match = GAS_PER_MATCH if has_batches else GAS_PER_SINGLE_MATCH
     return Rules(
         policy=POLICIES[matching.policy],
         half_life=HalfLife(matching.half_life_blocks),

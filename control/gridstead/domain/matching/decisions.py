@@ -12,6 +12,10 @@ from gridstead.domain.matching.policies import BALANCED, Policy
 from gridstead.domain.matching.shares import HalfLife
 
 DEFAULT_HALF_LIFE = HalfLife(302_400)  # 7 days if a block takes 2 s
+# The gas of a match in a batch, and of a match with the contracts of DeepSquare 1.2, which have no
+# batches. Source: line "match" of contracts/gas.md.
+GAS_PER_MATCH = 52_008
+GAS_PER_SINGLE_MATCH = 293_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

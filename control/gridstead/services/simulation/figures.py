@@ -13,10 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gridstead.domain.matching.decisions import GAS_PER_MATCH
 from gridstead.services.simulation.outcome import JobRun, SimulationOutcome
 from gridstead.services.simulation.simulator import SimulatedGrid
 
-GAS_PER_MATCH = 52_008  # of a match in a batch, from contracts/gas.md
 SLOWDOWN_BOUND_S = 60
 _DIGITS = 4  # of fractions
 _JOB_IN_CAUSE = re.compile(r"\bjob \d+")
