@@ -65,15 +65,15 @@ def _nearest_text(obstacle: ObstacleCount) -> str:
     nearest = obstacle.nearest
     if nearest is None:
         return ""
-    has_free = "has" if obstacle.code != "full" else "has free"
+    free = " free" if obstacle.code == "full" else ""
     needed, available = nearest.needed, nearest.available
     match nearest.quantity:
         case "gpus":
-            return f"needs {needed} GPUs; the nearest provider {has_free} {available}"
+            return f"needs {needed} GPUs; the nearest provider has {available}{free}"
         case "node-cpus":
-            return f"needs {needed} CPUs on a node; the largest node {has_free} {available}"
+            return f"needs {needed} CPUs on a node; the largest node has {available}{free}"
         case "node-memory-mb":
-            memory = f"the largest node {has_free} {_memory_text(available)}"
+            memory = f"the largest node has {_memory_text(available)}{free}"
             return f"needs {_memory_text(needed)} on a node; {memory}"
         case "tasks":
             return f"needs room for {needed} tasks at once; the most is {available}"

@@ -52,7 +52,7 @@ def answer(**changes):
     ("figures", "expected"),
     [
         (("too-small", "gpus", 3, 2), "needs 3 GPUs; the nearest provider has 2"),
-        (("full", "node-cpus", 8, 6), "needs 8 CPUs on a node; the largest node has free 6"),
+        (("full", "node-cpus", 8, 6), "needs 8 CPUs on a node; the largest node has 6 free"),
         (
             ("too-small", "node-memory-mb", 65_536, 1_000),
             "needs 64 GiB on a node; the largest node has 1000 MiB",
