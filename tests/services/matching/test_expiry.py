@@ -180,6 +180,23 @@ def test_a_match_does_not_expire_while_its_provider_claims_other_jobs(grid):
         assert grid.state_of(job) is JobState.SCHEDULED
 
 
+def test_a_claim_that_a_reorg_removed_does_not_delay_the_expiry_of_a_match(grid, job):
+    matched_job = grid.ledger.job(job.id.number)
+    other_job = grid.ledger.request(CUSTOMER)
+    grid.tick()
+    grid.ledger.mine(CLAIM_BLOCKS - 5)
+    grid.tick()
+    grid.ledger.claim(PROVIDER, limit=1)
+    assert grid.tick() == []
+
+    grid.ledger.reorg(1)
+    last_block = matched_job.state_block + CLAIM_BLOCKS + MARGIN_BLOCKS
+    grid.ledger.mine(last_block + 1 - grid.ledger.head().number)
+
+    assert grid.tick() == [expiry_of(matched_job)]
+    assert grid.state_of(other_job) is JobState.META_SCHEDULED
+
+
 def test_a_claimed_job_that_never_starts_is_refunded_in_full(grid, job):
     grid.ledger.claim(PROVIDER)
     claimed_at = grid.ledger.head().timestamp

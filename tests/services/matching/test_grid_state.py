@@ -23,6 +23,7 @@ from tests.services.matching.test_occupation import (
     request,
 )
 
+from gridstead.domain.matching.expiry import MARGIN_BLOCKS
 from gridstead.errors import ChainUnavailable
 
 
@@ -214,3 +215,22 @@ def test_job_does_not_wait_for_a_cheaper_provider_that_does_not_start_its_job(le
     grid.tick()
 
     assert grid.providers_of(job) == [SECOND_PROVIDER]
+
+
+def test_claim_timeout_that_is_delivered_again_counts_once(ledger, grid):
+    (job,) = request(ledger, 1)
+    grid.tick()
+    ledger.set_draining(PROVIDER, draining=True)
+    ledger.mine(ledger.timeouts(at_block=ledger.head()).claim_blocks + MARGIN_BLOCKS)
+    grid.tick()
+    assert grid.providers_of(job) == [""]
+    mine_and_tick(grid, 1)
+
+    ledger.lag = 1
+    grid.service.tick()
+    ledger.lag = 0
+    ledger.set_draining(PROVIDER, draining=False)
+    grid.tick()
+
+    # After two claim timeouts, the provider would be excluded for some blocks.
+    assert grid.providers_of(job) == [PROVIDER]

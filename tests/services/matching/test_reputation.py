@@ -106,6 +106,31 @@ def test_returned_job_counts_after_its_end_at_another_provider(ledger, grid, is_
     assert success(grid, SECOND_PROVIDER) == 1_000_000
 
 
+def test_refusal_that_a_reorg_removed_does_not_count(ledger, grid):
+    ledger.add_provider(SECOND_PROVIDER, hardware=HARDWARE)
+    job = ledger.request(CUSTOMERS[0], resources=WHOLE_NODE)
+    number = job.id.number
+    grid.service.tick()
+    ledger.match(number, PROVIDER)
+    ledger.automine = False
+    ledger.claim(PROVIDER)
+    ledger.refuse(number)
+    ledger.automine = True
+    ledger.mine()
+    grid.service.tick()
+
+    ledger.reorg(CONFIRMATIONS)
+    grid.service.tick()
+    ledger.match(number, SECOND_PROVIDER)
+    ledger.claim(SECOND_PROVIDER)
+    ledger.run(number)
+    ledger.settle(number, seconds=60)
+    confirm(grid)
+
+    assert ledger.job(number).state is JobState.FINISHED
+    assert success(grid) == 1_000_000
+
+
 def test_rest_of_a_provider_is_logged(ledger, grid):
     for customer in CUSTOMERS:
         end_job(grid, customer, JobState.PANICKED)

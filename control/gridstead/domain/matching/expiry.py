@@ -137,6 +137,9 @@ class ReturnHistory:
     The contracts emit the same event when a provider refuses a job and when a match expires. If the
     provider had claimed the job, the event is a refusal. If it had not, the match expired.
 
+    The events are kept until the history is deleted, because a reorg may remove any of them. A job
+    has few: a provider that returned it is excluded, or gets it again after more and more blocks.
+
     Attributes:
         refused_by: The block of the last refusal of each provider that claimed the job and then
             returned it, by address.
@@ -147,12 +150,23 @@ class ReturnHistory:
     refused_by: dict[str, int] = field(default_factory=dict)
     claim_timeouts: dict[str, ClaimTimeouts] = field(default_factory=dict)
     is_claimed: bool = False
+    _events: list[ChainEvent] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the job was neither claimed nor returned."""
+        return not self._events
 
     def apply(self, event: ChainEvent) -> None:
-        """Update the history with an event of the job. Only claims and returns have an effect."""
+        """Update the history with the next event of the job, in the order of the chain.
+
+        Only claims and returns have an effect.
+        """
+        if event.kind not in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}:
+            return
+        self._events.append(event)
         if event.kind is ChainEventKind.JOB_CLAIMED:
             self.is_claimed = True
-        if event.kind is not ChainEventKind.JOB_REFUSED:
             return
         if self.is_claimed:
             self.refused_by[event.provider] = event.block
@@ -160,6 +174,18 @@ class ReturnHistory:
             count = self.timeout_counts().get(event.provider, 0) + 1
             self.claim_timeouts[event.provider] = ClaimTimeouts(count=count, last_block=event.block)
         self.is_claimed = False
+
+    def rewind(self, first_block: int) -> None:
+        """Forget the events from a block on. Those that still exist are applied again."""
+        if self.is_empty or self._events[-1].block < first_block:
+            return
+        events = [event for event in self._events if event.block < first_block]
+        self.refused_by.clear()
+        self.claim_timeouts.clear()
+        self.is_claimed = False
+        self._events.clear()
+        for event in events:
+            self.apply(event)
 
     def last_returns(self) -> dict[str, int]:
         """Return the block in which each provider last returned the job, by address."""
@@ -186,3 +212,36 @@ class ReturnHistory:
             if head.number < claim_timeouts.last_block + excluded_blocks:
                 reasons[address] = NOT_CLAIMED
         return reasons
+
+
+class ClaimBlocks:
+    """The block of the last claim of each provider.
+
+    Older blocks are kept only as far as a reorg may make them the last ones again.
+
+    Args:
+        confirmations: After a reorg that may be deeper, all events are delivered again.
+    """
+
+    def __init__(self, confirmations: int) -> None:
+        self._confirmations = confirmations
+        self._blocks: dict[str, list[int]] = {}  # by provider, ascending
+
+    def add(self, provider: str, block: int) -> None:
+        """Add a claim, in the order of the chain."""
+        blocks = self._blocks.setdefault(provider, [])
+        if self.last(provider) != block:
+            blocks.append(block)
+        while len(blocks) > 1 and blocks[1] <= block - self._confirmations:
+            del blocks[0]
+
+    def rewind(self, first_block: int) -> None:
+        """Forget the claims from a block on. Those that still exist are added again."""
+        for blocks in self._blocks.values():
+            while blocks and blocks[-1] >= first_block:
+                del blocks[-1]
+
+    def last(self, provider: str) -> int | None:
+        """Return the block of the last claim of a provider. None if it never claimed a job."""
+        blocks = self._blocks.get(provider)
+        return blocks[-1] if blocks else None

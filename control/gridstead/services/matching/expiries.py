@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Mapping
 
 import structlog
 
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
-from gridstead.domain.matching.expiry import Timeouts, expiry, has_expired
+from gridstead.domain.matching.expiry import ClaimBlocks, Timeouts, expiry, has_expired
 from gridstead.domain.transactions.calls import Expire, outbox_key
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
@@ -59,9 +58,7 @@ class Expiries:
             self._jobs[job_id] = job
             self._new_jobs[job_id] = job
 
-    def request_due(
-        self, head: Block, timeouts: Timeouts, last_claim_blocks: Mapping[str, int]
-    ) -> None:
+    def request_due(self, head: Block, timeouts: Timeouts, claim_blocks: ClaimBlocks) -> None:
         """Request the expiry of every overdue job. A repeated request has no effect.
 
         If a call cannot be stored, the next tick repeats it. Other calls are not delayed.
@@ -69,7 +66,7 @@ class Expiries:
         Args:
             head: The block at which the jobs were read.
             timeouts: The timeouts of the grid at this block.
-            last_claim_blocks: The block of the last claim of each provider, by address.
+            claim_blocks: The block of the last claim of each provider.
 
         Raises:
             ChainUnavailable: If the time of a claim could not be read.
@@ -89,7 +86,7 @@ class Expiries:
                 head=head,
                 timeouts=timeouts,
                 claimed_at=self._claimed_at.get(job.id),
-                last_claim_block=last_claim_blocks.get(job.provider),
+                last_claim_block=claim_blocks.last(job.provider),
             )
             if is_expired:
                 self._request(job)

@@ -23,7 +23,7 @@ from gridstead.domain.jobs.ids import JobId, JobKey, is_batch_location_hash
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.decisions import NO_LIMITS, Limits, Move, Pairing, Rules
-from gridstead.domain.matching.expiry import ReturnHistory, Timeouts
+from gridstead.domain.matching.expiry import ClaimBlocks, ReturnHistory, Timeouts
 from gridstead.domain.matching.reasons import BEING_MATCHED, REFUSED, Explanation, WaitingReason
 from gridstead.domain.transactions.calls import Match, outbox_key
 from gridstead.errors import GridsteadError
@@ -84,7 +84,7 @@ class MetaScheduler:
         self._expiries = Expiries(ledger, outbox)
         # The key includes the customer: after a reorg, a job of another customer may have the id.
         self._return_histories: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
-        self._last_claim_blocks: dict[str, int] = {}  # by provider
+        self._claim_blocks = ClaimBlocks(confirmations)
         self._pending_jobs: dict[JobId, Job] = {}
         self._malformed_ids: set[JobId] = set()  # the pending jobs that no provider can run
         # The pending jobs that may have limits: those that a provider returned, and those whose
@@ -120,7 +120,7 @@ class MetaScheduler:
         for job in self._memory.ended_jobs(confirmed_block=last_confirmed):
             self._forget(job)
         timeouts = self._ledger.timeouts(at_block=update.block)
-        self._expiries.request_due(update.block, timeouts, self._last_claim_blocks)
+        self._expiries.request_due(update.block, timeouts, self._claim_blocks)
         reasons = self._match(open_matches, update.block, timeouts)
         with self._view_lock:
             self._unmatched_reasons = reasons
@@ -163,7 +163,7 @@ class MetaScheduler:
             self._standby.read_event(event)
             self._memory.read_event(event)
             if event.kind is ChainEventKind.JOB_CLAIMED:
-                self._last_claim_blocks[event.provider] = event.block
+                self._claim_blocks.add(event.provider, event.block)
             changes_history = event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}
             if changes_history and event.job_id is not None:
                 self._return_histories[event.job_id, event.customer].apply(event)
@@ -174,6 +174,12 @@ class MetaScheduler:
     def _rewind(self, first_block: int) -> None:
         self._grid.rewind(first_block)
         self._memory.rewind(first_block)
+        self._claim_blocks.rewind(first_block)
+        # The ids remain in _returned_ids, because the limits of these jobs may change.
+        for key, history in list(self._return_histories.items()):
+            history.rewind(first_block)
+            if history.is_empty:
+                del self._return_histories[key]
 
     def _note_changes(self, update: Update, open_matches: Mapping[JobKey, Match]) -> None:
         """Pass the jobs of an update to the collaborators, and update the sets of pending jobs."""

@@ -9,7 +9,16 @@ contracts of Gridstead are derived.
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CLAIM_BLOCK, CREDIT, OTHER_ADDRESS, PROVIDER, T0, job, job_id
+from tests.unit.domain.builders import (
+    CLAIM_BLOCK,
+    CONTRACT,
+    CREDIT,
+    OTHER_ADDRESS,
+    PROVIDER,
+    T0,
+    job,
+    job_id,
+)
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.job import Block
@@ -18,6 +27,7 @@ from gridstead.domain.matching.expiry import (
     MARGIN_BLOCKS,
     MARGIN_S,
     NOT_CLAIMED,
+    ClaimBlocks,
     ClaimTimeouts,
     ReturnHistory,
     Timeouts,
@@ -246,3 +256,93 @@ def test_provider_is_excluded_for_longer_with_each_claim_timeout(timeout_count, 
         PROVIDER: NOT_CLAIMED
     }
     assert history.excluded_providers(head=first_included_block, timeouts=TIMEOUTS) == {}
+
+
+RETURN_EVENTS = [
+    (ChainEventKind.JOB_REFUSED, 980, OTHER_ADDRESS),
+    (ChainEventKind.JOB_CLAIMED, 990, PROVIDER),
+    (ChainEventKind.JOB_REFUSED, 1000, PROVIDER),
+    (ChainEventKind.JOB_REFUSED, 1010, OTHER_ADDRESS),
+]
+
+
+@pytest.mark.parametrize("first_block", [0, 980, 981, 990, 995, 1000, 1010, 1011])
+def test_events_that_are_delivered_again_after_a_rewind_count_once(first_block):
+    history = history_of(*RETURN_EVENTS)
+
+    history.rewind(first_block)
+    for kind, block, provider in RETURN_EVENTS:
+        if block >= first_block:
+            history.apply(event(kind, block, provider))
+
+    assert history == history_of(*RETURN_EVENTS)
+    assert history.refused_by == {PROVIDER: 1000}
+    assert history.claim_timeouts == {OTHER_ADDRESS: ClaimTimeouts(count=2, last_block=1010)}
+
+
+def test_rewind_removes_a_refusal_but_not_the_claim_before_it():
+    history = history_of(*RETURN_EVENTS)
+
+    history.rewind(1000)
+
+    assert history.last_returns() == {OTHER_ADDRESS: 980}
+    assert history.is_claimed
+
+
+@pytest.mark.parametrize(("first_block", "is_empty"), [(980, True), (981, False)])
+def test_history_is_empty_if_a_rewind_removes_all_its_events(first_block, is_empty):
+    history = history_of(*RETURN_EVENTS)
+
+    history.rewind(first_block)
+
+    assert history.is_empty is is_empty
+
+
+def test_rewind_of_an_empty_history_has_no_effect():
+    history = ReturnHistory()
+
+    history.rewind(0)
+
+    assert history == ReturnHistory()
+
+
+def claims_in(*blocks, confirmations=64):
+    claim_blocks = ClaimBlocks(confirmations)
+    for block in blocks:
+        claim_blocks.add(PROVIDER, block)
+    return claim_blocks
+
+
+def test_last_claim_is_that_of_each_provider():
+    claim_blocks = claims_in(5, 9, 9)
+    claim_blocks.add(OTHER_ADDRESS, 7)
+
+    last_blocks = [claim_blocks.last(address) for address in (PROVIDER, OTHER_ADDRESS, CONTRACT)]
+
+    assert last_blocks == [9, 7, None]
+
+
+@pytest.mark.parametrize(("first_block", "expected"), [(10, 9), (9, 5), (6, 5), (5, None)])
+def test_rewind_removes_the_claims_from_a_block_on(first_block, expected):
+    claim_blocks = claims_in(5, 9, 9)
+
+    claim_blocks.rewind(first_block)
+
+    assert claim_blocks.last(PROVIDER) == expected
+
+
+def test_last_claim_before_any_possible_reorg_is_known():
+    confirmations = 3
+    claim_blocks = claims_in(*range(0, 1001, 2), confirmations=confirmations)
+
+    claim_blocks.rewind(1000 - confirmations + 1)
+
+    assert claim_blocks.last(PROVIDER) == 996
+
+
+def test_claims_that_no_reorg_removes_are_not_kept():
+    claim_blocks = claims_in(*range(1000), confirmations=3)
+
+    claim_blocks.rewind(996)
+
+    assert claim_blocks.last(PROVIDER) is None
