@@ -187,7 +187,7 @@ class MetaScheduler:
             job = self._memory.jobs.get(job_id)
             self._expiries.set_job(job_id, job)
             if job is not None:
-                self._standby.note_change(job, open_matches, update.block)
+                self._standby.note_change(job, open_matches)
             self._pending_jobs.pop(job_id, None)
             self._malformed_ids.discard(job_id)
             if job is not None and job.state is JobState.PENDING:
