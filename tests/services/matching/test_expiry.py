@@ -16,11 +16,18 @@ from tests.fakes.store import FakeClock, MemoryCursor, MemoryOutbox
 
 from gridstead.domain.jobs.billing import Prices, paid_seconds_ceil
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.matching.expiry import MARGIN_BLOCKS, MARGIN_S, Timeouts
+from gridstead.domain.matching.expiry import (
+    MARGIN_BLOCKS,
+    MARGIN_S,
+    ClaimBlocks,
+    Timeouts,
+    expiry,
+)
 from gridstead.domain.transactions.calls import Expire, Match
 from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import InvalidInput
 from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.expiries import MAX_OLD_LIMITS, Expiries
 from gridstead.services.matching.meta_scheduler import MetaScheduler
 from gridstead.services.matching.skipped_matches import SkippedMatches
 
@@ -331,6 +338,44 @@ def test_the_time_of_a_claim_is_read_once(grid, job):
         grid.tick()
 
     assert claim_block not in read_numbers
+
+
+def test_limits_of_old_values_of_a_job_do_not_accumulate(grid, job):
+    grid.ledger.claim(PROVIDER)
+    running_job = grid.ledger.run(job.id.number)
+    expiries = Expiries(grid.ledger, grid.outbox)
+    head = grid.ledger.head()
+    claim_blocks = ClaimBlocks(2)
+    limit_counts = []
+    for top_up in range(3 * MAX_OLD_LIMITS):
+        running_job = replace(running_job, escrow=running_job.escrow + top_up)
+        expiries.set_job(job.id, running_job)
+        expiries.request_due(head, grid.ledger.constants, claim_blocks)
+        limit_counts.append(len(expiries._limits_by_time))
+
+    # Two limits are allowed per job. The last limit was added after the check.
+    assert max(limit_counts) == MAX_OLD_LIMITS + 2 + 1
+    assert grid.outbox.open_entries() == ()
+
+    limit = expiry(running_job, grid.ledger.constants, claimed_at=None)
+    end = replace(head, timestamp=limit + MARGIN_S + 1)
+    expiries.request_due(end, grid.ledger.constants, claim_blocks)
+    assert [entry.call for entry in grid.outbox.open_entries()] == [expiry_of(running_job)]
+
+
+def test_an_expiry_is_requested_once_if_the_limits_are_built_again(grid, job):
+    matched_job = grid.ledger.job(job.id.number)
+    other_job = replace(matched_job, id=grid.ledger.job_id(1000), state_block=10**6)
+    expiries = Expiries(grid.ledger, grid.outbox)
+    grid.ledger.mine(CLAIM_BLOCKS + MARGIN_BLOCKS + 1)
+    expiries.set_job(job.id, matched_job)
+    with capture_logs() as logs:
+        for escrow in range(3 * MAX_OLD_LIMITS):
+            expiries.set_job(other_job.id, replace(other_job, escrow=escrow))
+            expiries.request_due(grid.ledger.head(), grid.ledger.constants, ClaimBlocks(2))
+
+    assert len(expiries._limits_by_block) < 2 * MAX_OLD_LIMITS
+    assert [entry["job_id"] for entry in logs] == [job.id]
 
 
 def test_a_job_that_ended_is_not_read_again(grid, job):

@@ -3,6 +3,9 @@
 
 The limits of the jobs are in two heaps, so that a tick reads only the jobs whose limit has passed.
 The limit of a matched job is a block number, that of a claimed or running job is a time.
+
+If a job changes or ends, its old limit remains in a heap until this limit has passed. The limit of
+a large escrow may pass after years. So the heaps are built again if most of their limits are old.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 
 log = structlog.get_logger()
+
+MAX_OLD_LIMITS = 1000  # in addition to two limits per job
 
 # Limit, serial number, job. The serial number decides between equal limits.
 _Limit = tuple[int, int, Job]
@@ -71,7 +76,7 @@ class Expiries:
         Raises:
             ChainUnavailable: If the time of a claim could not be read.
         """
-        if timeouts != self._timeouts:
+        if timeouts != self._timeouts or self._has_many_old_limits():
             self._limits_by_block.clear()
             self._limits_by_time.clear()
             self._due.clear()
@@ -90,6 +95,10 @@ class Expiries:
             )
             if is_expired:
                 self._request(job)
+
+    def _has_many_old_limits(self) -> bool:
+        limit_count = len(self._limits_by_block) + len(self._limits_by_time)
+        return limit_count > 2 * len(self._jobs) + MAX_OLD_LIMITS
 
     def _add_limits(self, timeouts: Timeouts) -> None:
         """Add the limits of the new jobs to the heaps.
