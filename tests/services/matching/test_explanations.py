@@ -11,11 +11,13 @@ from tests.services.matching.test_occupation import (
     CUSTOMER,
     HARDWARE,
     PROVIDER,
+    SECOND_PROVIDER,
     MatchingGrid,
     request,
 )
 
 from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.job import Hardware
 from gridstead.services.matching import explanations
 
 KINDS = 5
@@ -76,3 +78,29 @@ def test_reason_is_logged_once_per_job(grid):
 
     logged_ids = [entry["job_id"] for entry in logs if entry["event"] == "job_unmatched"]
     assert sorted(logged_ids) == [job.id for job in jobs]
+
+
+def test_changed_figures_are_not_logged_again(grid):
+    job = request_kind(grid, 0)
+    tick_at_next_block(grid)
+    first_reason = grid.service.pending()[job.id]
+    with capture_logs() as logs:
+        grid.ledger.add_provider(SECOND_PROVIDER, hardware=HARDWARE)
+        tick_at_next_block(grid)
+
+    assert grid.service.pending()[job.id] != first_reason
+    assert not [entry for entry in logs if entry["event"] == "job_unmatched"]
+
+
+def test_changed_cause_is_logged(grid):
+    _, waiting_job = request_kind(grid, 0), request_kind(grid, 0)
+    tick_at_next_block(grid)
+    node_for_one = Hardware(gpus_per_node=(0,), cpus_per_node=(100,), memory_per_node_mb=(10_000,))
+    with capture_logs() as logs:
+        grid.ledger.add_provider(SECOND_PROVIDER, hardware=node_for_one)
+        grid.tick()
+        tick_at_next_block(grid)
+
+    (entry,) = [entry for entry in logs if entry["event"] == "job_unmatched"]
+    assert entry["job_id"] == waiting_job.id
+    assert entry["reason"].startswith("waits for a provider: 1 too small, 1 full")

@@ -24,7 +24,13 @@ from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.decisions import NO_LIMITS, Limits, Move, Pairing, Rules
 from gridstead.domain.matching.expiry import ClaimBlocks, ReturnHistory, Timeouts
-from gridstead.domain.matching.reasons import BEING_MATCHED, REFUSED, Explanation, WaitingReason
+from gridstead.domain.matching.reasons import (
+    BEING_MATCHED,
+    REFUSED,
+    Cause,
+    Explanation,
+    WaitingReason,
+)
 from gridstead.domain.transactions.calls import Match, outbox_key
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
@@ -249,13 +255,15 @@ class MetaScheduler:
         return reasons
 
     def _log_new(self, reasons: Mapping[JobId, WaitingReason]) -> None:
-        """Log the reasons whose text has changed."""
+        """Log the reason of each job that did not wait before, or waits for another cause.
+
+        Changes of the figures are not logged, because they may affect most jobs in each block.
+        """
         for job_id, reason in reasons.items():
-            old_reason = self._unmatched_reasons.get(job_id)
-            if old_reason is reason:
+            old_reason = self._unmatched_reasons.get(job_id, BEING_MATCHED)
+            if reason is old_reason or reason.cause in {old_reason.cause, Cause.NOT_EXPLAINED}:
                 continue
-            if old_reason is None or old_reason.text != reason.text:
-                log.info("job_unmatched", job_id=job_id, reason=reason.text)
+            log.info("job_unmatched", job_id=job_id, reason=reason.text)
 
     def _update_limits(self, head: Block, timeouts: Timeouts) -> None:
         """Set the limits of the pending jobs that may have limits of their own."""
