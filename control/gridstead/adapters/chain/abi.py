@@ -15,10 +15,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Self
 
-from eth_abi.abi import decode, encode
+from eth_abi.abi import encode
 from eth_abi.exceptions import DecodingError
 from web3 import utils
 
+from gridstead.adapters.chain.decoding import decode
 from gridstead.adapters.chain.node import RpcError
 from gridstead.errors import TransactionReverted, UnexpectedOutput
 
