@@ -208,7 +208,7 @@ class CandidateCache:
         requirements = (job.resources, (job.uses, job.affinity))
         job_class = self._classes.get(requirements)
         if job_class is None:
-            conditions = read_conditions(job.affinity) if job.affinity else NO_CONDITIONS
+            conditions = read_conditions(job.affinity)
             job_class = JobClass(job.resources, job.uses, conditions)
             self._classes[requirements] = job_class
         return job_class

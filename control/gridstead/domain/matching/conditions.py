@@ -19,7 +19,7 @@ an invalid value.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -131,8 +131,10 @@ class Conditions:
 NO_CONDITIONS = Conditions()
 
 
-def read_conditions(affinity: Iterable[Affinity]) -> Conditions:
+def read_conditions(affinity: Collection[Affinity]) -> Conditions:
     """Return the conditions of a job. Of several limits with one key, the strictest applies."""
+    if not affinity:
+        return NO_CONDITIONS
     on_labels = []
     impossible_key = ""
     limits: dict[str, list[int]] = {}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -43,12 +43,14 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def satisfies_all(
-    labels: Iterable[Label], *, uses: Iterable[Label], affinity: Iterable[Affinity]
+    labels: Iterable[Label], *, uses: Collection[Label], affinity: Collection[Affinity]
 ) -> bool:
     """Return whether a provider's labels include all labels in ``uses`` and meet all conditions.
 
     Labels with a reserved key are ignored.
     """
+    if not uses and not affinity:
+        return True
     values = values_by_key(labels)
     for required_label in uses:
         if values.get(required_label.key) != required_label.value:

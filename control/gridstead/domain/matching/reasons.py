@@ -18,7 +18,7 @@ from gridstead.domain.jobs.billing import price_per_minute
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.matching.cluster import Cluster
-from gridstead.domain.matching.conditions import Conditions
+from gridstead.domain.matching.conditions import NO_CONDITIONS, Conditions
 from gridstead.domain.matching.decisions import Move
 from gridstead.domain.matching.fair_order import JobsAhead
 from gridstead.domain.matching.labels import DEADLINE, QUEUE_WAIT, satisfies_all
@@ -204,11 +204,13 @@ def ineligibility_reason(
         return UNLABELLED
     if not cluster.can_run(job.resources):
         return TOO_SMALL
-    if price_per_minute(job.resources, provider.prices) > job.escrow:
+    price = price_per_minute(job.resources, provider.prices)
+    if price > job.escrow:
         return TOO_EXPENSIVE
-    violated_key = _violated_key(job, cluster, conditions, now)
-    if violated_key is not None:
-        return Obstacle("condition", f"excluded by {violated_key}")
+    if conditions is not NO_CONDITIONS:
+        violated_key = _violated_key(job, cluster, price, conditions=conditions, now=now)
+        if violated_key is not None:
+            return Obstacle("condition", f"excluded by {violated_key}")
     if cluster.is_resting:
         return RESTING
     if exclusion is None:
@@ -216,9 +218,10 @@ def ineligibility_reason(
     return Obstacle("excluded", exclusion, is_suitable=True)  # it ends after some blocks
 
 
-def _violated_key(job: Job, cluster: Cluster, conditions: Conditions, now: int) -> str | None:
+def _violated_key(
+    job: Job, cluster: Cluster, price: int, *, conditions: Conditions, now: int
+) -> str | None:
     """Return the reserved key of a condition that a provider violates now, or None."""
-    price = price_per_minute(job.resources, cluster.provider.prices)
     key = conditions.violated_by(price_per_min=price, success=cluster.standing.success)
     if key is not None or not conditions.limits_start:
         return key

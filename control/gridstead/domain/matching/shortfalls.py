@@ -73,7 +73,9 @@ def nearest_shortfall(shortfalls: Iterable[Shortfall]) -> Shortfall | None:
     # The smaller and the larger number of the nearest shortfall. The first ratio is higher than -1.
     nearest_low, nearest_high = -1, 1
     for shortfall in shortfalls:
-        low, high = sorted((shortfall.needed, shortfall.available))
+        low, high = shortfall.needed, shortfall.available
+        if low > high:
+            low, high = high, low
         if low * nearest_high > nearest_low * high:
             nearest, nearest_low, nearest_high = shortfall, low, high
     return nearest
