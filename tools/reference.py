@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the pages of docs/reference about settings, commands, the queue view and job states.
+"""Write pages of docs/reference: settings, commands, labels, the queue view and job states.
 
 The text comes from the code. A test fails if a page differs from the output of this program.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+import labels_page
 import queue_view_page
 import settings_page
 import typer.main
@@ -101,6 +102,7 @@ def pages() -> dict[str, str]:
     return {
         "settings.md": f"{NOTICE}\n{settings_page.page()}",
         "cli.md": commands(),
+        "labels.md": f"{NOTICE}\n{labels_page.page()}",
         "queue-view.md": f"{NOTICE}\n{queue_view_page.page()}",
         "lifecycle.md": lifecycle(),
     }

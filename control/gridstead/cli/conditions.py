@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from gridstead.cli.output import print_note
 from gridstead.domain.jobs.job import Affinity, Label
+from gridstead.domain.labels.values import looks_like_number, number_or_none
 from gridstead.domain.matching.conditions import problem_of
-from gridstead.domain.matching.labels import DEADLINE, RESERVED_KEYS, number_or_none
+from gridstead.domain.matching.labels import DEADLINE, RESERVED_KEYS
 from gridstead.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def parse_affinity(text: str) -> Affinity:
         )
     key, typed_operator, value = match.groups()
     operator = _OPERATORS.get(typed_operator, typed_operator)
-    if operator in _ORDER_OPERATORS and number_or_none(value) is None and _is_float(value):
+    if operator in _ORDER_OPERATORS and number_or_none(value) is None and looks_like_number(value):
         raise InvalidInput(
             f"invalid --affinity {text[:80]!r}",
             detail=f"{value[:80]!r} would be compared as text",
@@ -107,11 +108,3 @@ def parse_affinity(text: str) -> Affinity:
     if problem is not None:
         raise InvalidInput(f"invalid --affinity {text[:80]!r}", detail=problem)
     return condition
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

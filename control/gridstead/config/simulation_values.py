@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from gridstead.config.values import check_label_keys
+from gridstead.config.values import check_labels
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,9})([smhd])")
@@ -40,5 +40,5 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,6
 Price = Annotated[Decimal, Field(ge=0, le=10**9, decimal_places=18)]
 Labels = Annotated[
     dict[Annotated[str, Field(max_length=255)], Annotated[str, Field(max_length=255)]],
-    AfterValidator(check_label_keys),
+    AfterValidator(check_labels),
 ]

@@ -15,7 +15,7 @@ from gridstead.config.values import (
     NaturalInt,
     PositiveInt,
     Settings,
-    check_label_keys,
+    check_labels,
 )
 
 
@@ -111,9 +111,10 @@ class SupervisorSettings(TickingService):
     prices_per_minute: PricesPerMinute
     labels: Annotated[
         dict[str, str],
-        AfterValidator(check_label_keys),
+        AfterValidator(check_labels),
         Field(
-            description="Labels of the provider. Reserved keys are not permitted.",
+            description="Labels of the provider. [Labels](labels.md) lists the keys with a fixed "
+            "meaning. Reserved keys are not permitted.",
             examples=[{"os": "linux", "zone": "site-a"}],
         ),
     ] = {}  # noqa: RUF012 - pydantic copies it

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from gridstead.domain.jobs.billing import WEI_PER_CREDIT
 from gridstead.domain.jobs.ids import is_address
-from gridstead.domain.matching.labels import RESERVED_KEYS
-from gridstead.domain.supervisor.offers import sanitise_label
+from gridstead.domain.labels.keys import provider_labels
+from gridstead.errors import InvalidInput
 
 WEI_DIGITS = 80  # precision of the conversion from credits to wei
 
@@ -69,14 +69,12 @@ def _check_network(network: str) -> str:
     return network
 
 
-def check_label_keys(labels: dict[str, str]) -> dict[str, str]:
-    """Return the labels of a provider. Raises ValueError if a key is reserved."""
-    for key in labels:
-        if sanitise_label(key) in RESERVED_KEYS:
-            raise ValueError(
-                f"must not have the key {key!r}, which has a meaning of its own in the conditions"
-                f" of jobs. Reserved keys: {', '.join(sorted(RESERVED_KEYS))}"
-            )
+def check_labels(labels: dict[str, str]) -> dict[str, str]:
+    """Return the labels of a provider. Raises ValueError if a key or a value is not permitted."""
+    try:
+        provider_labels(labels)
+    except InvalidInput as error:
+        raise ValueError(error.message) from error
     return labels
 
 

@@ -22,7 +22,7 @@ CLASS_OF_SETTINGS = re.compile(r"([\w.]*\bconfig[\w.]*)\.(\w+)")
 
 @pytest.fixture(scope="module")
 def reference():
-    for name in ("queue_view_page", "settings_page"):  # reference.py imports them.
+    for name in ("labels_page", "queue_view_page", "settings_page"):  # reference.py imports them.
         load(CHECKOUT / "tools" / f"{name}.py", name)
     return load(CHECKOUT / "tools" / "reference.py")
 

@@ -25,6 +25,7 @@ from fractions import Fraction
 
 from gridstead.domain.jobs.billing import MAX_PAID_MINUTES, SECONDS_PER_MINUTE, WEI_PER_CREDIT
 from gridstead.domain.jobs.job import Affinity
+from gridstead.domain.labels.values import number_or_none
 from gridstead.domain.matching.labels import (
     BENCHMARK_AGE,
     DEADLINE,
@@ -33,7 +34,6 @@ from gridstead.domain.matching.labels import (
     QUEUE_WAIT,
     REPUTATION,
     RESERVED_KEYS,
-    number_or_none,
 )
 from gridstead.domain.matching.policies import POLICIES, Policy
 from gridstead.domain.matching.reputation import MILLION

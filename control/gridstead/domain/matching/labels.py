@@ -5,8 +5,8 @@ The left side of a condition is the value of a label: ``compute.gflops > 1000`` 
 whose label ``compute.gflops`` is greater than 1000. Two numbers are compared as numbers, other
 values as text. The operator ``in`` requires that the value of the label contains the right side.
 
-A number has up to 18 digits before and up to 18 digits after its decimal point, such as ``-2.5``. A
-value with an exponent, a space or a plus sign is a text. Numbers are compared exactly.
+A number is a plain decimal such as ``-2.5`` (``domain/labels``). A value with an exponent,
+a space or a plus sign is a text. Numbers are compared exactly.
 
 Conditions with a reserved key are not about labels (``conditions.py``).
 """
@@ -14,12 +14,11 @@ Conditions with a reserved key are not about labels (``conditions.py``).
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Collection, Iterable
-from decimal import Decimal
 from typing import Any
 
 from gridstead.domain.jobs.job import Affinity, Label
+from gridstead.domain.labels.values import number_or_none
 
 PRICE = "price.per-min"
 QUEUE_WAIT = "queue.wait.s"
@@ -30,7 +29,6 @@ POLICY = "policy"
 # The keys with a meaning of their own. A provider's label with such a key has no effect.
 RESERVED_KEYS = frozenset({PRICE, QUEUE_WAIT, REPUTATION, BENCHMARK_AGE, DEADLINE, POLICY})
 
-_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -79,8 +77,3 @@ def satisfies(value: str, condition: Affinity) -> bool:
     if number is not None and limit is not None:
         return compare(number, limit)
     return compare(value, condition.value)
-
-
-def number_or_none(text: str) -> Decimal | None:
-    """Return the exact number. Returns None if the text is not a number."""
-    return Decimal(text) if _NUMBER.fullmatch(text) else None

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Affinity, Job, Label
+from gridstead.domain.labels.values import number_or_none
 from gridstead.domain.matching.conditions import read_conditions
-from gridstead.domain.matching.labels import number_or_none, satisfies, values_by_key
+from gridstead.domain.matching.labels import satisfies, values_by_key
 from gridstead.domain.matching.packing import Nodes
 
 MAX_SHOWN_VALUES = 3

@@ -3,25 +3,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gridstead.domain.jobs.billing import Prices
-from gridstead.domain.jobs.job import Hardware, Label, Provider
+from gridstead.domain.jobs.job import Hardware, Provider
+from gridstead.domain.labels.keys import provider_labels
 from gridstead.domain.transactions.calls import Register
-
-_LABEL_PARTS = re.compile(r"[A-Za-z0-9._](?:[A-Za-z0-9._-]*[A-Za-z0-9._])?")
-
-
-def sanitise_label(text: str) -> str:
-    """Return the text of a label in the form that the grid uses.
-
-    The text is split at all characters except a to z, A to Z, 0 to 9, ``.``, ``_`` and ``-``.
-    Leading and trailing ``-`` of each part are removed. The parts are joined by ``-``, in lower
-    case.
-    """
-    return "-".join(_LABEL_PARTS.findall(text)).lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +23,12 @@ class Terms:
 def offer(hardware: Hardware, terms: Terms) -> Register:
     """Return the registration of this hardware on these terms.
 
-    The labels in the registration are sanitised and sorted by key.
+    The labels in the registration have the form of the grid and are sorted by key.
+
+    Raises:
+        InvalidInput: If a label is not permitted.
     """
-    values = {sanitise_label(key): sanitise_label(value) for key, value in terms.labels.items()}
-    labels = tuple(Label(key=key, value=value) for key, value in sorted(values.items()))
+    labels = provider_labels(terms.labels)
     return Register(hardware=hardware, prices=terms.prices, labels=labels)
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridstead.domain.jobs.job import Affinity
-from gridstead.domain.matching.labels import number_or_none, satisfies
+from gridstead.domain.labels.values import number_or_none
+from gridstead.domain.matching.labels import satisfies
 
 
 @pytest.mark.parametrize(

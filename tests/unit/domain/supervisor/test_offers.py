@@ -8,23 +8,11 @@ from tests.unit.domain.builders import PROVIDER
 
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Hardware, Provider
-from gridstead.domain.supervisor.offers import Terms, must_register, offer, sanitise_label
+from gridstead.domain.supervisor.offers import Terms, must_register, offer
 
 HARDWARE = Hardware(gpus_per_node=(0,), cpus_per_node=(4,), memory_per_node_mb=(1000,))
 PRICES = Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3)
 TERMS = Terms(prices=PRICES, labels={"zone": "Lab!", "arch": "amd64"})
-
-
-@pytest.mark.parametrize(
-    ("text", "sanitised"),
-    [
-        ("my_invalid-label123!", "my_invalid-label123"),
-        ("validLabel123", "validlabel123"),
-        (".a@b#c$d%e^f&g.f", ".a-b-c-d-e-f-g.f"),
-    ],
-)
-def test_label_is_converted_to_the_form_of_the_grid(text, sanitised):
-    assert sanitise_label(text) == sanitised
 
 
 def test_labels_of_an_offer_are_sorted_by_key():
