@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import secrets
+import statistics
 import sys
 import time
 import tomllib
@@ -38,7 +39,7 @@ TIME_LIMIT_MIN = 104  # the whole minutes that CREDITS pay for on the lab
 MEMORY_MB = 32
 TIMEOUT_S = 600
 POLL_S = 0.2
-MIN_RATIO = 0.7  # plain Slurm's time divided by the grid's time
+MIN_RATIO = 0.9  # plain Slurm's time divided by the grid's time
 SLURM_TIMES = ("submit", "start", "end")
 HOSTS = ("controller", "db", "compute1", "compute2", "infra", "control")
 MIN_CPU_SHOWN_S = 0.5
@@ -77,13 +78,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=JOBS, help="number of jobs in each run")
     parser.add_argument(
-        "--rounds", type=int, default=1, help="number of runs; the best run of each kind counts"
+        "--rounds", type=int, default=3, help="number of runs; the median of each kind counts"
     )
     options = parser.parse_args()
     lab = Lab(lab_users.lab_grid().folder)
     grid = GridClient(lab)
     connection = connect(grid.customer("bench", CREDITS * options.jobs * (options.rounds + 1)))
     workflow = one_step("true", memory_mb=MEMORY_MB)
+    connection.allow(CREDITS * options.jobs * (options.rounds + 1))
     report_progress("warm-up: the customer's account, caches and connections")
     run_through_grid(lab, connection, [workflow] * 4)
     slurm_runs, grid_runs = [], []
@@ -175,7 +177,7 @@ def run_through_grid(lab, connection, workflows):
     report_progress(f"{len(workflows)} jobs through the grid")
     chain = open_chain(connection.settings.chain)
     first_block, start_s = chain.ledger.head().number + 1, time.time()
-    numbers = set(connection.submit(workflows, credits_=CREDITS))
+    numbers = set(connection.submit_at_once(workflows, credits_=CREDITS))
 
     def all_are_settled():
         settlements = log_entries(chain, first_block, ["JobSettled"])
@@ -283,22 +285,22 @@ def print_run(title, run):
 
 
 def report(options, confirmations, slurm_runs, grid_runs):
-    """Print each run, the machine and the ratio of the best runs; return the exit code."""
+    """Print each run, the machine and the ratio of the medians; return the exit code."""
     for run in slurm_runs:
         print_run("plain Slurm", run)
     for run in grid_runs:
         print_run("grid", run)
-    best_slurm_s = min(run.seconds for run in slurm_runs)
-    best_grid_s = min(run.seconds for run in grid_runs)
+    slurm_s = statistics.median(run.seconds for run in slurm_runs)
+    grid_s = statistics.median(run.seconds for run in grid_runs)
     load = os.getloadavg()
     print(f"\nmachine: {os.cpu_count()} cores, {platform.machine()}, load {load[0]:.1f}")
     print(
         f"jobs {options.jobs}, rounds {options.rounds}, confirmations {confirmations}, "
         "one block per second, 30 M gas per block"
     )
-    ratio = best_slurm_s / best_grid_s
+    ratio = slurm_s / grid_s
     print(
-        f"plain Slurm {best_slurm_s:.1f} s, grid {best_grid_s:.1f} s, "
+        f"plain Slurm {slurm_s:.1f} s, grid {grid_s:.1f} s, "
         f"ratio {ratio:.2f} (at least {MIN_RATIO})"
     )
     return 0 if ratio >= MIN_RATIO else 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 
 from gridstead.adapters.chain.customer import Customer, HistoryEvent, JobRequest
 from gridstead.adapters.chain.ledger import ChainLedger
@@ -45,15 +46,33 @@ class GridConnection:
     ) -> tuple[int, ...]:
         """Store the scripts, request all jobs in one call and return their numbers in order."""
         with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
-            script_ids = list(pool.map(self._store, workflows))
-        escrow = credits_ * CREDIT
-        if self.customer.allowance() < escrow * len(workflows):
-            self.customer.allow(escrow * len(workflows))
-        workflows_and_ids = zip(workflows, script_ids, strict=True)
-        requests = [
-            _request(workflow, script_id, escrow) for workflow, script_id in workflows_and_ids
-        ]
+            requests = list(pool.map(partial(self._prepare, credits_=credits_), workflows))
+        self.allow(len(workflows) * credits_)
         return self.customer.request_jobs(requests)
+
+    def submit_at_once(
+        self, workflows: Sequence[dict[str, object]], *, credits_: int = 100
+    ) -> tuple[int, ...]:
+        """Request each job as soon as its script is stored. Return the numbers, in any order.
+
+        While one call is mined, further scripts are stored. The next call requests their jobs. The
+        allowance must be sufficient.
+        """
+        numbers: list[int] = []
+        with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
+            missing = {
+                pool.submit(self._prepare, workflow, credits_=credits_) for workflow in workflows
+            }
+            while missing:
+                done, missing = wait(missing, return_when=FIRST_COMPLETED)
+                numbers += self.customer.request_jobs(future.result() for future in done)
+        return tuple(numbers)
+
+    def allow(self, credits_: int) -> None:
+        """Permit the contracts to take this many credits, if the allowance is lower."""
+        amount = credits_ * CREDIT
+        if self.customer.allowance() < amount:
+            self.customer.allow(amount)
 
     def jobs(self, numbers: Iterable[int]) -> dict[int, Job]:
         """Return the jobs in the newest block, by number."""
@@ -81,11 +100,14 @@ class GridConnection:
         history = self.customer.job_history(number)
         return [event for event in history if event.event in {"JobSettled", "JobRefunded"}]
 
-    def _store(self, workflow: dict[str, object]) -> str:
-        parsed_workflow = from_graphql(workflow).to_graphql()
-        return submit_workflow(
-            self.settings.job_definitions_url, parsed_workflow, ca=self.settings.ca_file
+    def _prepare(self, workflow: dict[str, object], *, credits_: int) -> JobRequest:
+        """Store the script of a job, and return the request of the job."""
+        script_id = submit_workflow(
+            self.settings.job_definitions_url,
+            from_graphql(workflow).to_graphql(),
+            ca=self.settings.ca_file,
         )
+        return _request(workflow, script_id, credits_ * CREDIT)
 
 
 def connect(user) -> GridConnection:
