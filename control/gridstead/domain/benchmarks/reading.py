@@ -31,8 +31,6 @@ class UnusableOutput(UnexpectedOutput):
         text: The output.
     """
 
-    code = "unusable-output"
-
     def __init__(self, program: str, reason: str, text: str) -> None:
         super().__init__(program, text)
         self.message = f"cannot use the output of {program}: {reason}"
