@@ -19,7 +19,7 @@ up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $
 
 .PHONY: lock help setup demo test check lint up down status shell python3 vm vm-site vm-demo
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-matching bench-logs
-.PHONY: campaign-attacks campaign-scenarios campaign-soak bench-decisions
+.PHONY: campaign-attacks campaign-outliers campaign-scenarios campaign-soak bench-decisions
 .PHONY: bench-definitions bench-start bench-supervisor bench-ticks
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
@@ -112,6 +112,9 @@ campaign-attacks: setup ## Check that tricks gain no service and no reputation, 
 
 campaign-scenarios: setup ## Check reservations and fairness on 1,000 seeded simulated grids.
 	@python tests/bench/seeded_scenarios.py $(ARGS)
+
+campaign-outliers: setup ## Check on 1,000 synthetic clusters that slow nodes are found.
+	@python tests/bench/outliers.py
 
 campaign-soak: setup ## Run 10,000 jobs while services are killed, and check all; ARGS=--jobs 300.
 	@python tests/bench/soak.py $(ARGS)
