@@ -80,8 +80,10 @@ class Reservations:
                 reservation, start_at=start, version=cluster.version, awaited=awaited
             )
 
-    def make(self, pending_job: PendingJob) -> None:
+    def make(self, pending_job: PendingJob, customer: str) -> None:
         """Make a reservation at the provider with the best score, if the customer has none."""
+        if customer in self._customers:
+            return
         is_at_limit = self._new_count == self._rules.max_new_reservations
         if is_at_limit or pending_job.kind in self._unreservable_kinds:
             return
@@ -89,15 +91,13 @@ class Reservations:
             return
         job = self._matcher.job(pending_job.job_id)
         limits_start = pending_job.kind.job_class.conditions.limits_start
-        if job.customer in self._customers or (
-            limits_start and job.customer in self._late_customers
-        ):
+        if limits_start and customer in self._late_customers:
             return
         cluster = self._best_later(job, pending_job.kind)
         if cluster is None:
             self._unreservable_kinds.add(pending_job.kind)
             if limits_start:
-                self._late_customers.add(job.customer)
+                self._late_customers.add(customer)
             return
         self._new_count += 1
         start_at = cluster.earliest_start(job.resources, now=self._now)
@@ -112,8 +112,8 @@ class Reservations:
         # This job may use the reserved room, but other jobs of the kind may not. So if they are
         # blocked, this job must not be blocked too: it gets a kind of its own.
         own_kind = pending_job.kind._replace(only_job=job.id)
-        self._matcher.queues[job.customer].add(job.id, own_kind)
-        self._customers.add(job.customer)
+        self._matcher.queues[customer].add(job.id, own_kind)
+        self._customers.add(customer)
 
     def release_ready_room(self, job: Job) -> None:
         """Release the reservation of a job that could start, but waits for a cheaper provider."""

@@ -142,7 +142,7 @@ class Turn:
         """Remove the oldest jobs that cannot start now, and try to make a reservation for each."""
         while jobs and self._is_blocked(jobs[0].kind, customer):
             job = heapq.heappop(jobs)
-            self._reservations.make(job)
+            self._reservations.make(job, customer)
 
     def _is_blocked(self, kind: JobKind, customer: str) -> bool:
         if kind.job_class in self._full_classes or kind in self._blocked_kinds:
