@@ -50,7 +50,7 @@ class Matcher:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.shares = Shares(rules.half_life)
-        self.reputation = Reputation(rules.half_life)
+        self.reputation = Reputation(rules.half_life, self.shares)
         self.clusters: dict[str, Cluster] = {}
         self.queues: dict[str, CustomerQueue] = {}
         self.reserved: dict[JobId, Cluster] = {}

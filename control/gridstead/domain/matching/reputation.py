@@ -14,10 +14,14 @@ Jobs with the price 0 do not count.
 
 A provider's *faults* are a share, in millionths. Each customer has one vote: its own share of
 faults. The vote of a customer counts in full if its jobs at the provider were worth at least the
-*typical value* of a job, otherwise in proportion. ``NEUTRAL_VOTES`` further votes are for the
-provider. So one customer counts for at most 10 %, in either direction, and a new provider has no
-faults. The typical value is the median of what the jobs of each customer of the grid are worth on
-average. So neither one very large job nor many small jobs of one customer change it.
+*typical value* of a job, and if its weight (``shares.py``) is at least the *typical weight*.
+Otherwise it counts in proportion to both. ``NEUTRAL_VOTES`` further votes are for the provider. So
+one customer counts for at most 10 %, in either direction, and a new provider has no faults. Weights
+are average credits, so several wallets with the credits of one customer have at most one vote.
+
+The typical value is the weighted median of what the jobs of each customer of the grid are worth on
+average, and the typical weight is the weighted median of their weights. Each customer counts with
+its weight. So many wallets with few credits change neither of them.
 
 Amounts decay with the half-life of ``shares.py``. All values are integers.
 
@@ -32,14 +36,13 @@ has ended as a success.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import median_low
 
 from gridstead.domain.jobs.billing import PERCENT
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.matching.shares import HalfLife
+from gridstead.domain.matching.shares import HalfLife, Shares
 
 MILLION = 1_000_000
 NEUTRAL_VOTES = 9
@@ -114,6 +117,21 @@ class _Record:
     last_good_match: int = -1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Customers:
+    """The customers of the grid.
+
+    Attributes:
+        weights: The weight of each customer, wei, at least 1.
+        typical_weight: The weight from which on a customer has a full vote.
+        typical_value: The typical value of a job, wei, at least 1.
+    """
+
+    weights: dict[str, int]
+    typical_weight: int
+    typical_value: int
+
+
 class Reputation:
     """The reputation of all providers.
 
@@ -121,14 +139,16 @@ class Reputation:
 
     Args:
         half_life: The half-life of all amounts.
+        shares: The weights of the customers.
 
     Attributes:
         standings: The providers with faults, as of the last update, by address.
         max_risk_percent: The highest risk of these providers, percent.
     """
 
-    def __init__(self, half_life: HalfLife) -> None:
+    def __init__(self, half_life: HalfLife, shares: Shares) -> None:
         self._half_life = half_life
+        self._shares = shares
         self._rest_blocks = max(1, half_life.blocks // RESTS_PER_HALF_LIFE)
         self._update_blocks = max(1, half_life.blocks // UPDATES_PER_HALF_LIFE)
         self._records: dict[str, _Record] = defaultdict(_Record)
@@ -180,11 +200,13 @@ class Reputation:
         if update_block == self._updated_at:
             return False
         self._updated_at = update_block
-        full_vote = self._typical_value() * self._half_life.growth(update_block)
+        customers = self._customers(block)
+        full_amount = customers.typical_value * self._half_life.growth(update_block)
         standings: dict[str, Standing] = {}
         for address, record in self._records.items():
             if record.last_fault >= 0:
-                standings[address] = self._standing(record, full_vote, update_block)
+                faults = _faults(record, customers, full_amount)
+                standings[address] = self._standing(record, faults, update_block)
         has_changed = standings != self.standings
         self.standings = standings
         risks = [standing.risk_percent for standing in standings.values()]
@@ -202,21 +224,56 @@ class Reputation:
         record.evidence[customer].faults += amount * self._half_life.growth(block)
         record.last_fault = max(record.last_fault, block)
 
-    def _typical_value(self) -> int:
-        """Return the typical value of a job, wei, at least 1."""
-        values = [jobs.value // jobs.count for jobs in self._jobs_by_customer.values()]
-        return max(1, median_low(values)) if values else 1
+    def _customers(self, block: int) -> _Customers:
+        weights: dict[str, int] = {}
+        values: list[tuple[int, int]] = []
+        for customer, jobs in self._jobs_by_customer.items():
+            weight = max(1, self._shares.weight(customer, block=block))
+            weights[customer] = weight
+            values.append((jobs.value // jobs.count, weight))
+        return _Customers(
+            weights=weights,
+            typical_weight=_weighted_median((weight, weight) for weight in weights.values()),
+            typical_value=_weighted_median(values),
+        )
 
-    def _standing(self, record: _Record, full_vote: int, block: int) -> Standing:
-        votes = 0
-        fault_votes = 0
-        for evidence in record.evidence.values():
-            amount = evidence.successes + evidence.faults
-            vote = min(amount, full_vote)
-            votes += vote
-            fault_votes += vote * evidence.faults // max(1, amount)
-        faults = fault_votes * MILLION // (NEUTRAL_VOTES * full_vote + votes)
+    def _standing(self, record: _Record, faults: int, block: int) -> Standing:
         if faults <= MAX_FAULTS or record.last_good_match > record.last_fault:
             return Standing(faults=faults)
         is_over = block >= record.last_fault + self._rest_blocks
         return Standing(faults=faults, job_limit=1 if is_over else 0)
+
+
+def _faults(record: _Record, customers: _Customers, full_amount: int) -> int:
+    """Return the share of faults of a provider, millionths.
+
+    Args:
+        record: What is known of the provider.
+        customers: The weights of the customers.
+        full_amount: The amount x growth from which on a customer has a full vote.
+    """
+    votes = 0
+    fault_votes = 0
+    for customer, evidence in record.evidence.items():
+        amount = evidence.successes + evidence.faults
+        weight = min(customers.weights[customer], customers.typical_weight)
+        vote = min(amount, full_amount) * weight
+        votes += vote
+        fault_votes += vote * evidence.faults // max(1, amount)
+    neutral_votes = NEUTRAL_VOTES * full_amount * customers.typical_weight
+    return fault_votes * MILLION // (neutral_votes + votes)
+
+
+def _weighted_median(values: Iterable[tuple[int, int]]) -> int:
+    """Return the lowest value up to which the values have half of the total weight, at least 1.
+
+    Args:
+        values: The values, each with its weight.
+    """
+    sorted_values = sorted(values)
+    missing_weight = -(-sum(weight for _, weight in sorted_values) // 2)
+    for value, weight in sorted_values:
+        missing_weight -= weight
+        if missing_weight <= 0:
+            return max(1, value)
+    return 1

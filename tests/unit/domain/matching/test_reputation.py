@@ -14,7 +14,7 @@ from tests.unit.domain.matching.grids import ALICE, FIRST, SECOND, THIRD
 
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.matching.reputation import MILLION, NEUTRAL, Reputation, Standing
-from gridstead.domain.matching.shares import HalfLife
+from gridstead.domain.matching.shares import HalfLife, Shares
 
 HALF_LIFE = HalfLife(16_800)
 END = 1000
@@ -30,7 +30,7 @@ def customer(number):
 
 
 def new_reputation():
-    return Reputation(HALF_LIFE)
+    return Reputation(HALF_LIFE, Shares(HALF_LIFE))
 
 
 def count(reputation, state=JobState.FINISHED, *, of=ALICE, address=FIRST, **changes):
@@ -226,7 +226,8 @@ def test_update_computes_once_per_interval():
 
 
 def test_half_life_of_a_few_blocks_is_possible():
-    reputation = Reputation(HalfLife(1))
+    half_life = HalfLife(1)
+    reputation = Reputation(half_life, Shares(half_life))
     count_faults(reputation, 4)
     reputation.update(END)
 
@@ -319,3 +320,54 @@ def test_order_in_which_jobs_are_counted_does_not_matter(jobs):
         return reputation.standing(FIRST)
 
     assert standing_after(jobs) == standing_after(sorted(jobs))
+
+
+def new_weighted_reputation(credits_by_customer):
+    """Return a reputation, with the credits that each customer has from block 0 on."""
+    shares = Shares(HALF_LIFE)
+    for number, amount in credits_by_customer.items():
+        shares.transfer(FIRST, customer(number), amount, block=0)
+    return Reputation(HALF_LIFE, shares)
+
+
+def test_customer_with_less_than_the_typical_weight_has_a_part_of_a_vote():
+    reputation = new_weighted_reputation({0: 25, 1: 100, 2: 100})
+    count(reputation, JobState.PANICKED, of=customer(0))
+    count(reputation, of=customer(1), address=SECOND)
+    count(reputation, of=customer(2), address=SECOND)
+
+    assert faults_at(reputation) == MILLION * 25 // (9 * 100 + 25)
+
+
+def test_customer_with_more_than_the_typical_weight_has_one_vote():
+    reputation = new_weighted_reputation({0: 150, 1: 100, 2: 100})
+    count(reputation, JobState.PANICKED, of=customer(0))
+    count(reputation, of=customer(1), address=SECOND)
+    count(reputation, of=customer(2), address=SECOND)
+
+    assert faults_at(reputation) == MILLION // 10
+
+
+@pytest.mark.parametrize("value", [1, VALUE, 1000 * VALUE])
+def test_credits_divided_among_many_wallets_have_one_vote(value):
+    honest = dict.fromkeys(range(9), 1000)
+    attackers = dict.fromkeys(range(100, 200), 10)
+    reputation = new_weighted_reputation(honest | attackers)
+    for number in honest:
+        count(reputation, of=customer(number), address=SECOND)
+    for number in attackers:
+        count(reputation, JobState.PANICKED, of=customer(number), value=value)
+
+    assert faults_at(reputation) == MILLION * min(value, VALUE) // (9 * VALUE + min(value, VALUE))
+
+
+def test_many_wallets_with_few_credits_do_not_hide_faults():
+    honest = dict.fromkeys(range(9), 1000)
+    attackers = dict.fromkeys(range(100, 200), 10)
+    reputation = new_weighted_reputation(honest | attackers)
+    for number in honest:
+        count(reputation, JobState.PANICKED, of=customer(number))
+    for number in attackers:
+        count(reputation, of=customer(number), value=1000 * VALUE)
+
+    assert faults_at(reputation) == 9 * MILLION // (9 + 9 + 1)
