@@ -110,8 +110,8 @@ def print_row(row, name, tally):
     """Print the figures of a class in a metric."""
     key = (row, name)
     false = share(tally.false, tally.healthy, [key])
-    found = share(tally.found, tally.slow, [key])
-    print(f"{row:12}{name:20}{tally.healthy[key]:8}{false:8.2%}{tally.slow[key]:7}{found:8.1%}")
+    detected = share(tally.found, tally.slow, [key])
+    print(f"{row:12}{name:20}{tally.healthy[key]:8}{false:8.2%}{tally.slow[key]:7}{detected:8.1%}")
 
 
 def main() -> int:
@@ -124,10 +124,10 @@ def main() -> int:
         for name in (*(metric.name for metric in METRICS), ANY):
             print_row(row, name, tally)
     false = share(tally.false, tally.healthy, [(row, ANY) for row in CLASSES])
-    found = share(tally.found, tally.slow, [(row, ANY) for row in CLASSES[2:]])
+    detected = share(tally.found, tally.slow, [(row, ANY) for row in CLASSES[2:]])
     print(f"healthy nodes that are named: {false:.2%}, at most {MAX_FALSE:.0%}")
-    print(f"slow nodes found in classes of 5 or more: {found:.1%}, at least {MIN_FOUND:.0%}")
-    return int(false > MAX_FALSE or found < MIN_FOUND)
+    print(f"slow nodes found in classes of 5 or more: {detected:.1%}, at least {MIN_FOUND:.0%}")
+    return int(false > MAX_FALSE or detected < MIN_FOUND)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ PINGPONG_ARGUMENTS = (
     *("--min-size", "1", "--max-size", str(LARGEST_SIZE)),
 )
 _US_PER_S = 1_000_000
+_LONGEST_S = Decimal(3600)  # of a message
 _MBPS_PER_MBYTES = 8
 _SCRIPT_TITLE = "Gridstead All-to-All Test"
 ALL_TO_ALL_SCRIPT = f"""\
@@ -114,7 +115,8 @@ def parse_pingpong(text: str) -> PointToPoint:
         match = _PINGPONG_ROW.fullmatch(line)
         if match is None:
             raise output.error(f"{line[:80]!r} is not a row of the table")
-        _add(output, times_s, output.integer(match[1], "a size"), output.number(match[3], "a time"))
+        time_s = output.number(match[3], "a time", largest=_LONGEST_S)
+        _add(output, times_s, output.integer(match[1], "a size"), time_s)
     _check_sizes(output, times_s, LARGEST_SIZE)
     bytes_per_s = LARGEST_SIZE / times_s[LARGEST_SIZE]
     return PointToPoint(

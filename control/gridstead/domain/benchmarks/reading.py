@@ -18,8 +18,9 @@ from gridstead.domain.labels.values import label_value, plain_decimal
 from gridstead.errors import InvalidInput, UnexpectedOutput
 
 _NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,2})?")
-_LARGEST = Decimal(10) ** 16
-_SMALLEST = Decimal(10) ** -12
+# Between these limits, a number in any unit of a label is a plain decimal.
+_LARGEST = Decimal(10) ** 13
+_SMALLEST = Decimal(10) ** -9
 
 
 class UnusableOutput(UnexpectedOutput):
@@ -48,12 +49,13 @@ class Output:
         """Return the error that this output cannot be used."""
         return UnusableOutput(self.program, reason, self.text)
 
-    def number(self, text: str, name: str) -> Decimal:
+    def number(self, text: str, name: str, *, largest: Decimal = _LARGEST) -> Decimal:
         """Return a measured number, which is more than 0.
 
         Args:
             text: The number in the output.
             name: What the number is, for the error.
+            largest: The largest number that can be a measured value.
 
         Raises:
             UnusableOutput: If the text is not a number, or cannot be a measured value.
@@ -61,7 +63,7 @@ class Output:
         if not _NUMBER.fullmatch(text):
             raise self.error(f"{name} is {text[:40]!r}, not a number")
         number = Decimal(text)
-        if not _SMALLEST <= number <= _LARGEST:
+        if not _SMALLEST <= number <= largest:
             raise self.error(f"{name} is {text[:40]}, which cannot be a measured value")
         return number
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Truncated, foreign and changed outputs give an error that names the program, or valid labels."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from tests.unit.domain.benchmarks.outputs import CASES
 from gridstead.domain.benchmarks.reading import UnusableOutput
 from gridstead.domain.labels.keys import STANDARD_KEYS, provider_labels
 
+NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 NAMES = st.sampled_from(sorted(CASES))
 
 
@@ -57,6 +60,20 @@ def test_changed_output_is_refused_or_gives_valid_labels(name, data):
     changed = case.text[:start] + inserted + case.text[end:]
     try:
         labels = case.labels(changed)
+    except UnusableOutput:
+        return
+    provider_labels({label.key: label.value for label in labels})
+
+
+@pytest.mark.parametrize("number", ["1e-9", "1e-10", "1e13", "1e14", "0", "-1", "1" * 18])
+@given(name=NAMES, data=st.data())
+def test_extreme_number_is_refused_or_gives_valid_labels(number, name, data):
+    text = CASES[name].text
+    match = data.draw(st.sampled_from(list(NUMBER.finditer(text)) or [None]))
+    if match is None:
+        return
+    try:
+        labels = CASES[name].labels(text[: match.start()] + number + text[match.end() :])
     except UnusableOutput:
         return
     provider_labels({label.key: label.value for label in labels})
