@@ -12,7 +12,7 @@ import json
 import random
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -29,16 +29,18 @@ from tests.bench.attack_grid import (  # noqa: E402
     parse_options,
     provider,
 )
+from tests.bench.attack_simulator import AttackSimulator  # noqa: E402
 
 from gridstead.domain.matching.decisions import Rules  # noqa: E402
 from gridstead.domain.matching.shares import HalfLife  # noqa: E402
-from gridstead.services.simulation.simulator import SimulatedGrid, Simulator  # noqa: E402
+from gridstead.services.simulation.simulator import SimulatedGrid  # noqa: E402
 
 HONEST_CUSTOMERS = 10
 HOURS = 24
 HALF_LIFE = HalfLife(6 * 3600 // BLOCK_S)
 LOAD = 2.0  # the work of the honest customers and the honest attacker together
 MAX_GAIN = 0.02
+PERIOD_S = 3600  # in which the attacker cancels jobs or moves credits
 PROVIDER = "0x" + "11" * 20
 
 
@@ -51,12 +53,17 @@ class Attack:
         wallets: Among how many wallets it divides its credits and jobs.
         work: How many jobs it submits, in relation to an honest customer.
         paid_factor: For how long its escrow pays, in relation to the run time.
+        is_cancelling: Whether it cancels its waiting jobs in each period.
+        is_passing: Whether only one wallet has credits. In each period, they move to the next
+            wallet, which submits the jobs of this period.
     """
 
     name: str
     wallets: int = 1
     work: int = 1
     paid_factor: float = PAID_FACTOR
+    is_cancelling: bool = False
+    is_passing: bool = False
 
 
 ATTACKS = (
@@ -65,6 +72,8 @@ ATTACKS = (
     Attack(name="flood from one wallet", work=20),
     Attack(name="flood from 100 wallets", wallets=100, work=20),
     Attack(name="escrow ten times as high", paid_factor=12),
+    Attack(name="flood and cancel", work=20, is_cancelling=True),
+    Attack(name="credits passed round", wallets=10, is_passing=True),
 )
 
 
@@ -94,12 +103,17 @@ def share_of_attacker(attack, seed):
     wallets = [f"{ATTACKER}-{number}" for number in range(attack.wallets)]
     honest_customers = [f"honest-{number}" for number in range(HONEST_CUSTOMERS)]
     credits_by_customer = dict.fromkeys(honest_customers, CREDITS_EACH)
-    credits_by_customer |= dict.fromkeys(wallets, CREDITS_EACH // attack.wallets)
+    owners = wallets[:1] if attack.is_passing else wallets
+    credits_by_customer |= dict.fromkeys(owners, CREDITS_EACH // len(owners))
     grid = SimulatedGrid(
         providers=[provider(PROVIDER)], credits_by_customer=credits_by_customer, block_s=BLOCK_S
     )
     jobs = jobs_of(random.Random(seed), honest_customers, wallets, attack)
-    simulator = Simulator(grid, jobs, Rules(half_life=HALF_LIFE), policy="balanced")
+    simulator = AttackSimulator(grid, jobs, Rules(half_life=HALF_LIFE), policy="balanced")
+    if attack.is_cancelling:
+        simulator.cancel_waiting_jobs(wallets, period_s=PERIOD_S, until_s=HOURS * 3600)
+    if attack.is_passing:
+        simulator.pass_credits(wallets, period_s=PERIOD_S, until_s=HOURS * 3600)
     outcome = simulator.run(HOURS * 3600)
     money = {"attacker": 0, "honest": 0}
     for run in outcome.runs:
@@ -118,7 +132,11 @@ def jobs_of(source, honest_customers, wallets, attack):
     jobs = honest_jobs(source, honest_customers, jobs_each, duration_s=duration_s)
     for number in range(jobs_each * attack.work):
         wallet = wallets[number % len(wallets)]
-        jobs.append(new_job(source, wallet, duration_s=duration_s, paid_factor=attack.paid_factor))
+        job = new_job(source, wallet, duration_s=duration_s, paid_factor=attack.paid_factor)
+        if attack.is_passing:
+            period = job.submitted_at // PERIOD_S
+            job = replace(job, customer=wallets[period % len(wallets)])
+        jobs.append(job)
     return sorted(jobs, key=lambda job: job.submitted_at)
 
 
