@@ -19,7 +19,7 @@ up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $
 
 .PHONY: lock help setup demo test check lint up down status shell python3 vm vm-site vm-demo
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-matching bench-logs
-.PHONY: campaign-attacks campaign-outliers campaign-scenarios campaign-soak bench-decisions
+.PHONY: campaign-attacks campaign-flood campaign-outliers campaign-scenarios campaign-soak bench-decisions
 .PHONY: bench-definitions bench-start bench-supervisor bench-ticks
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
@@ -109,6 +109,9 @@ bench-decisions: setup ## Measure how many matches per second are decided; needs
 campaign-attacks: setup ## Check that tricks gain no service and no reputation, in simulations.
 	@python tests/bench/attacks.py
 	@python tests/bench/reputation_attacks.py
+
+campaign-flood: setup ## Check what a flood of jobs costs the other customers, in simulations.
+	@python tests/bench/flood.py $(ARGS)
 
 campaign-scenarios: setup ## Check reservations and fairness on 1,000 seeded simulated grids.
 	@python tests/bench/seeded_scenarios.py $(ARGS)
