@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gridstead.domain.jobs.billing import PERCENT, Resources
 from gridstead.domain.jobs.ids import JobId
@@ -20,6 +21,27 @@ from gridstead.domain.jobs.job import Provider
 from gridstead.domain.matching.forecast import Forecast, PlacedJob, Reservation
 from gridstead.domain.matching.packing import Nodes, Placement
 from gridstead.domain.matching.reputation import NEUTRAL, Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSnapshot:
+    """What the jobs of a cluster do not show.
+
+    Attributes:
+        provider: The provider.
+        version: The version of the occupation.
+        change: The last change.
+        reservation: The reservation, if there is one.
+        placements: The jobs that have nodes, and their nodes.
+        has_new_jobs: Whether jobs must be placed.
+    """
+
+    provider: Provider
+    version: int
+    change: str
+    reservation: Reservation | None
+    placements: tuple[tuple[JobId, Placement], ...]
+    has_new_jobs: bool
 
 
 class Cluster:
@@ -58,6 +80,30 @@ class Cluster:
         self._has_new_jobs = False
         # The forecast for a version and a time, Unix seconds.
         self._forecast: tuple[int, int, Forecast] | None = None
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Return the values that ``restore`` needs."""
+        return ClusterSnapshot(
+            provider=self.provider,
+            version=self.version,
+            change=self.change,
+            reservation=self.reservation,
+            placements=tuple(self._placements.items()),
+            has_new_jobs=self._has_new_jobs,
+        )
+
+    def restore(self, snapshot: ClusterSnapshot) -> None:
+        """Restore the occupation. The jobs must have been set before."""
+        self.version = snapshot.version
+        self.change = snapshot.change
+        self.reservation = snapshot.reservation
+        self._free = self._empty.copy()
+        self._placements = dict(snapshot.placements)
+        for job_id, placement in snapshot.placements:
+            self._free.use(self._jobs[job_id].resources, placement)
+        self._unplaced = [job for job in self._jobs.values() if job.job_id not in self._placements]
+        self._has_new_jobs = snapshot.has_new_jobs
+        self._forecast = None
 
     @property
     def job_count(self) -> int:

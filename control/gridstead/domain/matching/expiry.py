@@ -157,6 +157,11 @@ class ReturnHistory:
         """Whether the job was neither claimed nor returned."""
         return not self._events
 
+    @property
+    def events(self) -> tuple[ChainEvent, ...]:
+        """The events, in the order of the chain."""
+        return tuple(self._events)
+
     def apply(self, event: ChainEvent) -> None:
         """Update the history with the next event of the job, in the order of the chain.
 
@@ -226,6 +231,14 @@ class ClaimBlocks:
     def __init__(self, confirmations: int) -> None:
         self._confirmations = confirmations
         self._blocks: dict[str, list[int]] = {}  # by provider, ascending
+
+    def snapshot(self) -> dict[str, tuple[int, ...]]:
+        """Return the blocks that are kept, by provider, ascending."""
+        return {provider: tuple(blocks) for provider, blocks in self._blocks.items()}
+
+    def restore(self, snapshot: Mapping[str, tuple[int, ...]]) -> None:
+        """Restore the blocks that ``snapshot`` returned."""
+        self._blocks = {provider: list(blocks) for provider, blocks in snapshot.items()}
 
     def add(self, provider: str, block: int) -> None:
         """Add a claim, in the order of the chain."""

@@ -13,24 +13,39 @@ which they placed jobs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Hardware, Job, Provider
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.candidates import CandidateCache
-from gridstead.domain.matching.cluster import Cluster
+from gridstead.domain.matching.cluster import Cluster, ClusterSnapshot
 from gridstead.domain.matching.decisions import NO_LIMITS, Decision, Limits, Pairing, Rules
 from gridstead.domain.matching.forecast import PlacedJob
 from gridstead.domain.matching.policies import Policy, paid_seconds
 from gridstead.domain.matching.queues import CustomerQueue, JobKind
 from gridstead.domain.matching.reputation import Reputation
-from gridstead.domain.matching.shares import Shares, Spending
+from gridstead.domain.matching.shares import AccountValues, Shares, Spending
 from gridstead.domain.matching.turn import Turn
 
 _NO_HARDWARE = Hardware(gpus_per_node=(), cpus_per_node=(), memory_per_node_mb=())
 _NO_PRICES = Prices(gpu_per_min=0, cpu_per_min=0, memory_mb_per_min=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatcherSnapshot:
+    """What the jobs of a matcher do not show, except the reputation.
+
+    Attributes:
+        clusters: The occupation of each provider.
+        reserved: The address of the provider at which a job has a reservation, by job.
+        accounts: The accounts of the customers.
+    """
+
+    clusters: tuple[ClusterSnapshot, ...]
+    reserved: Mapping[JobId, str]
+    accounts: Mapping[str, AccountValues]
 
 
 class Matcher:
@@ -60,6 +75,34 @@ class Matcher:
         self._deposits: dict[JobId, tuple[tuple[int, int], ...]] = {}
         self._limits: dict[JobId, Limits] = {}
         self._places: dict[JobId, Cluster] = {}  # the matched jobs that have not ended
+
+    def snapshot(self) -> MatcherSnapshot:
+        """Return the values that ``restore_providers`` and ``restore_occupation`` need.
+
+        The limits of jobs are omitted: the caller sets them before each decision.
+        """
+        reserved = self.reserved.items()
+        return MatcherSnapshot(
+            clusters=tuple(cluster.snapshot() for cluster in self.clusters.values()),
+            reserved={job_id: cluster.provider.address for job_id, cluster in reserved},
+            accounts=self.shares.accounts(),
+        )
+
+    def restore_providers(self, snapshot: MatcherSnapshot) -> None:
+        """Restore the providers and the jobs' reservations, before any job is set.
+
+        The reputation must have been restored before.
+        """
+        for cluster_snapshot in snapshot.clusters:
+            self.set_provider(cluster_snapshot.provider)
+        for job_id, address in snapshot.reserved.items():
+            self.reserved[job_id] = self.clusters[address]
+
+    def restore_occupation(self, snapshot: MatcherSnapshot) -> None:
+        """Restore the occupation of the providers and the accounts, after all jobs were set."""
+        for cluster_snapshot in snapshot.clusters:
+            self.clusters[cluster_snapshot.provider.address].restore(cluster_snapshot)
+        self.shares.restore_accounts(snapshot.accounts)
 
     def set_provider(self, provider: Provider) -> None:
         """Add an approved provider, or replace its record."""

@@ -85,6 +85,25 @@ class Standing:
 NEUTRAL = Standing()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReputationSnapshot:
+    """The values of a ``Reputation``.
+
+    Attributes:
+        evidence: The successes and the faults, by provider and customer.
+        last_events: ``last_fault`` and ``last_good_match`` of each provider.
+        jobs_by_customer: The value and the count of the jobs of each customer.
+        updated_at: The block of the last update.
+        standings: The standings as of this update.
+    """
+
+    evidence: Mapping[tuple[str, str], tuple[int, int]]
+    last_events: Mapping[str, tuple[int, int]]
+    jobs_by_customer: Mapping[str, tuple[int, int]]
+    updated_at: int | None
+    standings: Mapping[str, Standing]
+
+
 @dataclass(slots=True)
 class _Evidence:
     """What one customer's jobs say about one provider: sums of amount x growth."""
@@ -157,6 +176,36 @@ class Reputation:
         self.standings: Mapping[str, Standing] = {}
         self.max_risk_percent = 0
 
+    def snapshot(self) -> ReputationSnapshot:
+        """Return all values. Later changes do not change the result."""
+        evidence: dict[tuple[str, str], tuple[int, int]] = {}
+        last_events: dict[str, tuple[int, int]] = {}
+        for address, record in self._records.items():
+            last_events[address] = (record.last_fault, record.last_good_match)
+            for customer, each in record.evidence.items():
+                evidence[address, customer] = (each.successes, each.faults)
+        customers = self._jobs_by_customer.items()
+        return ReputationSnapshot(
+            evidence=evidence,
+            last_events=last_events,
+            jobs_by_customer={customer: (jobs.value, jobs.count) for customer, jobs in customers},
+            updated_at=self._updated_at,
+            standings=self.standings,
+        )
+
+    def restore(self, snapshot: ReputationSnapshot) -> None:
+        """Restore all values. Nothing must have been counted before."""
+        for address, (last_fault, last_good_match) in snapshot.last_events.items():
+            record = self._records[address]
+            record.last_fault = last_fault
+            record.last_good_match = last_good_match
+        for (address, customer), (successes, faults) in snapshot.evidence.items():
+            self._records[address].evidence[customer] = _Evidence(successes, faults)
+        for customer, (value, count) in snapshot.jobs_by_customer.items():
+            self._jobs_by_customer[customer] = _Jobs(value, count)
+        self._updated_at = snapshot.updated_at
+        self._set_standings(snapshot.standings)
+
     def standing(self, address: str) -> Standing:
         """Return how a provider's reputation influences the matching, as of the last update."""
         return self.standings.get(address, NEUTRAL)
@@ -208,10 +257,13 @@ class Reputation:
                 faults = _faults(record, customers, full_amount)
                 standings[address] = self._standing(record, faults, update_block)
         has_changed = standings != self.standings
+        self._set_standings(standings)
+        return has_changed
+
+    def _set_standings(self, standings: Mapping[str, Standing]) -> None:
         self.standings = standings
         risks = [standing.risk_percent for standing in standings.values()]
         self.max_risk_percent = max(risks, default=0)
-        return has_changed
 
     def _add_value(self, job: Job, amount: int) -> None:
         growth = self._half_life.growth(job.state_block)

@@ -22,6 +22,7 @@ The quotient of usage and weight does not change by this.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -84,6 +85,10 @@ class Spending:
     ended_block: int | None
 
 
+# The attributes of an account, in their order.
+AccountValues = tuple[int, int, int, int, int, int]
+
+
 @dataclass(slots=True)
 class _Account:
     """The account of one wallet.
@@ -128,6 +133,27 @@ class Shares:
         self._half_life = half_life
         self._accounts: dict[str, _Account] = {}
         self._charges: dict[JobId, _Charge] = {}
+
+    def accounts(self) -> dict[str, AccountValues]:
+        """Return the values of all accounts, by wallet."""
+        accounts: dict[str, AccountValues] = {}
+        for wallet, each in self._accounts.items():
+            accounts[wallet] = (
+                each.usage,
+                each.credits,
+                each.credit_weight,
+                each.counted_to,
+                each.escrow,
+                each.escrow_weight,
+            )
+        return accounts
+
+    def restore_accounts(self, accounts: Mapping[str, AccountValues]) -> None:
+        """Replace the values of all accounts by those that ``accounts`` returned.
+
+        The values include the open jobs. So the caller must set these jobs first.
+        """
+        self._accounts = {wallet: _Account(*values) for wallet, values in accounts.items()}
 
     def transfer(self, sender: str, receiver: str, amount: int, *, block: int) -> None:
         """Count a transfer of credits from wallet to wallet, wei.

@@ -24,6 +24,7 @@ With those contracts, a provider cannot change its prices without a new approval
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gridstead.domain.jobs.ids import JobKey
@@ -69,6 +70,14 @@ class Exclusion:
     last_error: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkipsSnapshot:
+    """The values of a ``SkipHistory``, which documents them."""
+
+    skips: Mapping[tuple[JobKey, str], int]
+    changes: Mapping[str, tuple[Change, ...]]
+
+
 def error_name(error: str) -> str:
     """Return the name of a contracts' error, without its arguments."""
     return error.partition("(")[0]
@@ -89,6 +98,19 @@ class SkipHistory:
     skips: OrderedDict[tuple[JobKey, str], int] = field(default_factory=OrderedDict)
     skipped_providers: dict[JobKey, set[str]] = field(default_factory=dict)
     changes: dict[str, list[Change]] = field(default_factory=dict)
+
+    def snapshot(self) -> SkipsSnapshot:
+        """Return all values. Later changes do not change the result."""
+        changes = {provider: tuple(changes) for provider, changes in self.changes.items()}
+        return SkipsSnapshot(skips=self.skips.copy(), changes=changes)
+
+    def restore(self, snapshot: SkipsSnapshot) -> None:
+        """Restore all values."""
+        self.skips = OrderedDict(snapshot.skips)
+        self.skipped_providers.clear()
+        for job_key, provider in self.skips:
+            self.skipped_providers.setdefault(job_key, set()).add(provider)
+        self.changes = {provider: list(changes) for provider, changes in snapshot.changes.items()}
 
     def add(self, skipped: SkippedCall) -> Match | None:
         """Add a skipped match.
