@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from gridstead.adapters.store.snapshot_codec import decode, encode
 from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.matching.decision_log import SignedRecord
+from gridstead.domain.matching.snapshot import Snapshot
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
 from gridstead.domain.transactions.calls import Call
 from gridstead.domain.transactions.outbox import EntryChange, OutboxEntry, SendState, Transaction
@@ -106,6 +108,19 @@ class MemoryDecisionStore:
 
     def records(self, *, first: int, count: int) -> tuple[SignedRecord, ...]:
         return tuple(self.stored[first : first + count])
+
+
+@dataclass
+class MemorySnapshotStore:
+    """Implements port ``SnapshotStore``. Stores the bytes of the real store."""
+
+    content: bytes | None = None
+
+    def save(self, snapshot: Snapshot) -> None:
+        self.content = encode(snapshot)
+
+    def load(self) -> Snapshot | None:
+        return None if self.content is None else decode(self.content)
 
 
 @dataclass

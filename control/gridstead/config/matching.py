@@ -61,7 +61,11 @@ class MetaSchedulerSettings(TickingService):
     """The settings of gridstead meta-scheduler."""
 
     state_url: Annotated[
-        str, Field(description="SQLAlchemy URL of the database with the outbox.")
+        str,
+        Field(
+            description="SQLAlchemy URL of the database with the outbox, the decision log and the "
+            "snapshot of the state."
+        ),
     ] = "sqlite:////var/lib/gridstead/meta-scheduler/state.db"
     chain: Chain
     wallet: Wallet

@@ -25,7 +25,14 @@ from gridstead.ports.slurm import (
     Scheduler,
     Slurm,
 )
-from gridstead.ports.store import Cursor, DecisionStore, Journal, Outbox, Transactions
+from gridstead.ports.store import (
+    Cursor,
+    DecisionStore,
+    Journal,
+    Outbox,
+    SnapshotStore,
+    Transactions,
+)
 from gridstead.ports.users import Directory, UserDirectories
 
 __all__ = [
@@ -51,6 +58,7 @@ __all__ = [
     "ScriptSource",
     "ScriptStore",
     "Slurm",
+    "SnapshotStore",
     "Transactions",
     "UsedNonces",
     "UserDirectories",

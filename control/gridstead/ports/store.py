@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.matching.decision_log import SignedRecord
+from gridstead.domain.matching.snapshot import Snapshot
 from gridstead.domain.supervisor.journal import JournalEntry
 from gridstead.domain.transactions.calls import Call
 from gridstead.domain.transactions.outbox import EntryChange, OutboxEntry, Transaction
@@ -47,6 +48,23 @@ class DecisionStore(Protocol):
 
     def records(self, *, first: int, count: int) -> tuple[SignedRecord, ...]:
         """Return the records from number ``first`` on, oldest first, at most ``count``."""
+        ...
+
+
+class SnapshotStore(Protocol):
+    """The last snapshot of a meta-scheduler with certain contracts and settings."""
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Replace the stored snapshot. If this fails, the old one remains."""
+        ...
+
+    def load(self) -> Snapshot | None:
+        """Return the stored snapshot. Returns None if there is none.
+
+        Raises:
+            UnexpectedOutput: If the snapshot cannot be used: another release has written it, it has
+                other contracts or settings, or it is damaged.
+        """
         ...
 
 

@@ -9,6 +9,7 @@ from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.store.cursor import VolatileCursor
 from gridstead.adapters.store.database import Database
 from gridstead.adapters.store.decisions import SqlDecisionStore
+from gridstead.adapters.store.snapshots import SqlSnapshotStore
 from gridstead.config import MetaSchedulerSettings
 from gridstead.config.matching import Matching
 from gridstead.domain.matching.conditions import UNDERSTOOD_KEYS
@@ -21,8 +22,9 @@ from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.decision_log import DecisionLog
 from gridstead.services.matching.meta_scheduler import MetaScheduler
 from gridstead.services.matching.skipped_matches import SkippedMatches
+from gridstead.services.matching.snapshots import INTERVAL_S, Snapshots
 from gridstead.wiring import loop
-from gridstead.wiring.chain import open_chain, open_wallet
+from gridstead.wiring.chain import ChainAccess, open_chain, open_wallet
 from gridstead.wiring.credentials import tls_files
 from gridstead.wiring.transactions import open_outbox
 
@@ -45,10 +47,9 @@ def run(settings: MetaSchedulerSettings) -> None:
         failpoint=failpoint,
         on_skipped=skipped_matches.add,
     )
-    # The follower's position is not stored: the meta-scheduler reads all events of the chain again
-    # at each start.
+    cursor = VolatileCursor()  # The snapshots contain the position.
     follower = Follower(
-        chain.ledger, VolatileCursor(), first_block=chain.first_block, confirmations=confirmations
+        chain.ledger, cursor, first_block=chain.first_block, confirmations=confirmations
     )
     rules = _rules(settings.matching, has_batches=chain.contracts.has_batches)
     decisions = SqlDecisionStore(database, outbox)
@@ -62,11 +63,23 @@ def run(settings: MetaSchedulerSettings) -> None:
         decision_log=DecisionLog(decisions, rules, sign=wallet.sign_text),
         wallet=wallet.address,
     )
-    ticks = (
-        loop.Tick(name="meta_scheduler", function=service.tick, interval_s=settings.tick_s),
-        loop.Tick(name="sender", function=sender.tick, interval_s=settings.tick_s),
+    snapshots = Snapshots(
+        service,
+        cursor,
+        chain.ledger,
+        SqlSnapshotStore(
+            database,
+            rules=_snapshot_rules(chain, rules, wallet.address, confirmations),
+            failpoint=failpoint,
+        ),
+        confirmations=confirmations,
     )
-    close_functions = [database.close]
+    ticks = (
+        loop.Tick(name="meta_scheduler", function=snapshots.tick, interval_s=settings.tick_s),
+        loop.Tick(name="sender", function=sender.tick, interval_s=settings.tick_s),
+        loop.Tick(name="snapshots", function=snapshots.save, interval_s=INTERVAL_S),
+    )
+    close_functions = [database.close, snapshots.save_at_stop]
     if settings.queue_view is not None:
         queue_view = settings.queue_view
         views = Views(
@@ -82,6 +95,21 @@ def run(settings: MetaSchedulerSettings) -> None:
         server.start()
         close_functions.append(server.stop)
     loop.run(ticks, close=tuple(close_functions))
+
+
+def _snapshot_rules(chain: ChainAccess, rules: Rules, wallet: str, confirmations: int) -> str:
+    """Return what a snapshot depends on, as a text."""
+    contracts = chain.contracts
+    values = (
+        contracts.chain_id,
+        contracts.meta_scheduler.address,
+        contracts.version,
+        chain.first_block,
+        confirmations,
+        wallet,
+        rules,
+    )
+    return " ".join(map(str, values))
 
 
 def _rules(matching: Matching, *, has_batches: bool) -> Rules:

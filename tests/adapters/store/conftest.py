@@ -10,6 +10,7 @@ from tests.fakes.store import (
     MemoryDecisionStore,
     MemoryJournal,
     MemoryOutbox,
+    MemorySnapshotStore,
 )
 
 from gridstead.adapters.store.cursor import SqlCursor
@@ -17,6 +18,7 @@ from gridstead.adapters.store.database import Database
 from gridstead.adapters.store.decisions import SqlDecisionStore
 from gridstead.adapters.store.journal import SqlJournal
 from gridstead.adapters.store.outbox import SqlOutbox
+from gridstead.adapters.store.snapshots import SqlSnapshotStore
 
 
 class MemoryStore:
@@ -27,6 +29,7 @@ class MemoryStore:
         self.journal = MemoryJournal()
         self.outbox = MemoryOutbox(clock=self.clock)
         self.decisions = MemoryDecisionStore(self.outbox)
+        self.snapshots = MemorySnapshotStore()
         self._cursors = {}
 
     def cursor(self, name):
@@ -53,6 +56,7 @@ class SqlStore:
         self.journal = SqlJournal(self.database)
         self.outbox = SqlOutbox(self.database, self.clock)
         self.decisions = SqlDecisionStore(self.database, self.outbox)
+        self.snapshots = SqlSnapshotStore(self.database, rules="")
 
     def cursor(self, name):
         """Return the stored position up to which the reader ``name`` has read the chain."""

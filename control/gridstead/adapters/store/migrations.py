@@ -89,6 +89,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE decisions (
             number BIGINT NOT NULL PRIMARY KEY, text TEXT NOT NULL, signature TEXT NOT NULL)""",
     ),
+    (
+        """CREATE TABLE snapshots (
+            name TEXT NOT NULL PRIMARY KEY, format TEXT NOT NULL, rules TEXT NOT NULL,
+            block BIGINT NOT NULL, content {bytes} NOT NULL)""",
+    ),
 )
 
 

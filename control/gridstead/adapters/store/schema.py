@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, Table, Text
 
 METADATA = MetaData()
 
@@ -44,6 +44,16 @@ DECISIONS = Table(
     Column("number", BigInteger, primary_key=True),
     Column("text", Text),
     Column("signature", Text),
+)
+
+SNAPSHOTS = Table(
+    "snapshots",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("format", Text),
+    Column("rules", Text),
+    Column("block", BigInteger),
+    Column("content", LargeBinary),
 )
 
 TRANSACTIONS = Table(

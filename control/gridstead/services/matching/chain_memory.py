@@ -21,6 +21,7 @@ from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Job, Provider
 from gridstead.domain.jobs.lifecycle import COLD
+from gridstead.domain.matching.snapshot import MemorySnapshot
 from gridstead.ports import Ledger
 
 ROTATION_TICKS = 60
@@ -51,22 +52,23 @@ class _Records(Generic[K, V]):
     Attributes:
         records: The records by key.
         unread: The keys of the records that must be read again.
+        event_blocks: The block of the last event about each key.
     """
 
     def __init__(self) -> None:
         self.records: dict[K, V] = {}
         self.unread: set[K] = set()
-        self._event_blocks: dict[K, int] = {}  # the block of the last event about each key
+        self.event_blocks: dict[K, int] = {}
         self._rotation: list[K] = []
 
     def note_event(self, key: K, block: int) -> None:
         """Mark a record as unread because of an event."""
         self.unread.add(key)
-        self._event_blocks[key] = block
+        self.event_blocks[key] = block
 
     def rewind(self, first_block: int) -> None:
         """Mark the records as unread that have events in a block or after it."""
-        for key, block in self._event_blocks.items():
+        for key, block in self.event_blocks.items():
             if block >= first_block:
                 self.unread.add(key)
 
@@ -91,7 +93,7 @@ class _Records(Generic[K, V]):
         """Forget a record and the events about it."""
         self.records.pop(key, None)
         self.unread.discard(key)
-        self._event_blocks.pop(key, None)
+        self.event_blocks.pop(key, None)
 
 
 class ChainMemory:
@@ -125,6 +127,31 @@ class ChainMemory:
     def is_empty(self) -> bool:
         """Whether there is no job, neither in the memory nor in events since the last update."""
         return not self._jobs.records and not self._jobs.unread
+
+    def snapshot(self) -> MemorySnapshot:
+        """Return all values except the rotation. Later changes do not change the result."""
+        return MemorySnapshot(
+            block=self._block,
+            jobs=tuple(self._jobs.records.values()),
+            job_events=self._jobs.event_blocks.copy(),
+            unread_jobs=tuple(self._jobs.unread),
+            providers=tuple(self._providers.records.values()),
+            provider_events=self._providers.event_blocks.copy(),
+            unread_providers=tuple(self._providers.unread),
+            approved=tuple(self._approved),
+        )
+
+    def restore(self, snapshot: MemorySnapshot) -> None:
+        """Restore the values. The memory must be new."""
+        self._block = snapshot.block
+        self._jobs.records = {job.id: job for job in snapshot.jobs}
+        self._jobs.event_blocks = dict(snapshot.job_events)
+        self._jobs.unread = set(snapshot.unread_jobs)
+        self._providers.records = {each.address: each for each in snapshot.providers}
+        self._providers.event_blocks = dict(snapshot.provider_events)
+        self._providers.unread = set(snapshot.unread_providers)
+        self._approved = set(snapshot.approved)
+        self._ended_ids = {job.id for job in snapshot.jobs if job.state in COLD}
 
     def read_event(self, event: ChainEvent) -> None:
         """Note that the job or the provider of an event must be read again."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Mapping
 
 import structlog
 
@@ -51,6 +52,14 @@ class Expiries:
         self._claimed_at: dict[JobId, int] = {}  # Unix seconds
         self._due: dict[JobId, Job] = {}  # the jobs whose limit has passed
         self._requested: set[JobId] = set()  # the due jobs whose expiry is in the outbox
+
+    def claim_times(self) -> dict[JobId, int]:
+        """Return the known claim times of jobs that have not started, Unix seconds, by job."""
+        return self._claimed_at.copy()
+
+    def restore_claim_times(self, claim_times: Mapping[JobId, int]) -> None:
+        """Restore the times that ``claim_times`` returned. The jobs must have been set before."""
+        self._claimed_at = dict(claim_times)
 
     def set_job(self, job_id: JobId, job: Job | None) -> None:
         """Add a job, or replace its values. None if the job does not exist any more."""

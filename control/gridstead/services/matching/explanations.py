@@ -60,6 +60,11 @@ class Explanations:
         self._kind_reasons: dict[JobKind, WaitingReason] = {}
         self._last_moves: dict[JobId, Move] = {}  # by the job that has the reservation
 
+    @property
+    def last_moves(self) -> dict[JobId, Move]:
+        """The last move of each reservation that became later, by the job."""
+        return self._last_moves.copy()
+
     def add_moves(self, moves: Iterable[Move]) -> None:
         """Add the reservations that became later in the last decision."""
         for move in moves:

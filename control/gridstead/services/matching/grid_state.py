@@ -20,6 +20,7 @@ from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.decisions import Decision, Limits, Rules
 from gridstead.domain.matching.matcher import Matcher
+from gridstead.domain.matching.snapshot import GridSnapshot, Snapshot
 from gridstead.domain.transactions.calls import Match
 from gridstead.services.matching.chain_memory import ChainMemory, Update
 
@@ -60,6 +61,45 @@ class GridState:
         # The jobs that are PENDING on the chain, but were shown as matched.
         self._assumed_ids: set[JobId] = set()
         self._is_matcher_new = True  # whether the matcher knows no jobs and no providers yet
+
+    def snapshot(self) -> GridSnapshot:
+        """Return the values, except those of the matcher. Later changes do not change the result.
+
+        Must be called after a complete tick. Otherwise the matcher may not know the newest jobs.
+        """
+        top_ups = self._top_ups.items()
+        return GridSnapshot(
+            requested_blocks=self._requested_blocks.copy(),
+            matched_blocks=self._matched_blocks.copy(),
+            top_ups={job_id: tuple(values) for job_id, values in top_ups},
+            new_transfers=tuple(self._new_transfers),
+            counted_to=self._counted_to,
+            assumed_jobs=tuple(self._shown_jobs[job_id].job for job_id in self._assumed_ids),
+            is_matcher_new=self._is_matcher_new,
+        )
+
+    def restore(self, snapshot: Snapshot, memory: ChainMemory) -> None:
+        """Restore the values and the matcher. This object must be new.
+
+        Args:
+            snapshot: The snapshot.
+            memory: The jobs and the providers, restored from the same snapshot.
+        """
+        grid = snapshot.grid
+        self._requested_blocks = dict(grid.requested_blocks)
+        self._matched_blocks = dict(grid.matched_blocks)
+        self._top_ups = {job_id: list(top_ups) for job_id, top_ups in grid.top_ups.items()}
+        self._new_transfers = list(grid.new_transfers)
+        self._counted_to = grid.counted_to
+        self._is_matcher_new = grid.is_matcher_new
+        self.matcher.reputation.restore(snapshot.reputation)
+        self.matcher.restore_providers(snapshot.matcher)
+        if not grid.is_matcher_new:
+            assumed_jobs = {job.id: job for job in grid.assumed_jobs}
+            self._assumed_ids = set(assumed_jobs)
+            for job_id, job in memory.jobs.items():
+                self._update_job(job_id, assumed_jobs.get(job_id, job), {})
+        self.matcher.restore_occupation(snapshot.matcher)
 
     def rewind(self, first_block: int) -> None:
         """Forget the events from a block on. Those that still exist are delivered again."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The meta-scheduler matches pending jobs to providers and expires jobs that time out.
 
-The meta-scheduler stores only its outbox and its decision log (``DecisionLog``). At each start it
-reads all events since the first block.
-The events show the jobs, the providers that claimed or refused the jobs, and the credits of the
-customers. ``ChainMemory`` remembers the jobs and the providers, and reads only those that had an
-event. ``GridState`` feeds the matcher (``domain/matching/matcher.py``) with them. ``Expiries``
-requests the expiry of overdue jobs. ``Standby`` delays the matches while another meta-scheduler is
-first. ``SkippedMatches`` remembers the skipped matches until the service stops.
+The meta-scheduler stores its outbox, its decision log (``DecisionLog``) and snapshots of its state
+(``Snapshots``). The state is in memory, and follows the events since the first block. The events
+show the jobs, the providers that claimed or refused the jobs, and the credits of the customers.
+``ChainMemory`` remembers the jobs and the providers, and reads only those that had an event.
+``GridState`` feeds the matcher (``domain/matching/matcher.py``) with them. ``Expiries`` requests
+the expiry of overdue jobs. ``Standby`` delays the matches while another meta-scheduler is first.
+``SkippedMatches`` remembers the skipped matches.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from gridstead.domain.matching.reasons import (
     Explanation,
     WaitingReason,
 )
+from gridstead.domain.matching.snapshot import ClaimsSnapshot, Progress, Snapshot
 from gridstead.domain.transactions.calls import Match, outbox_key
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 from gridstead.services.chain.follower import Follower
-from gridstead.services.matching.chain_memory import ChainMemory, Update
+from gridstead.services.matching.chain_memory import ChainMemory
 from gridstead.services.matching.decision_log import DecisionLog
 from gridstead.services.matching.expiries import Expiries
 from gridstead.services.matching.explanations import Explanations
@@ -117,7 +118,7 @@ class MetaScheduler:
         if self._memory.is_empty:
             return
         update = self._memory.update(followed_to)
-        self._note_changes(update, open_matches)
+        self._note_changes(update.job_ids, open_matches)
         open_matches |= self._standby.held(self._pending_jobs)
         for block, matches in self._standby.release(update.block):
             self._store_matches(matches, block)
@@ -130,6 +131,44 @@ class MetaScheduler:
         reasons = self._match(open_matches, update.block, timeouts)
         with self._view_lock:
             self._unmatched_reasons = reasons
+
+    def snapshot(self, history: tuple[Block, ...]) -> Snapshot:
+        """Return the state after a complete tick, and the history of the follower's cursor."""
+        histories = self._return_histories.items()
+        return Snapshot(
+            progress=Progress(
+                history=history,
+                decided_block=self._decided_block,
+                last_moves=self._explanations.last_moves,
+            ),
+            memory=self._memory.snapshot(),
+            grid=self._grid.snapshot(),
+            matcher=self._grid.matcher.snapshot(),
+            reputation=self._grid.matcher.reputation.snapshot(),
+            claims=ClaimsSnapshot(
+                returns={key: return_history.events for key, return_history in histories},
+                claim_blocks=self._claim_blocks.snapshot(),
+                claim_times=self._expiries.claim_times(),
+            ),
+            standby=self._standby.snapshot(),
+            skips=self._skipped_matches.snapshot(),
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Continue from a snapshot. The next decision finds the reasons of pending jobs again."""
+        self._memory.restore(snapshot.memory)
+        self._grid.restore(snapshot, self._memory)
+        for (job_id, customer), events in snapshot.claims.returns.items():
+            self._returned_ids.add(job_id)
+            for event in events:
+                self._return_histories[job_id, customer].apply(event)
+        self._claim_blocks.restore(snapshot.claims.claim_blocks)
+        self._note_changes(self._memory.jobs, {})
+        self._expiries.restore_claim_times(snapshot.claims.claim_times)
+        self._standby.restore(snapshot.standby)
+        self._skipped_matches.restore(snapshot.skips)
+        self._explanations.add_moves(snapshot.progress.last_moves.values())
+        self._decided_block = snapshot.progress.decided_block
 
     def matched(self) -> Mapping[JobId, str]:
         """Return the matched and running jobs, each with the name of its state."""
@@ -187,9 +226,9 @@ class MetaScheduler:
             if history.is_empty:
                 del self._return_histories[key]
 
-    def _note_changes(self, update: Update, open_matches: Mapping[JobKey, Match]) -> None:
-        """Pass the jobs of an update to the collaborators, and update the sets of pending jobs."""
-        for job_id in update.job_ids:
+    def _note_changes(self, job_ids: Iterable[JobId], open_matches: Mapping[JobKey, Match]) -> None:
+        """Pass jobs that were read to the collaborators, and update the sets of pending jobs."""
+        for job_id in job_ids:
             job = self._memory.jobs.get(job_id)
             self._expiries.set_job(job_id, job)
             if job is not None:

@@ -5,8 +5,8 @@ Only the sender reports skipped matches. It finds them in the receipts of the tr
 wallet. Events prove nothing, because anyone can make the contracts emit the event of a skipped
 match. ``domain/matching/skips.py`` has the rules.
 
-The skipped matches are not stored: after a restart no provider is excluded, so each pending job may
-lose one more match.
+The skipped matches are in the snapshots of the meta-scheduler. After a crash, those since the last
+snapshot are lost, so a pending job may lose one more match.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from queue import SimpleQueue
 import structlog
 
 from gridstead.domain.jobs.ids import JobId, JobKey
-from gridstead.domain.matching.skips import SKIPPED_SEVERAL, Exclusion, SkipHistory
+from gridstead.domain.matching.skips import (
+    SKIPPED_SEVERAL,
+    Exclusion,
+    SkipHistory,
+    SkipsSnapshot,
+)
 from gridstead.domain.transactions.outbox import SkippedCall
 from gridstead.ports import Clock
 
@@ -26,7 +31,7 @@ log = structlog.get_logger()
 
 
 class SkippedMatches:
-    """The skipped matches of a meta-scheduler since its start.
+    """The skipped matches of a meta-scheduler.
 
     Args:
         clock: The wall clock.
@@ -62,6 +67,17 @@ class SkippedMatches:
         for provider in self._exclusions.keys() - exclusions.keys():
             log.info("provider_exclusion_ended", provider=provider)
         self._exclusions = exclusions
+        self._counts = self._history.counts()
+
+    def snapshot(self) -> SkipsSnapshot:
+        """Return the skipped matches, also those since the last ``update``."""
+        self.update()
+        return self._history.snapshot()
+
+    def restore(self, snapshot: SkipsSnapshot) -> None:
+        """Restore the skipped matches. Exclusions that were logged before are not logged again."""
+        self._history.restore(snapshot)
+        self._exclusions = self._history.exclusions()
         self._counts = self._history.counts()
 
     def job_ids(self) -> set[JobId]:

@@ -10,7 +10,7 @@ seem to be stopped. This meta-scheduler then holds no matches for ``ALONE_BLOCKS
 another one makes a match.
 
 The events of the contracts show which wallets have the role of a meta-scheduler, so no setting is
-needed. The held matches are not stored: after a restart, they are decided again.
+needed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.matching.snapshot import StandbySnapshot
 from gridstead.domain.transactions.calls import Match
 
 BLOCKS_PER_RANK = 3  # a match is usually in the first or second block after its decision
@@ -41,6 +42,22 @@ class Standby:
         self._alone_since: int | None = None
         self._read_to = 0  # the block of the last tick
         self._held: dict[JobId, tuple[Block, Match]] = {}
+
+    def snapshot(self) -> StandbySnapshot:
+        """Return all values. Later changes do not change the result."""
+        return StandbySnapshot(
+            others=tuple(self._others),
+            alone_since=self._alone_since,
+            read_to=self._read_to,
+            held=self._held.copy(),
+        )
+
+    def restore(self, snapshot: StandbySnapshot) -> None:
+        """Restore all values."""
+        self._others = set(snapshot.others)
+        self._alone_since = snapshot.alone_since
+        self._read_to = snapshot.read_to
+        self._held = dict(snapshot.held)
 
     def read_event(self, event: ChainEvent) -> None:
         """Note which wallets have the role of a meta-scheduler. Drop the match of a changed job.
