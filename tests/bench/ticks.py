@@ -34,10 +34,12 @@ from gridstead.adapters.clock import SystemClock  # noqa: E402
 from gridstead.adapters.store.cursor import VolatileCursor  # noqa: E402
 from gridstead.adapters.store.database import Database  # noqa: E402
 from gridstead.adapters.store.outbox import SqlOutbox  # noqa: E402
+from gridstead.adapters.store.snapshots import SqlSnapshotStore  # noqa: E402
 from gridstead.domain.transactions.outbox import EntryChange, SendState  # noqa: E402
 from gridstead.services.chain.follower import Follower  # noqa: E402
 from gridstead.services.matching.meta_scheduler import MetaScheduler  # noqa: E402
 from gridstead.services.matching.skipped_matches import SkippedMatches  # noqa: E402
+from gridstead.services.matching.snapshots import Snapshots  # noqa: E402
 from gridstead.services.simulation.figures import percentile  # noqa: E402
 
 CONFIRMATIONS = 6
@@ -51,14 +53,26 @@ class BenchGrid:
     def __init__(self, url, folder):
         self.node = Node(url, timeout_s=600)
         self.database = Database(f"sqlite:///{folder}/state.db")
-        ledger = ChainLedger(self.node, CONTRACTS, with_transfers=True)
         self.outbox = SqlOutbox(self.database, SystemClock())
+        self.start()
+
+    def start(self):
+        """Start a meta-scheduler. Its first tick restores the snapshot in the database."""
+        ledger = ChainLedger(self.node, CONTRACTS, with_transfers=True)
+        self.cursor = VolatileCursor()
         self.service = MetaScheduler(
             ledger,
-            Follower(ledger, VolatileCursor(), confirmations=CONFIRMATIONS),
+            Follower(ledger, self.cursor, confirmations=CONFIRMATIONS),
             self.outbox,
             confirmations=CONFIRMATIONS,
             skipped_matches=SkippedMatches(SystemClock()),
+        )
+        self.snapshots = Snapshots(
+            self.service,
+            self.cursor,
+            ledger,
+            SqlSnapshotStore(self.database, rules=""),
+            confirmations=CONFIRMATIONS,
         )
 
     def advance(self, *, requests, ends):
@@ -74,8 +88,23 @@ class BenchGrid:
     def tick(self):
         """Return how long a tick takes, and how much time of a CPU it takes in this process."""
         start_s, start_cpu_s = time.perf_counter(), time.process_time()
-        self.service.tick()
+        self.snapshots.tick()
         return time.perf_counter() - start_s, time.process_time() - start_cpu_s
+
+    def restart(self):
+        """Return for how long a snapshot delays a tick, how long it takes, and a restart from it.
+
+        The time of the restart includes the first tick after it, at a new block.
+        """
+        start_s = time.perf_counter()
+        self.service.snapshot(self.cursor.history())
+        delay_s = time.perf_counter() - start_s
+        start_s = time.perf_counter()
+        self.snapshots.save()
+        save_s = time.perf_counter() - start_s
+        self.advance(requests=0, ends=0)
+        self.start()
+        return delay_s, save_s, self.tick()[0]
 
     def close(self):
         self.node.close()
@@ -132,6 +161,7 @@ def measure(grid, options):
         cpu_s.append(tick_cpu_s)
         if not (index + 1) % 20:
             report_progress(f"{index + 1} of {options.ticks} ticks")
+    delay_s, save_s, restart_s = grid.restart()
     return {
         "pending": len(grid.service.pending()),
         "rate": options.rate,
@@ -141,6 +171,9 @@ def measure(grid, options):
         "p99_s": round(percentile(sorted(ticks_s), 99), 3),
         "cpu_p50_s": round(statistics.median(cpu_s), 3),
         "cpu_p99_s": round(percentile(sorted(cpu_s), 99), 3),
+        "snapshot_delay_s": round(delay_s, 3),
+        "snapshot_s": round(save_s, 2),
+        "restart_s": round(restart_s, 2),
         "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "load": round(os.getloadavg()[0], 1),
     }
