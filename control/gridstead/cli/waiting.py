@@ -69,14 +69,16 @@ def _nearest_text(obstacle: ObstacleCount) -> str:
     needed, available = nearest.needed, nearest.available
     match nearest.quantity:
         case "gpus":
-            return f"needs {needed} GPUs; the nearest provider has {available}{free}"
+            return f"needs {_count_text(needed, 'GPU')}; the nearest provider has {available}{free}"
         case "node-cpus":
-            return f"needs {needed} CPUs on a node; the largest node has {available}{free}"
+            cpus = _count_text(needed, "CPU")
+            return f"needs {cpus} on a node; the largest node has {available}{free}"
         case "node-memory-mb":
             memory = f"the largest node has {_memory_text(available)}{free}"
             return f"needs {_memory_text(needed)} on a node; {memory}"
         case "tasks":
-            return f"needs room for {needed} tasks at once; the most is {available}"
+            tasks = _count_text(needed, "task")
+            return f"needs room for {tasks} at once; the most is {available}"
         case "queue-places":
             return "other matched jobs wait there already"
         case "escrow-wei":
@@ -107,6 +109,10 @@ def _label_text(label: UnmetLabel, compared: int) -> str:
     if label.missing:
         facts.append(f"{label.missing} of {compared} have none")
     return f"needs label {label.requirement}; {', '.join(facts)}"
+
+
+def _count_text(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _memory_text(memory_mb: int) -> str:

@@ -53,11 +53,13 @@ def answer(**changes):
     [
         (("too-small", "gpus", 3, 2), "needs 3 GPUs; the nearest provider has 2"),
         (("full", "node-cpus", 8, 6), "needs 8 CPUs on a node; the largest node has 6 free"),
+        (("full", "node-cpus", 1, 0), "needs 1 CPU on a node; the largest node has 0 free"),
         (
             ("too-small", "node-memory-mb", 65_536, 1_000),
             "needs 64 GiB on a node; the largest node has 1000 MiB",
         ),
         (("full", "tasks", 5, 4), "needs room for 5 tasks at once; the most is 4"),
+        (("full", "tasks", 1, 0), "needs room for 1 task at once; the most is 0"),
         (("full", "queue-places", 1, 0), "other matched jobs wait there already"),
         (
             ("too-expensive", "escrow-wei", 14 * 10**16, 10**17),
