@@ -42,7 +42,7 @@ class Obstacle(NamedTuple):
     is_suitable: bool = False
 
 
-NOT_ACCEPTING = Obstacle("not-accepting", "banned or not accepting jobs")
+NOT_ACCEPTING = Obstacle("not-accepting", "removed, banned or not accepting jobs")
 REFUSED_BEFORE = Obstacle("refused", REFUSED)
 UNLABELLED = Obstacle("labels", "without the required labels")
 TOO_SMALL = Obstacle("too-small", "too small")

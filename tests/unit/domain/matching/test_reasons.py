@@ -60,7 +60,7 @@ def reason(*clusters, pending_job=JOB, excluded=(), expected_start=None):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"is_joined": False}, "1 banned or not accepting jobs"),
+        ({"is_joined": False}, "1 removed, banned or not accepting jobs"),
         ({"prices": replace(PRICES, cpu_per_min=1000 * CREDIT)}, "1 too expensive"),
         ({"hardware": replace(HARDWARE, cpus_per_node=(4, 3))}, "1 too small"),
         ({"hardware": replace(HARDWARE, memory_per_node_mb=(1000, 399))}, "1 too small"),
@@ -121,7 +121,7 @@ def test_reason_says_that_no_provider_is_approved():
 def test_providers_with_the_same_reason_are_counted():
     text = reason(cluster(is_joined=False), cluster(OTHER_ADDRESS, is_joined=False))
 
-    assert text == "no provider can run it: 2 banned or not accepting jobs"
+    assert text == "no provider can run it: 2 removed, banned or not accepting jobs"
 
 
 def test_reason_names_exclusions():
@@ -139,7 +139,7 @@ def test_refusal_is_named_even_if_the_provider_is_too_expensive():
 def test_reason_counts_the_providers_that_are_full():
     text = reason(full_cluster(), cluster(OTHER_ADDRESS, is_joined=False))
 
-    assert text == "waits for a provider: 1 banned or not accepting jobs, 1 full"
+    assert text == "waits for a provider: 1 removed, banned or not accepting jobs, 1 full"
 
 
 def test_reason_counts_the_providers_with_room():
