@@ -13,7 +13,7 @@ import contextlib
 import time
 from dataclasses import dataclass
 
-from tests.bench.simulated_cluster import SUPERVISOR, SimulatedCluster
+from tests.bench.simulated_cluster import SimulatedCluster
 from tests.devnet import CHAIN_ID, COIN, Devnet, wallet
 from tests.fakes.definitions_process import DefinitionsProcess
 from tests.fakes.service_process import ServiceProcess
@@ -146,7 +146,6 @@ class ProcessGrid:
         cluster = SimulatedCluster(folder, _hardware(), self._users())
         self._stack.callback(cluster.stop)
         cluster.start()
-        certificate = cluster.authority.issue(SUPERVISOR)
         price = CPU_PRICES[number]
         settings = {
             "": {"state_url": f"sqlite:///{folder}/state.db"},
@@ -156,12 +155,7 @@ class ProcessGrid:
                 "endpoint": self.definitions.peer.address,
                 "ca_file": self.definitions.peer.ca,
             },
-            "slurm.agent": {
-                "endpoint": cluster.endpoint,
-                "ca_file": cluster.authority.certificate,
-                "certificate_file": certificate.certificate,
-                "key_file": certificate.key,
-            },
+            "slurm.agent": cluster.agent_settings(),
             "prices_per_minute": {
                 "gpu_credits": "0",
                 "cpu_credits": price,

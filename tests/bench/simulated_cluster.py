@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A provider's cluster for benchmarks: the real agent's server, and a simulated Slurm behind it.
+"""A provider's cluster for tests: the real agent's server, and a simulated Slurm behind it.
 
 A supervisor connects to the agent as on a real site, with mutual TLS. Slurm is ``FakeScheduler``,
 and ``Machines`` decides when jobs start. No script runs. Slurm reads from the script how long its
@@ -60,6 +60,9 @@ class SimulatedSlurm(FakeSlurm):
 
     Args:
         hardware: The nodes.
+
+    Attributes:
+        keeps_running: While it is true, no running job ends, unless it is cancelled.
     """
 
     def __init__(self, hardware):
@@ -71,6 +74,12 @@ class SimulatedSlurm(FakeSlurm):
         self._commands = {}
         self._end_times = {}  # of the running jobs, by Slurm job id
         self._lock = threading.RLock()
+        self.keeps_running = False
+
+    def reject(self, reason):
+        """Reject each later submission with a reason. With an empty reason, accept them again."""
+        with self._lock:
+            self._slurm.reject = reason
 
     def submit(self, submission):
         with self._lock:
@@ -104,7 +113,7 @@ class SimulatedSlurm(FakeSlurm):
         with self._lock:
             now = self._clock.now()
             for slurm_job_id, end_time in list(self._end_times.items()):
-                if end_time <= now:
+                if end_time <= now and not self.keeps_running:
                     self._end(slurm_job_id)
             for slurm_job_id in self._machines.start_jobs(now):
                 if not self._slurm.attempt(slurm_job_id).is_alive:
@@ -183,6 +192,16 @@ class SimulatedCluster:
     def endpoint(self):
         """The address of the agent."""
         return f"localhost:{self._server.port}"
+
+    def agent_settings(self):
+        """Return the table ``slurm.agent`` of the settings of the cluster's supervisor."""
+        certificate = self.authority.issue(SUPERVISOR)
+        return {
+            "endpoint": self.endpoint,
+            "ca_file": self.authority.certificate,
+            "certificate_file": certificate.certificate,
+            "key_file": certificate.key,
+        }
 
     def start(self):
         """Start the agent's server and Slurm."""

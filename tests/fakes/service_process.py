@@ -31,6 +31,7 @@ class ServiceProcess:
         settings: The tables of the settings by name. The empty name contains the settings that are
             in no table.
         ports: The TCP ports of the loopback interface on which the process will listen.
+        environment: Variables of the process.
 
     Attributes:
         output: The file with the output of all starts.
@@ -44,11 +45,13 @@ class ServiceProcess:
         settings: Mapping[str, Mapping[str, object]],
         *,
         ports: tuple[int, ...] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.service = service
         self.output = folder / "output"
         self.process: subprocess.Popen[bytes] | None = None
         self._ports = ports
+        self._environment = {"PYTHONPATH": str(_CHECKOUT / "control"), **(environment or {})}
         self._config = folder / f"{service}.toml"
         self._config.write_text(_toml(settings))
 
@@ -59,7 +62,7 @@ class ServiceProcess:
                 [sys.executable, "-c", _MAIN, self.service, "run", "--config", self._config],
                 stdout=output,
                 stderr=output,
-                env={"PYTHONPATH": str(_CHECKOUT / "control")},
+                env=self._environment,
             )
 
     def wait(self) -> None:
