@@ -13,10 +13,15 @@ import os
 import secrets
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridstead.adapters.chain.wallet import create_wallet
+from gridstead.adapters.chain.contract import ask
+from gridstead.adapters.chain.contracts import find_contracts
+from gridstead.adapters.chain.customer import Customer
+from gridstead.adapters.chain.ledger import ChainLedger
+from gridstead.adapters.chain.wallet import create_wallet, load_wallet
 from gridstead.wiring.contracts import deployment
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -25,6 +30,7 @@ CHAIN_ID = 179188
 CONFIRMATIONS = 6
 TIMEOUT_S = 300
 CREDIT_WEI = 10**18
+KEY_ITERATIONS = 1024  # With the default number, each command waits a second for the wallet's key.
 COINS_WEI = 1_000 * 10**18
 
 _SETTINGS = """\
@@ -136,20 +142,22 @@ def customer(grid: LabGrid, name: str, *, credits_: int) -> User:
 
     A customer that does not exist yet gets a new wallet.
     """
-    keystore, password = grid.folder / f"{name}.json", grid.folder / "secrets" / f"wallet-{name}"
-    is_new = not keystore.exists()
-    if is_new:
-        password.touch(mode=0o600)
-        password.write_text(secrets.token_urlsafe(32) + "\n")
-        create_wallet(keystore, password)
-    user = _user(grid, name, keystore, password)
-    balance_wei = 0
-    if not is_new:
-        answer = user.run("credit", "balance", "--json").stdout
-        balance_wei = int(json.loads(answer)["balance_wei"])
-    if balance_wei < credits_ * CREDIT_WEI:
-        _fund(grid, user.address, credits_ * CREDIT_WEI)
+    (user,) = customers(grid, [name], credits_=credits_)
     return user
+
+
+def customers(grid: LabGrid, names: Iterable[str], *, credits_: int) -> tuple[User, ...]:
+    """Return customers, each with at least ``credits_`` credits and with coins for gas."""
+    users = []
+    for name in names:
+        keystore, password = grid.folder / f"{name}.json", grid.folder / f"secrets/wallet-{name}"
+        if not keystore.exists():
+            password.touch(mode=0o600)
+            password.write_text(secrets.token_urlsafe(32) + "\n")
+            create_wallet(keystore, password, iterations=KEY_ITERATIONS)
+        users.append(_user(grid, name, keystore, password))
+    _fund(grid, [user.address for user in users], credits_ * CREDIT_WEI)
+    return tuple(users)
 
 
 def _user(grid: LabGrid, name: str, keystore: Path, password: Path) -> User:
@@ -168,19 +176,29 @@ def _user(grid: LabGrid, name: str, keystore: Path, password: Path) -> User:
     return User(name=name, settings=settings, keystore=keystore, password=password)
 
 
-def _fund(grid: LabGrid, address: str, credits_wei: int) -> None:
-    """Send coins for gas, and credits, to a wallet, as `gridstead devnet fund` does.
+def _fund(grid: LabGrid, addresses: Sequence[str], credits_wei: int) -> None:
+    """Give wallets coins for gas, and credits if they have less than ``credits_wei``.
 
     A file lock ensures that only one process at a time uses the administrator's wallet. Two
     transactions therefore never get the same nonce.
     """
     owner = administrator(grid)
-    admin = (owner.keystore, owner.password)
     node = deployment.check_chain(grid.rpc_url, CHAIN_ID)
     try:
+        contracts = find_contracts(node, grid.contract.lower())
+        views = [contracts.credit.balance_of(address) for address in addresses]
+        balances = ask(node, views, at_block=ChainLedger(node, contracts).head())
+        poor = []
+        for address, balance in zip(addresses, balances, strict=True):
+            deployment.mint_devnet_coins(node, address, COINS_WEI // 2, COINS_WEI)
+            if balance < credits_wei:
+                poor.append(address)
+        if not poor:
+            return
+        administration = Customer(node, contracts, load_wallet(owner.keystore, owner.password))
         with (grid.folder / "funding.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            deployment.fund(node, admin, [address], minimum=COINS_WEI // 2, amount=COINS_WEI)
-            deployment.mint(node, admin, grid.contract.lower(), address, credits_wei)
+            for address in poor:
+                administration.mint(address, credits_wei)
     finally:
         node.close()
