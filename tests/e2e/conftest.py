@@ -222,6 +222,10 @@ class GridClient:
         """Return a customer with a wallet that has at least ``credits_`` credits."""
         return lab_users.customer(self.lab_grid, name, credits_=credits_)
 
+    def customers(self, names, credits_=10_000):
+        """Return several customers, as ``customer`` does."""
+        return lab_users.customers(self.lab_grid, names, credits_=credits_)
+
     def close(self):
         """Close the connections to the chain."""
         for connection in self._connections.values():

@@ -68,6 +68,14 @@ class GridConnection:
                 numbers += self.customer.request_jobs(future.result() for future in done)
         return tuple(numbers)
 
+    def store(self, workflow: dict[str, object]) -> str:
+        """Store the script of a workflow, and return its id."""
+        return submit_workflow(
+            self.settings.job_definitions_url,
+            from_graphql(workflow).to_graphql(),
+            ca=self.settings.ca_file,
+        )
+
     def allow(self, credits_: int) -> None:
         """Permit the contracts to take this many credits, if the allowance is lower."""
         amount = credits_ * CREDIT
@@ -102,12 +110,7 @@ class GridConnection:
 
     def _prepare(self, workflow: dict[str, object], *, credits_: int) -> JobRequest:
         """Store the script of a job, and return the request of the job."""
-        script_id = submit_workflow(
-            self.settings.job_definitions_url,
-            from_graphql(workflow).to_graphql(),
-            ca=self.settings.ca_file,
-        )
-        return _request(workflow, script_id, credits_ * CREDIT)
+        return _request(workflow, self.store(workflow), credits_ * CREDIT)
 
 
 def connect(user) -> GridConnection:

@@ -195,6 +195,9 @@ def test_a_job_with_too_many_gpus_waits_with_a_reason_and_costs_nothing(
     def reason():
         return json.loads(customer.run("job", "get", str(number), "--json").stdout)["waits_because"]
 
-    assert wait_until(reason, timeout=30) == "no provider can run it: 1 too small"
+    # On a lab that is used again, a provider that has left the grid may be counted before.
+    text = wait_until(reason, timeout=30)
+    assert text.startswith("no provider can run it: ")
+    assert text.endswith("1 too small")
     customer.run("job", "cancel", str(number))
     assert grid.wait(customer, number, "CANCELLED")["cost_wei"] == 0
