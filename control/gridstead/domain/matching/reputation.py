@@ -35,9 +35,11 @@ has ended as a success.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from gridstead.domain.jobs.billing import PERCENT
 from gridstead.domain.jobs.job import Job
@@ -249,11 +251,13 @@ class Reputation:
         if update_block == self._updated_at:
             return False
         self._updated_at = update_block
-        customers = self._customers(block)
-        full_amount = customers.typical_value * self._half_life.growth(update_block)
         standings: dict[str, Standing] = {}
-        for address, record in self._records.items():
-            if record.last_fault >= 0:
+        records = self._records.items()
+        faulty = [(address, record) for address, record in records if record.last_fault >= 0]
+        if faulty:
+            customers = self._customers(block)
+            full_amount = customers.typical_value * self._half_life.growth(update_block)
+            for address, record in faulty:
                 faults = _faults(record, customers, full_amount)
                 standings[address] = self._standing(record, faults, update_block)
         has_changed = standings != self.standings
@@ -320,12 +324,10 @@ def _weighted_median(values: Iterable[tuple[int, int]]) -> int:
     """Return the lowest value up to which the values have half of the total weight, at least 1.
 
     Args:
-        values: The values, each with its weight.
+        values: The values, at least one, each with its weight.
     """
     sorted_values = sorted(values)
-    missing_weight = -(-sum(weight for _, weight in sorted_values) // 2)
-    for value, weight in sorted_values:
-        missing_weight -= weight
-        if missing_weight <= 0:
-            return max(1, value)
-    return 1
+    weight_up_to = list(accumulate(weight for _, weight in sorted_values))
+    half = -(-weight_up_to[-1] // 2)
+    value, _ = sorted_values[bisect_left(weight_up_to, half)]
+    return max(1, value)
