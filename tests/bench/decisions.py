@@ -4,9 +4,10 @@
 
 A grid of providers with up to 8 groups of equal nodes, and pending jobs of 200 customers, are made
 from a seed. The jobs have a number of classes: jobs of a class have equal resources and labels.
-Most jobs find no room, so the benchmark includes those that must wait and the reservations. Then
-some jobs end, and the time of the next decisions is measured. The exit code is 1 if a figure is
-worse than required.
+About a quarter of the jobs find no room, so the benchmark includes those that must wait and the
+reservations. Decisions are made until each pending job was matched or searched in vain. The work of
+a decision is limited as in production, but not the number of matches. Then some jobs end, and the
+time of the next decisions is measured. The exit code is 1 if a figure is worse than required.
 """
 
 import argparse
@@ -29,12 +30,17 @@ from gridstead.domain.jobs.job import Hardware, Job, Label, Provider  # noqa: E4
 from gridstead.domain.jobs.lifecycle import JobState  # noqa: E402
 from gridstead.domain.matching.decisions import Rules  # noqa: E402
 from gridstead.domain.matching.matcher import Matcher  # noqa: E402
+from gridstead.domain.matching.turn import Turn  # noqa: E402
 
 CREDIT = 10**18
 CUSTOMERS = 200
 ROUNDS = 20
 ENDS_PER_ROUND = 100
-SHORT_TICK_S = 1.0  # the longest decision after a few jobs have ended
+MAX_TICK_S = 1.0
+MANY_CLASSES = 20_000
+MIN_JOBS_PER_S = 50_000
+MIN_JOBS_PER_S_OF_MANY_CLASSES = 5_000
+MAX_MEMORY_MIB = 1536
 NOW = 10**9
 BLOCK = 1000
 
@@ -45,17 +51,62 @@ class Figures:
 
     Attributes:
         classes: The number of classes.
-        jobs_per_s: Pending jobs divided by the time of the first decision.
-        matches: The matches of the first decision.
+        jobs_per_s: Pending jobs divided by the time of the first decisions, which decide all jobs.
+        decisions: The number of these decisions.
+        matches: Their matches.
+        first_tick_s: The 99th percentile of their times, seconds.
         tick_s: The longest of the later decisions, seconds.
         memory_mib: The most memory of the process so far.
     """
 
     classes: int
     jobs_per_s: int
+    decisions: int
     matches: int
+    first_tick_s: float
     tick_s: float
     memory_mib: int
+
+    @property
+    def has_passed(self):
+        """Whether the figures are good enough. The first decision about few classes is long."""
+        has_many_classes = self.classes > MANY_CLASSES
+        min_jobs_per_s = MIN_JOBS_PER_S_OF_MANY_CLASSES if has_many_classes else MIN_JOBS_PER_S
+        return (
+            self.jobs_per_s >= min_jobs_per_s
+            and self.tick_s <= MAX_TICK_S
+            and (self.first_tick_s <= MAX_TICK_S or not has_many_classes)
+            and self.memory_mib <= MAX_MEMORY_MIB
+        )
+
+
+class DecidedKinds:
+    """The kinds of jobs for which no provider was found, while the context is open."""
+
+    def __enter__(self):
+        self._block_kind = block_kind = Turn._block_kind
+        self._kinds, self._classes = set(), set()
+
+        def note_kind(turn, kind):
+            block_kind(turn, kind)
+            self._kinds.add(kind)
+            if kind.job_class in turn._full_classes:
+                self._classes.add(kind.job_class)
+
+        Turn._block_kind = note_kind
+        return self
+
+    def __exit__(self, *_error):
+        Turn._block_kind = self._block_kind
+
+    def has_all(self, matcher):
+        """Return whether no provider was found for any pending job."""
+        for queue in matcher.queues.values():
+            for kind in queue.kinds.values():
+                is_decided = kind in self._kinds or kind.job_class in self._classes
+                if not is_decided and kind.only_job is None:
+                    return False
+        return True
 
 
 def main():
@@ -66,21 +117,16 @@ def main():
     parser.add_argument("--jobs", type=int, default=100_000, help="pending jobs")
     parser.add_argument("--providers", type=int, default=1000)
     parser.add_argument(
-        "--classes", type=int, nargs="+", default=[500, 5000], help="numbers of classes"
+        "--classes", type=int, nargs="+", default=[500, 5000, 100_000], help="numbers of classes"
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--min-jobs-per-s", type=int, default=0, help="fail if a first decision is slower"
-    )
     parser.add_argument("--json", action="store_true", help="print JSON on stdout")
     options = parser.parse_args()
     results = []
     for classes in options.classes:
         print(f"bench: {classes} classes", file=sys.stderr, flush=True)
         results.append(measure(options, classes))
-    slowest = min(figures.jobs_per_s for figures in results)
-    longest = max(figures.tick_s for figures in results)
-    has_passed = slowest >= options.min_jobs_per_s and longest <= SHORT_TICK_S
+    has_passed = all(figures.has_passed for figures in results)
     report(results, has_passed, as_json=options.json)
     return 0 if has_passed else 1
 
@@ -88,7 +134,7 @@ def main():
 def measure(options, classes):
     """Return the figures for a number of classes."""
     source = random.Random(options.seed)
-    matcher = Matcher(Rules(max_matches=10**9, max_new_classes=10**9))
+    matcher = Matcher(Rules(max_matches=10**9))
     for number in range(options.providers):
         matcher.set_provider(random_provider(source, number))
     kinds = [random_kind(source, number) for number in range(classes)]
@@ -99,16 +145,28 @@ def measure(options, classes):
     for number in range(1, options.jobs + 1):
         job = random_job(source, number, kinds[number % classes], source.choice(customers))
         matcher.set_job(job, requested_block=BLOCK, matched_block=0)
-    start_s = time.perf_counter()
-    decision = matcher.decide(now=NOW, block=BLOCK)
-    first_s = time.perf_counter() - start_s
+    times, running_jobs = first_ticks(matcher)
     return Figures(
         classes=classes,
-        jobs_per_s=round(options.jobs / first_s),
-        matches=len(decision.matches),
-        tick_s=max(later_ticks(source, matcher, [match.job for match in decision.matches])),
+        jobs_per_s=round(options.jobs / sum(times)),
+        decisions=len(times),
+        matches=len(running_jobs),
+        first_tick_s=sorted(times)[len(times) * 99 // 100],
+        tick_s=max(later_ticks(source, matcher, running_jobs)),
         memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     )
+
+
+def first_ticks(matcher):
+    """Decide about all pending jobs. Return the times of the decisions (s) and the matched jobs."""
+    times, matched_jobs = [], []
+    with DecidedKinds() as decided:
+        while not times or not decided.has_all(matcher):
+            start_s = time.perf_counter()
+            decision = matcher.decide(now=NOW, block=BLOCK)
+            times.append(time.perf_counter() - start_s)
+            matched_jobs += [match.job for match in decision.matches]
+    return times, matched_jobs
 
 
 def later_ticks(source, matcher, running_jobs):
@@ -185,11 +243,14 @@ def report(results, has_passed, *, as_json):
         rows = [{name: getattr(row, name) for name in Figures.__slots__} for row in results]
         print(json.dumps({"runs": rows, "load": load, "passed": has_passed}, indent=2))
         return
-    print(f"\n{'classes':>8} {'jobs/s':>9} {'matches':>8} {'longest tick, s':>16} {'MiB':>6}")
+    print(
+        f"\n{'classes':>8} {'jobs/s':>9} {'decisions':>9} {'matches':>8} {'p99, s':>8} "
+        f"{'longest later tick, s':>22} {'MiB':>6}"
+    )
     for row in results:
         print(
-            f"{row.classes:8} {row.jobs_per_s:9,} {row.matches:8,} {row.tick_s:16.3f} "
-            f"{row.memory_mib:6}"
+            f"{row.classes:8} {row.jobs_per_s:9,} {row.decisions:9} {row.matches:8,} "
+            f"{row.first_tick_s:8.3f} {row.tick_s:22.3f} {row.memory_mib:6}"
         )
     print(f"machine: {os.cpu_count()} cores, load {load}")
 

@@ -152,7 +152,7 @@ def check_fairness(seed, totals):
     def check(matcher, _decision, now):
         customers = list(matcher.queues)
         block = (now - START_S) // BLOCK_S
-        if len(customers) == 2 and all(matcher.queues[name].oldest() for name in customers):
+        if len(customers) == 2 and all(matcher.queues[name] for name in customers):
             usages = [matcher.shares.usage(customer, block=block) for customer in customers]
             differences.append(abs(usages[0] - usages[1]) / largest_job)
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -35,6 +34,8 @@ from gridstead.domain.matching.labels import satisfies_all
 
 _Labels = tuple[tuple[Label, ...], tuple[Affinity, ...]]
 _position = attrgetter("position")
+# The work of the candidates of a class with new labels, for which all providers are compared.
+LABEL_WORK = 11
 
 
 class JobClass:
@@ -84,7 +85,9 @@ class Candidates:
         # Groups with different prices may have the same weighted price for this class.
         groups_by_price: dict[int, list[ClusterGroup]] = {}
         for price, group in zip(prices, groups, strict=True):
-            groups_by_price.setdefault(price * group.price_factor, []).append(group)
+            weighted_price = price * group.price_factor
+            same_price = groups_by_price.get(weighted_price)
+            groups_by_price[weighted_price] = [*same_price, group] if same_price else group.alone
         self._prices = sorted(groups_by_price)
         self._groups = [groups_by_price[price] for price in self._prices]
         self.reopen_all()
@@ -93,21 +96,16 @@ class Candidates:
         """Yield all candidates with their weighted prices, the cheapest first."""
         return self.from_position(0)
 
-    def from_position(
-        self, position: int, *, without: AbstractSet[Cluster] = frozenset()
-    ) -> Iterator[tuple[int, Cluster]]:
+    def from_position(self, position: int) -> Iterator[tuple[int, Cluster]]:
         """Yield all candidates with their weighted prices, the cheapest first.
 
         Args:
             position: Candidates with equal prices are in the order of the ring from here on.
-            without: Providers that are left out.
         """
         for price, groups in zip(self._prices, self._groups, strict=True):
             clusters = groups[0].clusters if len(groups) == 1 else _merged(groups)
             for cluster in _ring(clusters, position) if position else clusters:
-                if cluster in without or cluster not in self._labelled:
-                    continue
-                if cluster.can_run(self._resources):
+                if cluster in self._labelled and cluster.can_run(self._resources):
                     yield price, cluster
 
     def price_of(self, cluster: Cluster) -> int | None:
@@ -213,9 +211,14 @@ class CandidateCache:
             self._classes[requirements] = job_class
         return job_class
 
-    def has(self, job_class: JobClass) -> bool:
-        """Return whether the candidates of a class are kept."""
-        return job_class in self._candidates
+    def work_for(self, job_class: JobClass) -> int:
+        """Return how much work it is to compute the candidates of a class. 0 if they are kept.
+
+        Unit: the work of a search.
+        """
+        if job_class in self._candidates:
+            return 0
+        return 1 if _labels(job_class) in self._labelled else LABEL_WORK
 
     def get(self, job_class: JobClass) -> Candidates:
         """Return the candidates of a class."""
@@ -291,7 +294,7 @@ class CandidateCache:
     def _with_labels(self, job_class: JobClass) -> frozenset[Cluster]:
         if job_class.conditions.impossible_key:
             return frozenset()
-        labels = (job_class.uses, job_class.conditions.on_labels)
+        labels = _labels(job_class)
         clusters = self._labelled.get(labels)
         if clusters is None:
             uses, affinity = labels
@@ -306,6 +309,11 @@ class CandidateCache:
             _make_room(self._labelled, self._max_classes)
             self._labelled[labels] = clusters
         return clusters
+
+
+def _labels(job_class: JobClass) -> _Labels:
+    """Return what jobs of a class require of the labels of a provider."""
+    return job_class.uses, job_class.conditions.on_labels
 
 
 def _ring(clusters: list[Cluster], position: int) -> list[Cluster]:

@@ -21,15 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from functools import partial
+from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from gridstead.domain.jobs.billing import MAX_PAID_MINUTES, PERCENT, paid_minutes_floor
 from gridstead.domain.jobs.job import Job
+from gridstead.domain.matching.candidates import JobClass
 from gridstead.domain.matching.cluster import Cluster, ring_position
 from gridstead.domain.matching.conditions import NO_CONDITIONS
-from gridstead.domain.matching.decisions import Limits
+from gridstead.domain.matching.decisions import NO_LIMITS, Limits
 from gridstead.domain.matching.forecast import PlacedJob
 from gridstead.domain.matching.policies import paid_seconds
 from gridstead.domain.matching.queues import JobKind
@@ -42,7 +43,25 @@ MAX_COMPARED = 8
 # After so many blocks, the end of a matched job that has not started is unknown.
 MAX_START_BLOCKS = 100
 
+# A wait that is too long for every job.
+UNKNOWN_WAIT_S = 1 << 62
+
 Choice = tuple[Cluster, int]  # a provider and its weighted price of the job (``candidates.py``)
+
+
+@dataclass(slots=True)
+class _Wait:
+    """What is known of the time until a provider has room for the jobs of a class.
+
+    Attributes:
+        cluster: The provider.
+        weighted_price: Its weighted price.
+        shortest_s: The wait is at least so long, seconds.
+    """
+
+    cluster: Cluster
+    weighted_price: int
+    shortest_s: int = 0
 
 
 class ProviderChoice:
@@ -65,6 +84,8 @@ class ProviderChoice:
         # The weighted price of the last match of a kind. No cheaper provider can take a job of this
         # kind.
         self._min_prices: dict[JobKind, int] = {}
+        # The cheapest providers of each class. Matches make the waiting times only longer.
+        self._waits: dict[JobClass, list[_Wait]] = {}
 
     def provider_now(self, job: Job, kind: JobKind) -> Choice | None:
         """Return the provider with which a job should start now. None if it should wait."""
@@ -147,29 +168,61 @@ class ProviderChoice:
         policy = self._matcher.policy_of(kind)
         if policy.wait_percent is None:
             return False
-        cluster_now, weighted_price_now = choice
-        price_now = cluster_now.plain_price(weighted_price_now)
-        score = partial(
-            policy.score, minutes=paid_minutes(job, price_now), reference_price=price_now * PERCENT
-        )
-        score_now = score(price_per_min=weighted_price_now, wait_s=0)
-        for cluster, price in islice(self._cheaper(job, kind, choice), MAX_COMPARED):
-            if not self.is_in_time(job, kind, (cluster, price), exact=True):
-                continue
-            if policy.wait_percent == 0:
-                return True
-            if cluster.reservation is not None and cluster.reservation.job_id != job.id:
-                continue
-            estimated_wait_s = cluster.estimated_start(job.resources, now=self._now) - self._now
-            if score(price_per_min=price, wait_s=estimated_wait_s) >= score_now:
-                continue
-            obstacle = cluster.last_obstacle(job.resources, now=self._now)
-            if obstacle is not None and self._is_late(obstacle):
-                continue
-            wait_s = 0 if obstacle is None else obstacle.ends_at(self._now) - self._now
-            if score(price_per_min=price, wait_s=wait_s) < score_now:
-                return True
+        if policy.wait_percent == 0:
+            options = islice(self._cheaper(job, kind, choice), MAX_COMPARED)
+            return any(self.is_in_time(job, kind, option, exact=True) for option in options)
+        cluster_now, price_now = choice
+        plain_price_now = cluster_now.plain_price(price_now)
+        minutes = paid_minutes(job, plain_price_now)
+        for wait in self._compared_waits(job, kind, choice):
+            if wait.weighted_price >= price_now:
+                return False
+            longest_s = policy.longest_wait_s(
+                saving_per_min=price_now - wait.weighted_price,
+                minutes=minutes,
+                reference_price=plain_price_now * PERCENT,
+            )
+            if wait.shortest_s <= longest_s:
+                wait.shortest_s = self._wait_s(job, wait.cluster, longest_s=longest_s)
+                if wait.shortest_s <= longest_s:
+                    return True
         return False
+
+    def _compared_waits(self, job: Job, kind: JobKind, choice: Choice) -> list[_Wait]:
+        """Return the providers with which a choice is compared, the cheapest first."""
+        has_limits = kind.only_job is not None or kind.job_class.conditions is not NO_CONDITIONS
+        if not has_limits and choice[1] <= job.escrow * PERCENT:  # the job can pay each of them
+            return self._waits_of(kind.job_class)
+        cheaper = islice(self._cheaper(job, kind, choice), MAX_COMPARED)
+        in_time = [each for each in cheaper if self.is_in_time(job, kind, each, exact=True)]
+        return [_Wait(cluster, price) for cluster, price in in_time]
+
+    def _waits_of(self, job_class: JobClass) -> list[_Wait]:
+        """Return the cheapest providers of a class, with what is known of the waiting times."""
+        waits = self._waits.get(job_class)
+        if waits is None:
+            waits = self._waits[job_class] = []
+            for price, cluster in self._matcher.candidates.get(job_class):
+                if not self.is_excluded(cluster, NO_LIMITS):
+                    waits.append(_Wait(cluster, price))
+                if len(waits) == MAX_COMPARED:
+                    break
+        return waits
+
+    def _wait_s(self, job: Job, cluster: Cluster, *, longest_s: int) -> int:
+        """Return how long a job is expected to wait for a provider, seconds.
+
+        If it is longer than ``longest_s``, the result may be too short.
+        """
+        if cluster.reservation is not None and cluster.reservation.job_id != job.id:
+            return UNKNOWN_WAIT_S
+        estimated_wait_s = cluster.estimated_start(job.resources, now=self._now) - self._now
+        if estimated_wait_s > longest_s:
+            return estimated_wait_s
+        obstacle = cluster.last_obstacle(job.resources, now=self._now)
+        if obstacle is not None and self._is_late(obstacle):
+            return UNKNOWN_WAIT_S
+        return 0 if obstacle is None else obstacle.ends_at(self._now) - self._now
 
     def _is_late(self, job: PlacedJob) -> bool:
         """Return whether a job should have started, so that its end is unknown."""
@@ -200,10 +253,11 @@ class ProviderChoice:
         max_price = self.max_weighted_price(job)
         if min_price > max_price:
             return
-        candidates = self._matcher.candidates.get(kind.job_class)
-        for price, cluster in candidates.from_position(0, without=without):
+        for price, cluster in self._matcher.candidates.get(kind.job_class):
             if price > max_price:
                 return
+            if cluster in without:
+                continue
             choice = (cluster, price)
             if price >= min_price and self._may_get(job, kind, choice, limits):
                 yield choice
@@ -212,6 +266,14 @@ class ProviderChoice:
         """Return whether a provider is excluded from all jobs, or from a job with these limits."""
         address = cluster.provider.address
         return cluster.is_resting or address in self._excluded or address in limits.excluded
+
+    def has_matched(self, kind: JobKind) -> bool:
+        """Return whether a job of a kind was matched in this decision."""
+        return kind in self._min_prices
+
+    def note_release(self) -> None:
+        """Note that a reservation was removed, so that jobs may wait for its provider."""
+        self._waits.clear()
 
     def note_match(self, kind: JobKind, weighted_price: int) -> None:
         """Note the price of the last match of a kind, so that cheaper providers are skipped."""

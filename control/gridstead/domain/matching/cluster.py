@@ -160,9 +160,10 @@ class Cluster:
 
         With a queue allowance, these are the empty nodes. The caller must not change them.
         """
-        waiting_count = self.waiting_count
-        if waiting_count:
-            return self._empty if waiting_count < self._queue_allowance else None
+        if self._unplaced:
+            waiting_count = self.waiting_count
+            if waiting_count:
+                return self._empty if waiting_count < self._queue_allowance else None
         return self._empty if self._queue_allowance else self._free
 
     def can_run(self, resources: Resources) -> bool:

@@ -173,8 +173,8 @@ def _rules_fields(rules: Rules) -> dict[str, Any]:
     return {
         "half_life_blocks": rules.half_life.blocks,
         "max_matches": rules.max_matches,
-        "max_new_classes": rules.max_new_classes,
         "max_new_reservations": rules.max_new_reservations,
+        "max_work": rules.max_work,
         "policy": rules.policy.name,
         "queue_allowance": rules.queue_allowance,
         "wait_percent": rules.policy.wait_percent,

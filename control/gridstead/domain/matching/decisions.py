@@ -29,9 +29,8 @@ class Rules:
         max_matches: The most matches in one decision, which is made once per block. At most twice
             as many matches may be decided and not in a block yet.
         max_new_reservations: The most new reservations in one decision.
-        max_new_classes: The most classes of jobs for which one decision computes the candidates.
-            The jobs of further classes wait for the next decision. Each customer has at least
-            ``MIN_NEW_CLASSES`` (``turn.py``).
+        max_work: The most searches in one decision that find no provider or need the candidates of
+            a new class. Each customer has an equal part of it, but at least 1 (``turn.py``).
     """
 
     policy: Policy = BALANCED
@@ -39,7 +38,7 @@ class Rules:
     queue_allowance: int = 0
     max_matches: int = 1000
     max_new_reservations: int = 50
-    max_new_classes: int = 1000
+    max_work: int = 5000
 
     def max_matches_after(self, unsent_count: int) -> int:
         """Return the most matches of a decision. The other jobs wait for a later decision.

@@ -22,6 +22,7 @@ class ClusterGroup:
 
     Attributes:
         clusters: The providers, sorted by position.
+        alone: A list with only this group, which many classes share.
         prices: The prices of the first provider.
         price_factor: The factor of its weighted prices (``cluster.py``).
     """
@@ -31,7 +32,9 @@ class ClusterGroup:
         "_gpus",
         "_node_cpus",
         "_node_memory_mb",
+        "_possible",
         "_version",
+        "alone",
         "clusters",
         "price_factor",
         "prices",
@@ -39,12 +42,19 @@ class ClusterGroup:
 
     def __init__(self, clusters: Iterable[Cluster]) -> None:
         self.clusters = sorted(clusters, key=attrgetter("position"))
+        self.alone = [self]
         self.prices = self.clusters[0].provider.prices
         self.price_factor = self.clusters[0].price_factor
         self.update()
 
     def update(self) -> None:
-        """Compute the bounds. Must be called after a provider has got room."""
+        """Note that the providers may have got room."""
+        # For jobs with equal GPUs, tasks and CPUs: the resources with the least memory that were
+        # searched, and the providers that had room. Only these can have room for more memory.
+        self._possible: dict[tuple[int, int, int], tuple[Resources, list[Cluster]]] = {}
+        self._update_bounds()
+
+    def _update_bounds(self) -> None:
         self._version = self._current_version()
         self._cpus = self._gpus = self._node_cpus = self._node_memory_mb = 0
         for cluster in self.clusters:
@@ -65,20 +75,25 @@ class ClusterGroup:
         """Return the providers that have room for a job, sorted by position."""
         if not self._may_have_room(resources):
             return []
-        clusters = []
-        for cluster in self.clusters:
-            room = cluster.room
-            if room is not None and room.has_room(resources):
-                clusters.append(cluster)
+        shape = (resources.gpus, resources.tasks, resources.cpus_per_task)
+        smallest, possible = self._possible.get(shape, (None, self.clusters))
+        if smallest is None or resources.memory_per_cpu_mb < smallest.memory_per_cpu_mb:
+            smallest, possible = resources, self.clusters
+        if not possible:
+            return []
+        clusters = [cluster for cluster in possible if cluster.has_room(resources)]
+        if smallest is resources:
+            self._possible[shape] = (resources, clusters)
+        elif not clusters:
+            still_possible = [cluster for cluster in possible if cluster.has_room(smallest)]
+            self._possible[shape] = (smallest, still_possible)
         if not clusters and self._version != self._current_version():
-            self.update()
+            self._update_bounds()
         return clusters
 
     def has_room(self, resources: Resources) -> bool:
         """Return whether a provider has room for a job."""
-        if not self._may_have_room(resources):
-            return False
-        return any(cluster.has_room(resources) for cluster in self.clusters)
+        return bool(self.with_room(resources))
 
     def _may_have_room(self, resources: Resources) -> bool:
         cpus = resources.cpus_per_task

@@ -230,11 +230,7 @@ class Matcher:
         self.queues[job.customer].remove(job.id)
         self._places[job.id] = cluster
         cluster.match(_placed_job(job, pairing.price_per_min, block), now=now)
-        self._set_spending(
-            job,
-            matched_block=block,
-            cost=job.escrow if pairing.price_per_min else 0,
-        )
+        self.shares.charge_match(job.id, job.escrow if pairing.price_per_min else 0, block=block)
 
     def _set_spending(self, job: Job, *, matched_block: int, cost: int) -> None:
         spending = Spending(

@@ -83,10 +83,12 @@ class Nodes:
         if memory_mb <= 0:
             return False
         for (free_cpus, free_memory_mb), nodes in self._groups.items():
-            if free_cpus >= cpus and free_memory_mb >= memory_mb:
-                missing_tasks -= len(nodes) * min(free_cpus // cpus, free_memory_mb // memory_mb)
-                if missing_tasks <= 0:
-                    return True
+            tasks_per_node = free_cpus // cpus
+            if tasks_per_node * memory_mb > free_memory_mb:
+                tasks_per_node = free_memory_mb // memory_mb
+            missing_tasks -= len(nodes) * tasks_per_node
+            if missing_tasks <= 0:
+                return True
         return False
 
     def find(self, resources: Resources) -> Placement | None:

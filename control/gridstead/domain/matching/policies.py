@@ -44,6 +44,20 @@ class Policy:
         wait_percent = PERCENT if self.wait_percent is None else self.wait_percent
         return cost + wait_s * reference_price * wait_percent // PERCENT
 
+    def longest_wait_s(self, *, saving_per_min: int, minutes: int, reference_price: int) -> int:
+        """Return the longest wait for a cheaper provider with which its score is lower, seconds.
+
+        Requires that ``wait_percent`` is greater than 0.
+
+        Args:
+            saving_per_min: The difference of the prices of one minute, wei.
+            minutes: The expected run time.
+            reference_price: As for ``score``, at the dearer provider.
+        """
+        assert self.wait_percent
+        saving = saving_per_min * minutes * SECONDS_PER_MINUTE
+        return (saving * PERCENT - 1) // (reference_price * self.wait_percent)
+
 
 CHEAPEST = Policy("cheapest", 0)
 BALANCED = Policy("balanced", 100)

@@ -41,11 +41,17 @@ class PendingJob(NamedTuple):
 
 
 class CustomerQueue:
-    """The pending jobs of one customer."""
+    """The pending jobs of one customer.
 
-    __slots__ = ("_heaps", "_kinds")
+    Attributes:
+        searched_kinds: The kinds that cannot start now, and are not searched again before the other
+            kinds were searched (``turn.py``).
+    """
+
+    __slots__ = ("_heaps", "_kinds", "searched_kinds")
 
     def __init__(self) -> None:
+        self.searched_kinds: set[JobKind] = set()
         self._kinds: dict[JobId, JobKind] = {}
         # The jobs of each kind as a heap. It may contain jobs that are not pending any more.
         self._heaps: dict[JobKind, list[PendingJob]] = {}
@@ -70,8 +76,9 @@ class CustomerQueue:
         self._kinds.pop(job_id, None)
 
     def oldest(self) -> list[PendingJob]:
-        """Return the oldest job of each kind."""
-        jobs = [self.oldest_of(kind) for kind in list(self._heaps)]
+        """Return the oldest job of each kind that may be searched now."""
+        kinds = [kind for kind in self._heaps if kind not in self.searched_kinds]
+        jobs = [self.oldest_of(kind) for kind in kinds]
         return [job for job in jobs if job is not None]
 
     def oldest_of(self, kind: JobKind) -> PendingJob | None:

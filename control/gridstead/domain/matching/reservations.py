@@ -87,8 +87,6 @@ class Reservations:
         is_at_limit = self._new_count == self._rules.max_new_reservations
         if is_at_limit or pending_job.kind in self._unreservable_kinds:
             return
-        if not self._matcher.candidates.has(pending_job.kind.job_class):
-            return
         job = self._matcher.job(pending_job.job_id)
         limits_start = pending_job.kind.job_class.conditions.limits_start
         if limits_start and customer in self._late_customers:
@@ -131,6 +129,7 @@ class Reservations:
         cluster = self._matcher.reserved.pop(job_id)
         cluster.reservation = None
         self._released_clusters.add(cluster)
+        self._choice.note_release()
         job = self._matcher.pending_job(job_id)
         if job is not None:  # it needs no kind of its own any more
             self._matcher.queues[job.customer].add(job_id, self._matcher.kind_of(job))

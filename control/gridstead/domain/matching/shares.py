@@ -23,7 +23,7 @@ The quotient of usage and weight does not change by this.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gridstead.domain.jobs.ids import JobId
@@ -184,6 +184,13 @@ class Shares:
         account.escrow += escrow
         account.escrow_weight += escrow_weight
         self._charges[job_id] = _Charge(spending.customer, usage, escrow, escrow_weight)
+
+    def charge_match(self, job_id: JobId, cost: int, *, block: int) -> None:
+        """Count what a match of a pending job costs, wei."""
+        charge = self._charges[job_id]
+        usage = cost * self._half_life.growth(block)
+        self._account(charge.customer).usage += usage
+        self._charges[job_id] = replace(charge, usage=usage)
 
     def close_job(self, job_id: JobId) -> None:
         """Forget a job that has ended. What it added to the account of its customer remains."""

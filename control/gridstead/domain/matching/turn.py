@@ -10,6 +10,11 @@ The jobs of a customer are tried in the order of their requests. A job for which
 room does not delay the later jobs of its customer. Instead, the oldest such job of a customer may
 get a reservation at a provider (``reservations.py``). Each job gets the provider that ``choice.py``
 chooses.
+
+The work of a decision is limited, so that a customer with jobs of many kinds does not delay the
+jobs of the others. Each customer has the same part of the limit. A search without a result and the
+candidates of a new class count as work. If the part of a customer is used, its next decisions
+continue with the kinds that were not searched yet, and then start again with all kinds.
 """
 
 from __future__ import annotations
@@ -28,9 +33,6 @@ from gridstead.domain.matching.reservations import Reservations
 
 if TYPE_CHECKING:
     from gridstead.domain.matching.matcher import Matcher
-
-# For so many new classes of each customer, the candidates are computed in each decision.
-MIN_NEW_CLASSES = 20
 
 
 class Turn:
@@ -65,33 +67,46 @@ class Turn:
         self._matches: list[Pairing] = []
         self._blocked_kinds: set[JobKind] = set()
         self._full_classes: set[JobClass] = set()
-        # For how many new classes the candidates were computed, by customer.
-        self._new_classes: Counter[str] = Counter()
+        self._work: Counter[str] = Counter()  # by customer
+        self._max_work = 0  # of each customer
 
     def run(self) -> Decision:
         """Decide, and count the matches as made."""
         self._reservations.update()
         queues = self._matcher.queues
-        turns: list[tuple[int, int, str]] = []
-        oldest_jobs: dict[str, list[PendingJob]] = {}
-        for customer in list(queues):
-            jobs = queues[customer].oldest()
-            if not jobs:
-                del queues[customer]
-                continue
-            heapq.heapify(jobs)
-            oldest_jobs[customer] = jobs
-            turns.append(self._turn_of(customer, jobs[0]))
+        oldest_jobs = self._oldest_jobs()
+        continued_customers = {each for each in oldest_jobs if queues[each].searched_kinds}
+        self._max_work = max(1, self._rules.max_work // max(1, len(oldest_jobs)))
+        turns = [self._turn_of(customer, jobs[0]) for customer, jobs in oldest_jobs.items()]
         heapq.heapify(turns)
         while turns and len(self._matches) < self._max_matches:
             _, _, customer = heapq.heappop(turns)
             jobs = oldest_jobs[customer]
-            if not self._is_blocked(jobs[0].kind, customer):
+            if not self._is_blocked(jobs[0]) and not self._is_too_much_work(jobs[0], customer):
                 self._serve(jobs, queues[customer])
             self._drop_blocked(jobs, customer)
             if jobs:
                 heapq.heappush(turns, self._turn_of(customer, jobs[0]))
+        for customer, jobs in oldest_jobs.items():
+            is_interrupted = jobs and customer in continued_customers
+            if self._work[customer] < self._max_work and not is_interrupted:
+                queues[customer].searched_kinds.clear()
         return Decision(matches=self._matches, moves=self._reservations.moves)
+
+    def _oldest_jobs(self) -> dict[str, list[PendingJob]]:
+        """Return the oldest job of each kind that is searched next, as a heap, by customer."""
+        oldest_jobs: dict[str, list[PendingJob]] = {}
+        for customer, queue in list(self._matcher.queues.items()):
+            if not queue:
+                del self._matcher.queues[customer]
+                continue
+            jobs = queue.oldest()
+            if not jobs:
+                queue.searched_kinds.clear()
+                jobs = queue.oldest()
+            heapq.heapify(jobs)
+            oldest_jobs[customer] = jobs
+        return oldest_jobs
 
     def _turn_of(self, customer: str, job: PendingJob) -> tuple[int, int, str]:
         """Return the sort key of a customer. The customer with the lowest key is served next."""
@@ -111,6 +126,9 @@ class Turn:
         job = self._matcher.job(pending_job.job_id)
         choice = self._search(job, pending_job.kind)
         if choice is None:
+            if job.id not in self._matcher.reserved:
+                self._work[job.customer] += 1
+                queue.searched_kinds.add(pending_job.kind)
             self._block_kind(pending_job.kind)
             self._reservations.release_ready_room(job)
             return
@@ -132,7 +150,7 @@ class Turn:
         candidates = self._matcher.candidates
         if candidates.is_full(kind.job_class, self._choice.max_weighted_price(job)):
             return None
-        self._new_classes[job.customer] += not candidates.has(kind.job_class)
+        self._work[job.customer] += candidates.work_for(kind.job_class)
         choice = self._choice.provider_now(job, kind)
         if choice is None:
             candidates.note_full(kind.job_class)
@@ -140,17 +158,23 @@ class Turn:
 
     def _drop_blocked(self, jobs: list[PendingJob], customer: str) -> None:
         """Remove the oldest jobs that cannot start now, and try to make a reservation for each."""
-        while jobs and self._is_blocked(jobs[0].kind, customer):
-            job = heapq.heappop(jobs)
-            self._reservations.make(job, customer)
+        while jobs:
+            if self._is_blocked(jobs[0]):
+                self._reservations.make(heapq.heappop(jobs), customer)
+            elif self._is_too_much_work(jobs[0], customer):
+                heapq.heappop(jobs)
+            else:
+                return
 
-    def _is_blocked(self, kind: JobKind, customer: str) -> bool:
-        if kind.job_class in self._full_classes or kind in self._blocked_kinds:
-            return True
-        if self._new_classes.total() < self._rules.max_new_classes:
+    def _is_blocked(self, job: PendingJob) -> bool:
+        """Return whether it is known that a job cannot start now."""
+        return job.kind.job_class in self._full_classes or job.kind in self._blocked_kinds
+
+    def _is_too_much_work(self, job: PendingJob, customer: str) -> bool:
+        """Return whether the search for a job must wait for the next decision."""
+        if self._work[customer] < self._max_work or self._choice.has_matched(job.kind):
             return False
-        is_at_limit = self._new_classes[customer] >= MIN_NEW_CLASSES
-        return is_at_limit and not self._matcher.candidates.has(kind.job_class)
+        return job.job_id not in self._matcher.reserved
 
     def _block_kind(self, kind: JobKind) -> None:
         """Note that no job of a kind can start now."""

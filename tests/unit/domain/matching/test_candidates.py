@@ -19,7 +19,7 @@ from tests.unit.domain.matching.grids import (
 
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Affinity, Label
-from gridstead.domain.matching.candidates import CandidateCache
+from gridstead.domain.matching.candidates import LABEL_WORK, CandidateCache
 from gridstead.domain.matching.cluster import Cluster, ring_position
 from gridstead.domain.matching.groups import FreedClusters
 
@@ -176,15 +176,6 @@ def test_groups_with_equal_prices_for_a_job_share_a_ring():
     ]
 
 
-def test_some_providers_may_be_left_out():
-    clusters = clusters_of(provider(FIRST), provider(SECOND, price=2))
-    candidates = candidates_of(CandidateCache(clusters), pending_job(1))
-
-    left = candidates.from_position(0, without={clusters[FIRST]})
-
-    assert options(left) == [(SECOND, 2)]
-
-
 def test_only_candidates_between_two_prices_are_searched():
     clusters = on_ring(1, 2, 3, 4)
     candidates = candidates_of(cache_on_ring(clusters), pending_job(1))
@@ -333,15 +324,15 @@ def test_candidates_are_kept_until_the_cache_is_cleared():
     clusters = clusters_of(provider(FIRST))
     cache = CandidateCache(clusters)
     job_class = cache.class_of(pending_job(1))
-    assert not cache.has(job_class)
+    assert cache.work_for(job_class) == LABEL_WORK
     candidates = cache.get(job_class)
-    assert cache.has(job_class)
+    assert cache.work_for(job_class) == 0
     clusters[SECOND] = Cluster(provider(SECOND, price=2))
     assert cache.get(job_class) is candidates
 
     cache.clear()
 
-    assert not cache.has(job_class)
+    assert cache.work_for(job_class) == LABEL_WORK
     assert options(cache.get(job_class)) == [(FIRST, 1), (SECOND, 2)]
 
 
@@ -351,7 +342,7 @@ def test_oldest_class_is_dropped_from_a_full_cache():
     for job_class in classes:
         cache.get(job_class)
 
-    assert [cache.has(job_class) for job_class in classes] == [False, True, True]
+    assert [cache.work_for(job_class) for job_class in classes] == [1, 0, 0]
 
 
 def test_labels_are_compared_once_for_all_classes_with_equal_labels():

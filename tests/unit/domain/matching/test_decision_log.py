@@ -61,8 +61,8 @@ def test_text_of_a_record():
         '"format":"gridstead-decision-1",'
         f'"matches":[{{"job":"{match(0).job_key}","price_per_min":"1152921504606846976",'
         f'"provider":"{FIRST}"}}],"number":0,"previous":"{NO_RECORD}",'
-        '"rules":{"half_life_blocks":302400,"max_matches":1000,"max_new_classes":1000,'
-        '"max_new_reservations":50,"policy":"balanced","queue_allowance":0,"wait_percent":100}}'
+        '"rules":{"half_life_blocks":302400,"max_matches":1000,"max_new_reservations":50,'
+        '"max_work":5000,"policy":"balanced","queue_allowance":0,"wait_percent":100}}'
     )
 
 

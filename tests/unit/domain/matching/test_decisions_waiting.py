@@ -91,6 +91,18 @@ def test_job_does_not_wait_for_a_provider_that_is_reserved_for_another_job():
     assert decide(grid) == [(1, SECOND)]
 
 
+def test_jobs_of_one_class_do_not_wait_for_a_provider_that_is_full_for_long():
+    grid = grid_with(occupant(9, until_s=36_000), pending_job(2, escrow=120))
+
+    assert decide(grid) == [(1, SECOND), (2, SECOND)]
+
+
+def test_job_with_a_higher_escrow_may_wait_although_another_of_its_class_does_not():
+    grid = grid_with(occupant(9, until_s=1800), pending_job(2, escrow=1200))
+
+    assert decide(grid) == [(1, SECOND)]
+
+
 def test_job_waits_for_the_provider_that_is_reserved_for_it():
     grid = grid_with(occupant(9, until_s=600))
 

@@ -2,6 +2,7 @@
 """Tests of the groups of providers."""
 
 import pytest
+from tests.unit.domain.builders import job_id
 from tests.unit.domain.matching.grids import (
     FIRST,
     NOW,
@@ -53,6 +54,33 @@ def test_group_has_room_if_a_provider_has_room(too_large):
     assert group.has_room(resources(3, tasks=4))
     assert group.with_room(too_large) == []
     assert not group.has_room(too_large)
+
+
+def test_search_for_less_memory_finds_more_providers():
+    """The providers are searched again only for less memory than in an earlier search."""
+    first = Cluster(provider(FIRST, 4, memory_mb=4))
+    second = Cluster(provider(SECOND, 4, memory_mb=8))
+    group = ClusterGroup([first, second])
+
+    searches = [group.with_room(resources(4, memory_per_cpu_mb=mb)) for mb in (2, 3, 1, 2)]
+
+    assert list(map(len, searches)) == [1, 0, 2, 1]
+
+
+def test_full_provider_is_not_searched_for_more_memory_before_an_update():
+    first = Cluster(provider(FIRST, 4))
+    second = Cluster(provider(SECOND, 4, 4, 4))
+    group = ClusterGroup([first, second])
+    assert len(group.with_room(resources(2))) == 2
+    second.set_job(placed_job(1, 1, tasks=11))
+    first.set_job(placed_job(2, 4))
+    assert group.with_room(resources(2, memory_per_cpu_mb=2)) == []
+
+    first.remove_job(job_id(2))
+    assert group.with_room(resources(2)) == []
+
+    group.update()
+    assert group.with_room(resources(2)) == [first]
 
 
 def test_job_within_the_bounds_may_have_no_room():

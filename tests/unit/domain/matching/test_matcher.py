@@ -202,10 +202,10 @@ def test_equal_record_of_a_provider_keeps_the_candidates():
     job_class = grid.candidates.class_of(pending_job(1))
 
     grid.set_provider(provider())
-    assert grid.candidates.has(job_class)
+    assert grid.candidates.work_for(job_class) == 0
 
     grid.set_provider(provider(price=2))
-    assert not grid.candidates.has(job_class)
+    assert grid.candidates.work_for(job_class) > 0
 
 
 def test_job_is_found_by_its_id():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the scores of the policies."""
 
+from functools import partial
+
 import pytest
 
 from gridstead.domain.jobs.billing import MAX_PAID_MINUTES
@@ -56,3 +58,19 @@ def test_policies_are_found_by_name():
 )
 def test_paid_time_is_rounded_down_and_limited(escrow, price, seconds):
     assert paid_seconds(escrow, price) == seconds
+
+
+@pytest.mark.parametrize("wait_percent", [1, 50, 100, 250])
+@pytest.mark.parametrize(("price", "dearer_price"), [(1, 2), (7, 11), (99, 100), (1, 10**20)])
+def test_longest_wait_is_the_last_with_a_lower_score(wait_percent, price, dearer_price):
+    policy = Policy("test", wait_percent)
+    reference_price = 3 * dearer_price
+    score = partial(policy.score, minutes=17, reference_price=reference_price)
+    score_now = score(price_per_min=dearer_price, wait_s=0)
+
+    longest_s = policy.longest_wait_s(
+        saving_per_min=dearer_price - price, minutes=17, reference_price=reference_price
+    )
+
+    assert score(price_per_min=price, wait_s=longest_s) < score_now
+    assert score(price_per_min=price, wait_s=longest_s + 1) >= score_now

@@ -77,6 +77,19 @@ def test_usage_counts_from_the_block_of_the_match():
     assert customers.usage(ALICE, block=8) == 105
 
 
+def test_match_of_a_pending_job_costs_the_same_as_a_matched_job():
+    matched, pending = shares(), shares()
+    set_job(matched, cost=100, matched_block=8, escrow=100)
+    set_job(pending, cost=0, escrow=100)
+
+    pending.charge_match(job_id(1), 100, block=8)
+
+    for customers in (matched, pending):
+        assert customers.usage(ALICE, block=8) == 100
+        customers.remove_job(job_id(1))
+        assert customers.usage(ALICE, block=8) == 0
+
+
 def test_later_values_of_a_job_replace_its_earlier_values():
     customers = shares()
     set_job(customers, cost=100)

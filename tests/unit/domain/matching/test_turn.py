@@ -27,7 +27,6 @@ from tests.unit.domain.matching.grids import (
     set_jobs,
 )
 
-from gridstead.domain.matching import turn
 from gridstead.domain.matching.decisions import Limits
 
 
@@ -110,27 +109,81 @@ def test_number_of_matches_in_one_decision_is_limited():
     assert numbers(grid) == [3]
 
 
-def test_number_of_new_classes_in_one_decision_is_limited(monkeypatch):
-    monkeypatch.setattr(turn, "MIN_NEW_CLASSES", 0)
+def test_customer_with_too_many_new_classes_continues_in_the_next_decision():
+    """The first class needs the labels of the providers, which is all the work of a decision."""
     jobs = [pending_job(1), pending_job(2, 2), pending_job(3)]
-    grid = matcher(provider(), jobs=jobs, max_new_classes=1)
+    grid = matcher(provider(), jobs=jobs, max_work=1)
 
     assert numbers(grid) == [1, 3]
     assert numbers(grid) == [2]
 
 
-def test_each_customer_may_have_some_new_classes_in_a_decision(monkeypatch):
-    monkeypatch.setattr(turn, "MIN_NEW_CLASSES", 1)
-    jobs = [pending_job(1), pending_job(2, 2), pending_job(3, 3, customer=BOB, escrow=600)]
-    grid = matcher(provider(FIRST, 8), jobs=jobs, max_new_classes=1)
+def test_customer_with_many_classes_does_not_use_the_work_of_another_customer():
+    jobs = [
+        occupant(9, until_s=60),
+        pending_job(1, 4),
+        pending_job(2, 3),
+        pending_job(3, 2),
+        pending_job(4, 1, customer=BOB, escrow=600),
+    ]
+    grid = matcher(provider(), provider(SECOND, 1), jobs=jobs, max_work=2)
 
-    assert numbers(grid) == [1, 3]
+    assert numbers(grid) == [4]
 
 
-def test_job_of_a_class_for_the_next_decision_gets_no_reservation(monkeypatch):
-    monkeypatch.setattr(turn, "MIN_NEW_CLASSES", 0)
-    jobs = [occupant(9, until_s=60), pending_job(1, 4), pending_job(2, 3, customer=BOB)]
-    grid = matcher(provider(), provider(SECOND), jobs=jobs, max_new_classes=1)
+def test_kinds_that_were_not_searched_come_first_in_the_next_decision():
+    """Jobs 1 and 2 find no room, and each is the work of one decision."""
+    jobs = [
+        occupant(9, 3, until_s=60),
+        pending_job(1, 4),
+        pending_job(2, 3),
+        pending_job(3, 1),
+    ]
+    grid = matcher(provider(), jobs=jobs, max_work=1, max_new_reservations=0)
+
+    assert [numbers(grid) for _ in range(3)] == [[], [], [3]]
+
+
+def test_kinds_are_searched_again_after_all_kinds_were_searched():
+    running_job = matched_job(9, 4, started_at=NOW)
+    jobs = [running_job, pending_job(1, 4), pending_job(2, 3)]
+    grid = matcher(provider(), jobs=jobs, max_work=1, max_new_reservations=0)
+    assert [numbers(grid) for _ in range(2)] == [[], []]
+
+    set_jobs(grid, finished_job(running_job))
+
+    assert numbers(grid) == [1]
+
+
+def test_round_that_the_limit_of_matches_interrupts_continues():
+    """Job 1 is the work of the first decision. Job 2 is the only match of the second one."""
+    limits = {"max_work": 1, "max_matches": 1, "max_new_reservations": 0}
+    jobs = [occupant(9, 2, until_s=60), pending_job(1, 4), *jobs_of(ALICE, 2, 3)]
+    grid = matcher(provider(), jobs=jobs, **limits)
+
+    assert [numbers(grid) for _ in range(2)] == [[], [2]]
+    assert len(grid.queues[ALICE].searched_kinds) == 1
+
+    assert numbers(grid) == [3]
+    assert grid.queues[ALICE].searched_kinds == set()
+
+
+def test_job_with_a_reservation_is_searched_in_each_decision():
+    """Job 1 gets a reservation. Job 2 is the work of the second decision."""
+    running_job = occupant(9, until_s=60)
+    jobs = [running_job, pending_job(1, 4), pending_job(2, 3), pending_job(3, 2)]
+    grid = matcher(provider(), jobs=jobs, max_work=1)
+    assert [numbers(grid) for _ in range(2)] == [[], []]
+    assert list(reservations(grid)) == [1]
+
+    set_jobs(grid, finished_job(running_job))
+
+    assert numbers(grid) == [1]
+
+
+def test_job_that_was_not_searched_gets_no_reservation():
+    jobs = [occupant(9, until_s=60), pending_job(1, 1), pending_job(2, 4)]
+    grid = matcher(provider(), provider(SECOND, 1), jobs=jobs, max_work=1)
 
     assert numbers(grid) == [1]
     assert reservations(grid) == {}
