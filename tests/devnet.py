@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -87,6 +88,10 @@ class Anvil:
     def fund(self, address: str, coins: int = 1000) -> None:
         """Set the balance from which a wallet pays for gas."""
         self.rpc("anvil_setBalance", address, hex(coins * COIN))
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process."""
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """Kill the process."""

@@ -13,6 +13,7 @@ import contextlib
 import time
 from dataclasses import dataclass
 
+from tests.bench.service_faults import AgentFault, ChainFault
 from tests.bench.simulated_cluster import SimulatedCluster
 from tests.devnet import CHAIN_ID, COIN, Devnet, wallet
 from tests.fakes.definitions_process import DefinitionsProcess
@@ -64,6 +65,7 @@ class ProcessGrid:
         providers: The providers.
         customers: The customers, each with a connection of its own to the chain.
         services: The processes by name, such as ``supervisor-1``.
+        faults: What a campaign may stop and start: the services, the agents and the chain.
     """
 
     def __init__(self, folder, customer_count, report_progress):
@@ -72,6 +74,7 @@ class ProcessGrid:
         self._stack = contextlib.ExitStack()
         self.providers = []
         self.services = {}
+        self.faults = {}
         with contextlib.ExitStack() as stack:
             stack.callback(self.close)
             report_progress("starting a chain with the grid's contracts")
@@ -81,6 +84,8 @@ class ProcessGrid:
             self._add_services()
             for number in range(len(CPU_PRICES)):
                 self._add_provider(number)
+            self.faults |= self.services
+            self.faults["chain"] = ChainFault(self.devnet.anvil)
             stack.pop_all()
 
     def start(self):
@@ -168,6 +173,7 @@ class ProcessGrid:
             address=provider_wallet.address, prices=prices, cluster=cluster
         )
         self.providers.append(provider)
+        self.faults[f"agent-{number + 1}"] = AgentFault(cluster)
 
     def _new_folder(self, name):
         folder = self._folder / name

@@ -158,6 +158,7 @@ class SimulatedCluster:
         users: The accounts of the customers.
 
     Attributes:
+        endpoint: The address of the agent.
         slurm: The cluster's Slurm.
         authority: The CA of the agent and of its client.
     """
@@ -166,32 +167,22 @@ class SimulatedCluster:
         self.slurm = SimulatedSlurm(hardware)
         self.authority = Authority(folder)
         certificate = self.authority.issue("agent")
-        agent = Agent(
+        self._files = TlsFiles(
+            certificate=certificate.certificate,
+            key=certificate.key,
+            client_ca=self.authority.certificate,
+        )
+        self._agent = Agent(
             slurm=self.slurm,
             accounts=FakeAccounts(*users),
             reports=FakeReportStore(),
             wallet_ids=WalletIdRange(),
             clock=SystemClock(),
         )
-        self._server = AgentServer(
-            "localhost:0",
-            TlsFiles(
-                certificate=certificate.certificate,
-                key=certificate.key,
-                client_ca=self.authority.certificate,
-            ),
-            scheduler=agent,
-            list_records=agent.list_records,
-            reports=agent,
-            allowed_client=SUPERVISOR,
-        )
+        self._server = self._new_server(port=0)
+        self.endpoint = f"localhost:{self._server.port}"
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._schedule_until_stopped)
-
-    @property
-    def endpoint(self):
-        """The address of the agent."""
-        return f"localhost:{self._server.port}"
 
     def agent_settings(self):
         """Return the table ``slurm.agent`` of the settings of the cluster's supervisor."""
@@ -208,11 +199,30 @@ class SimulatedCluster:
         self._server.start()
         self._thread.start()
 
+    def kill_agent(self):
+        """Stop the agent's server and break its connections. Slurm continues."""
+        self._server.stop(grace_s=0)
+
+    def start_agent(self):
+        """Start the agent's server again, at the same address."""
+        self._server = self._new_server(self._server.port)
+        self._server.start()
+
     def stop(self):
         """Stop the agent's server and Slurm."""
         self._is_stopping.set()
         self._thread.join()
         self._server.stop()
+
+    def _new_server(self, port):
+        return AgentServer(
+            f"localhost:{port}",
+            self._files,
+            scheduler=self._agent,
+            list_records=self._agent.list_records,
+            reports=self._agent,
+            allowed_client=SUPERVISOR,
+        )
 
     def _schedule_until_stopped(self):
         while not self._is_stopping.wait(SCHEDULING_INTERVAL_S):

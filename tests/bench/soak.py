@@ -4,8 +4,9 @@
 
 Several customers submit jobs to a grid with three providers. The chain (anvil, one block per
 second), the meta-scheduler, the Job Definition service and the three supervisors are real
-processes. Slurm is simulated behind the real agent. The services are killed with SIGKILL at moments
-that the seed determines, and started again.
+processes. Slurm is simulated behind the real agent. At moments that the seed determines, a service
+is killed with SIGKILL, an agent is stopped, or the chain does not answer. A moment later it is
+started again.
 
 The table shows how many jobs were lost, ran or were settled twice, or were billed wrongly. It also
 shows the jobs per second and the time of each stage of a job. The times of the chain and of Slurm
@@ -150,14 +151,14 @@ class Soak:
         grid.start()
         self.traces = ChainTraces(grid.devnet.node, grid.devnet.contracts, grid.ledger)
         jobs = [random_job(source, number) for number in range(options.jobs)]
-        kills = choose_kills(source, list(grid.services), jobs=options.jobs, count=options.kills)
+        kills = choose_kills(source, list(grid.faults), jobs=options.jobs, count=options.kills)
         killer = ServiceKiller(
-            grid.services,
+            grid.faults,
             kills,
             ended_jobs=lambda: self.traces.ended_count,
             report_progress=report_progress,
         )
-        report_progress(f"{options.jobs} jobs, {len(kills)} kills of {', '.join(grid.services)}")
+        report_progress(f"{options.jobs} jobs, {len(kills)} kills of {', '.join(grid.faults)}")
         killer.start()
         self._start_submitters(jobs)
         try:

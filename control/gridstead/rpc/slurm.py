@@ -97,9 +97,9 @@ class AgentServer:
         """Start the server."""
         self._server.start()
 
-    def stop(self) -> None:
-        """Stop the server. Calls in progress have some seconds to finish."""
-        self._server.stop(_STOP_GRACE_S).wait()
+    def stop(self, grace_s: float = _STOP_GRACE_S) -> None:
+        """Stop the server. Calls in progress have ``grace_s`` seconds to finish."""
+        self._server.stop(grace_s).wait()
 
 
 class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
