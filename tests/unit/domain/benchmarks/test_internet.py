@@ -54,7 +54,7 @@ def test_direction_of_iperf3_is_checked():
         parse_iperf3(UP, UP)
 
 
-@pytest.mark.parametrize("text", ["[]", "[{}, {}]", "{}", "null", "[" * 100000])
+@pytest.mark.parametrize("text", ["[]", "[{}, {}]", "{}", "null", "["])
 def test_other_output_of_librespeed_is_refused(text):
     with pytest.raises(UnusableOutput, match=r"one server|not complete JSON"):
         parse_librespeed(text)
