@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from gridstead.domain.benchmarks.reading import Output, median, number_label
 from gridstead.domain.jobs.job import Label
@@ -106,7 +105,7 @@ def parse_fio(text: str, *, size_mib: int = DEFAULT_SIZE_MIB) -> StorageResult:
     )
 
 
-def _fio_figures(output: Output, access: Any, size_mib: int) -> list[Decimal]:  # noqa: ANN401 - JSON
+def _fio_figures(output: Output, access: object, size_mib: int) -> list[Decimal]:
     """Return the bandwidth in MiB/s and the operations per second of one kind of access."""
     moved_bytes = output.number_field(access, "io_bytes")
     if moved_bytes != size_mib * _BYTES_PER_MIB:

@@ -31,6 +31,6 @@ iperf3 --client 127.0.0.1 --port 5999 --time 2 --json >iperf3-up.json
 iperf3 --server --one-off --daemon --port 5999
 sleep 1
 iperf3 --client 127.0.0.1 --port 5999 --time 2 --reverse --json >iperf3-down.json
-iperf3 --client 127.0.0.1 --port 5998 --time 2 --json >iperf3-refused.json || true
+iperf3 --client 127.0.0.1 --port 5998 --json >iperf3-refused.json || true # no server listens
 
 lscpu --json >lscpu.json
