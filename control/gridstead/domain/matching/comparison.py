@@ -52,7 +52,8 @@ class Comparison:
     """
 
     def __init__(self, clusters: Iterable[Cluster], *, policy: Policy, now: int) -> None:
-        self._clusters = tuple(clusters)
+        # With equal figures, the provider with the lower address is named, in every process.
+        self._clusters = sorted(clusters, key=lambda cluster: cluster.provider.address)
         self._policy = policy
         self._now = now
         self._empty_sizes: dict[Cluster, Size] = {}

@@ -11,8 +11,9 @@ remove newer ones. If a reorg may be deeper, everything is counted again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.ids import JobId, JobKey, is_batch_location_hash
@@ -158,13 +159,14 @@ class GridState:
             update: The last update of the memory.
             open_matches: The matches in the outbox that are neither final nor rejected.
         """
-        addresses: Iterable[str] = update.providers
+        addresses: set[str] = set(update.providers)
         job_ids: set[JobId] = set(update.job_ids)
         if self._is_matcher_new:
-            addresses = (*addresses, *memory.providers)
+            addresses.update(memory.providers)
             job_ids.update(memory.jobs)
             self._is_matcher_new = False
-        for address in addresses:
+        # The reason for the last move of a reservation depends on the order of the changes.
+        for address in sorted(addresses):
             provider = memory.providers.get(address)
             if provider is None:
                 self.matcher.remove_provider(address)
@@ -173,7 +175,7 @@ class GridState:
         job_ids |= self._assumed_ids
         job_ids.update(job_key.job_id for job_key in open_matches)
         self._assumed_ids = set()
-        for job_id in job_ids:
+        for job_id in sorted(job_ids, key=attrgetter("request_order")):
             self._update_job(job_id, memory.jobs.get(job_id), open_matches)
 
     def _update_job(

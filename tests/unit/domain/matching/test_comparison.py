@@ -90,6 +90,13 @@ def test_nearest_provider_is_the_one_that_misses_the_smallest_part():
     assert nearest(reason, "too-small") == (Quantity.NODE_CPUS, 8, 6, THIRD)
 
 
+def test_nearest_of_equal_providers_is_the_one_with_the_lowest_address():
+    job = pending_job(1, resources=resources(8))
+    clusters = [cluster(SECOND, 4), cluster(FIRST, 4)]
+
+    assert nearest(explain(job, *clusters), "too-small") == (Quantity.NODE_CPUS, 8, 4, FIRST)
+
+
 def test_too_expensive_providers_show_the_cheapest_price_of_a_minute():
     job = pending_job(1, cpus=4, escrow=60)
 
