@@ -218,10 +218,10 @@ def test_second_stop_request_interrupts_the_current_task(checkout):
             checkout.stop.request()
 
     started_at_s = time.monotonic()
-    run = checkout.run(playbook="long.yml", pause=60, notify=stop_twice_at_pause)
+    run = checkout.run(playbook="long.yml", pause=400, notify=stop_twice_at_pause)
 
     assert run.outcome is RunOutcome.INTERRUPTED
-    assert time.monotonic() - started_at_s < 40
+    assert time.monotonic() - started_at_s < 300
     assert task_names(run.events, HostFinished)[-1] != "Pause"
 
 

@@ -257,7 +257,7 @@ def test_reading_a_large_value_counts_towards_the_limit_of_work(call):
     problems = problems_of(expand, template, values)
 
     assert "exceeds the limit of work" in str(problems)
-    assert time.process_time() - started_s < 2
+    assert time.process_time() - started_s < 20  # without the limit, minutes
 
 
 @pytest.fixture
