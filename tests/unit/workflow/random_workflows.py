@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fast generator of random workflows and modules. Together they use all workflow fields.
 
-Tests generate thousands of workflows, each from a seed. ``make test`` and ``make hostile`` set
-$GRIDSTEAD_ALL_TESTS. Without this variable, the tests use a tenth of the workflows or values.
+Tests generate thousands of workflows, each from a seed. ``make hostile`` sets $GRIDSTEAD_HOSTILE,
+and ``make test`` sets $GRIDSTEAD_ALL_TESTS. With the second variable only, the tests use a quarter
+of the workflows or values; without both variables, a tenth.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ URLS = [
 PASSWORDS = ["a", "$(touch,owned)", "'\"\\"]
 MAX_DEPTH = 3
 # Each test divides its number of random workflows, or of random values, by this number.
-DIVISOR = 1 if os.environ.get("GRIDSTEAD_ALL_TESTS") else 10
+ALL_TESTS = bool(os.environ.get("GRIDSTEAD_ALL_TESTS"))
+DIVISOR = 4 if ALL_TESTS else 10
+if os.environ.get("GRIDSTEAD_HOSTILE"):
+    DIVISOR = 1
 STEP_TYPES = [
     *["run"] * 4, *["steps"] * 2, *["for"] * 2, *["launch"] * 2, "nothing", "use",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from tests.unit.workflow.corpus_node import CorpusNode
 from tests.unit.workflow.fields import fields
 from tests.unit.workflow.networks import helper_pids
 from tests.unit.workflow.node import wait_for
-from tests.unit.workflow.random_workflows import DIVISOR
+from tests.unit.workflow.random_workflows import ALL_TESTS
 from tests.unit.workflow.shell_checks import bash_errors
 
 from gridstead.workflow.parse import from_graphql, parse_workflow
@@ -101,6 +101,6 @@ def run_file(file, root):
         node.kill_jobs()
 
 
-@pytest.mark.parametrize("file", FILES[::DIVISOR], ids=name_of_file)
+@pytest.mark.parametrize("file", FILES if ALL_TESTS else FILES[::10], ids=name_of_file)
 def test_a_file_runs_the_steps_and_ends_as_it_says(file, tmp_path):
     run_file(file, tmp_path)

@@ -18,14 +18,14 @@ from tests.unit.workflow.all_fields import HTTP_WORKFLOW, MODULE, S3_WORKFLOW
 from tests.unit.workflow.fields import scalars_in, text_fields, value_at
 from tests.unit.workflow.injections import CODE_FIELDS, hostile_texts, inject, rotation_count
 from tests.unit.workflow.node import SRUN, Node
-from tests.unit.workflow.random_workflows import DIVISOR, module_text
+from tests.unit.workflow.random_workflows import ALL_TESTS, module_text
 from tests.unit.workflow.shell_checks import slurm_directives
 
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import render
 from gridstead.workflow.schema import Module, Workflow
 
-ROTATIONS = (0, 35, 97) if DIVISOR == 1 else (0,)
+ROTATIONS = (0, 35, 97) if ALL_TESTS else (0,)
 if os.environ.get("GRIDSTEAD_HOSTILE"):
     ROTATIONS = range(rotation_count())
 

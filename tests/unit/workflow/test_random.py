@@ -34,7 +34,6 @@ from gridstead.workflow.schema import Module
 CHECKOUT = Path(__file__).parents[3]
 COUNT = 2000 // DIVISOR  # the number of workflows, and also the number of modules
 STEPS_PER_SCRIPT = 100
-STEP_COUNT = COUNT if DIVISOR == 1 else STEPS_PER_SCRIPT
 SHELLCHECK_COUNT = COUNT if os.environ.get("GRIDSTEAD_HOSTILE") else COUNT // 100
 
 
@@ -103,7 +102,7 @@ def test_scripts_with_many_steps_have_no_errors(tmp_path):
     """
     resources = {"tasks": HUGE, "cpusPerTask": 4, "memPerCpu": 64}
     scripts = []
-    for first_seed in range(0, STEP_COUNT, STEPS_PER_SCRIPT):
+    for first_seed in range(0, COUNT, STEPS_PER_SCRIPT):
         seeds = range(first_seed, first_seed + STEPS_PER_SCRIPT)
         steps = [random_step(Random(seed)) for seed in seeds]
         workflow = from_graphql({"resources": resources, "steps": steps}, fetch_module=fetch_module)
