@@ -22,7 +22,7 @@ from gridstead.domain.matching.comparison import Comparison
 from gridstead.domain.matching.forecast import Reservation
 from gridstead.domain.matching.policies import BALANCED, SOONEST
 from gridstead.domain.matching.reasons import REFUSED, Cause
-from gridstead.domain.matching.shortfalls import Quantity
+from gridstead.domain.matching.shortfalls import Quantity, Shortfall, nearest_shortfall
 
 
 def cluster(*arguments, jobs=(), queue_allowance=0, **changes):
@@ -88,6 +88,15 @@ def test_nearest_provider_is_the_one_that_misses_the_smallest_part():
     # SECOND has 1000 of 1600 MB, THIRD has 6 of 8 CPUs.
     assert counts(reason) == {"too-small": 3}
     assert nearest(reason, "too-small") == (Quantity.NODE_CPUS, 8, 6, THIRD)
+
+
+@pytest.mark.parametrize("larger", [(10, 9), (9, 10)])
+def test_nearest_shortfall_has_the_ratio_nearest_to_one_in_both_directions(larger):
+    far = Shortfall(Quantity.ESCROW_WEI, 10, 5, FIRST)
+    near = Shortfall(Quantity.ESCROW_WEI, *larger, SECOND)
+
+    assert nearest_shortfall([far, near]) == near
+    assert nearest_shortfall([near, far]) == near
 
 
 def test_nearest_of_equal_providers_is_the_one_with_the_lowest_address():

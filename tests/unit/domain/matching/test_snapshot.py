@@ -24,12 +24,14 @@ from tests.unit.domain.matching.grids import (
 )
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
+from gridstead.domain.jobs.job import Block
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.matching.expiry import ClaimBlocks, ReturnHistory
 from gridstead.domain.matching.matcher import Matcher
 from gridstead.domain.matching.reputation import Reputation
 from gridstead.domain.matching.shares import HalfLife, Shares
 from gridstead.domain.matching.skips import SkipHistory
+from gridstead.domain.matching.snapshot import Progress, Snapshot
 from gridstead.domain.transactions.calls import Match
 from gridstead.domain.transactions.outbox import SkippedCall
 
@@ -53,6 +55,14 @@ def restored(snapshot, rules):
     set_jobs(grid, *JOBS)
     grid.restore_occupation(snapshot)
     return grid
+
+
+def test_block_of_a_snapshot_is_the_newest_one_that_was_read():
+    newest, older = (Block(number=number, hash=f"0x{number}", timestamp=NOW) for number in (2, 1))
+    progress = Progress(history=(newest, older), decided_block=older, last_moves={})
+    parts = dict.fromkeys(["memory", "grid", "matcher", "reputation", "claims", "standby", "skips"])
+
+    assert Snapshot(progress=progress, **parts).block == newest
 
 
 def test_restored_matcher_has_the_same_state():
