@@ -50,7 +50,7 @@ class JobTrace:
 
 
 class ChainTraces:
-    """Reads the events of MetaScheduler from the first block on.
+    """Reads the events of MetaScheduler, of all jobs that are requested from now on.
 
     Args:
         node: A node of the chain.
@@ -67,7 +67,7 @@ class ChainTraces:
         self._node = node
         self._address = contracts.meta_scheduler.address
         self._ledger = ledger
-        self._next_block = 0
+        self._next_block = ledger.head().number + 1
         self._events_by_topic = {}
         for name in EVENTS:
             event = artifact("MetaScheduler").events[name]
@@ -106,7 +106,9 @@ class ChainTraces:
                 requested_at=time,
             )
             return
-        job = self.jobs[number]
+        job = self.jobs.get(number)
+        if job is None:
+            return  # it was requested before
         if name == "JobMatched":
             job.matched_at = time
             job.provider = fields["provider"].lower()

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
 
 from tests.bench.service_faults import AgentFault, ChainFault
-from tests.bench.simulated_cluster import SimulatedCluster
+from tests.bench.simulated_cluster import job_command
+from tests.bench.simulated_provider import GridAccess, Offer, SimulatedProvider, equal_nodes
 from tests.devnet import CHAIN_ID, COIN, Devnet, wallet
 from tests.fakes.definitions_process import DefinitionsProcess
 from tests.fakes.service_process import ServiceProcess
@@ -24,9 +24,7 @@ from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import create_wallet
-from gridstead.domain.jobs.billing import Prices
-from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.submission import GridUser
+from gridstead.adapters.definitions.job_definitions import submit_workflow
 
 BLOCK_GAS = 30_000_000
 BLOCK_S = 1
@@ -35,22 +33,11 @@ CLAIM_TIMEOUT_BLOCKS = 120  # a deployment on a real chain sets the blocks of 12
 QUEUE_ALLOWANCE = 20
 CREDITS_EACH = 10**6
 SETUP_TIME_S = 600  # the chain starts with this age, because its deployment mines fast
-REGISTRATION_TIMEOUT_S = 180
 OPERATOR, FIRST_PROVIDER, FIRST_CUSTOMER = 2, 100, 200  # numbers of wallets
-FIRST_UID, GID = 200_001, 100_000
 NODES, CPUS_PER_NODE, MEMORY_PER_NODE_MB = 4, 16, 64_000
 # Credits per minute of a CPU, for each provider. A job of one CPU with the smallest escrow, which
 # is 100 credits, is paid for at least 4 minutes.
 CPU_PRICES = ("20", "22", "25")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedProvider:
-    """A provider: its address, its prices and its cluster."""
-
-    address: str
-    prices: Prices
-    cluster: SimulatedCluster
 
 
 class ProcessGrid:
@@ -64,8 +51,10 @@ class ProcessGrid:
     Attributes:
         providers: The providers.
         customers: The customers, each with a connection of its own to the chain.
-        services: The processes by name, such as ``supervisor-1``.
-        faults: What a campaign may stop and start: the services, the agents and the chain.
+        node: A node of the chain.
+        contracts: The contracts.
+        ledger: The ledger.
+        faults: What a campaign may stop and start, by name: the services, the agents and the chain.
     """
 
     def __init__(self, folder, customer_count, report_progress):
@@ -73,40 +62,47 @@ class ProcessGrid:
         self._report_progress = report_progress
         self._stack = contextlib.ExitStack()
         self.providers = []
-        self.services = {}
-        self.faults = {}
         with contextlib.ExitStack() as stack:
             stack.callback(self.close)
             report_progress("starting a chain with the grid's contracts")
             self.devnet = self._start_chain()
-            self.ledger = ChainLedger(self.devnet.node, self.devnet.contracts)
+            self.node, self.contracts = self.devnet.node, self.devnet.contracts
+            self.ledger = ChainLedger(self.node, self.contracts)
             self.customers = [self._add_customer(number) for number in range(customer_count)]
-            self._add_services()
+            self._definitions = self._new_definitions()
+            self._meta_scheduler = self._new_meta_scheduler()
             for number in range(len(CPU_PRICES)):
                 self._add_provider(number)
-            self.faults |= self.services
-            self.faults["chain"] = ChainFault(self.devnet.anvil)
+            self.faults = self._faults()
             stack.pop_all()
 
     def start(self):
         """Start all processes, and wait until the providers have joined the grid."""
         self.devnet.anvil.rpc("evm_setTime", int(time.time()))
         self.devnet.anvil.rpc("evm_setIntervalMining", BLOCK_S)
-        self._report_progress(f"starting {len(self.services)} services")
-        for service in self.services.values():
+        self._report_progress(f"starting {len(self.providers) + 2} services")
+        for service in (self._definitions, self._meta_scheduler):
             self._stack.callback(service.kill)
             service.start()
-        self.definitions.wait()
-        deadline = time.monotonic() + REGISTRATION_TIMEOUT_S
         for provider in self.providers:
-            while not self._is_registered(provider):
-                assert time.monotonic() < deadline, f"{provider.address} does not register"
-                time.sleep(0.2)
-            self.devnet.as_admin.approve_provider(provider.address)
+            provider.start()
+            self._stack.callback(provider.stop)
+        self._definitions.wait()
+        for provider in self.providers:
+            provider.approve()
 
     def close(self):
         """Kill all processes and stop the clusters and the chain."""
         self._stack.close()
+
+    def job_command(self, job):
+        """Return the command of a job of a campaign (``SoakJob``)."""
+        return job_command(job.script_number, run_s=job.run_s, exit_code=job.exit_code)
+
+    def store_script(self, workflow):
+        """Store the script of a workflow and return its id."""
+        ca = self._definitions.authority.certificate
+        return submit_workflow(self._definitions.url, workflow, ca=ca)
 
     def _start_chain(self):
         """Return a chain whose blocks are mined at once, until ``start`` is called."""
@@ -129,11 +125,12 @@ class ProcessGrid:
         customer.allow(CREDITS_EACH * COIN)
         return customer
 
-    def _add_services(self):
-        """Add the Job Definition service and the meta-scheduler."""
-        folder = self._new_folder("job-definitions")
-        self.definitions = DefinitionsProcess(folder, self.devnet)
-        self.services["job-definitions"] = self.definitions
+    def _new_definitions(self):
+        """Return the Job Definition service."""
+        return DefinitionsProcess(self._new_folder("job-definitions"), self.devnet)
+
+    def _new_meta_scheduler(self):
+        """Return the meta-scheduler."""
         folder = self._new_folder("meta-scheduler")
         settings = {
             "": {"state_url": f"sqlite:///{folder}/state.db"},
@@ -141,39 +138,43 @@ class ProcessGrid:
             "wallet": _wallet_settings(folder, OPERATOR),
             "matching": {"queue_allowance": QUEUE_ALLOWANCE},
         }
-        self.services["meta-scheduler"] = ServiceProcess("meta-scheduler", folder, settings)
+        return ServiceProcess("meta-scheduler", folder, settings)
+
+    def _faults(self):
+        """Return what a campaign may stop, by name. The order determines what a seed stops."""
+        services = {"job-definitions": self._definitions, "meta-scheduler": self._meta_scheduler}
+        agents, supervisors = {}, {}
+        for number, provider in enumerate(self.providers, start=1):
+            agents[f"agent-{number}"] = AgentFault(provider.cluster)
+            supervisors[f"supervisor-{number}"] = provider.supervisor
+        return agents | services | supervisors | {"chain": ChainFault(self.devnet.anvil)}
 
     def _add_provider(self, number):
-        """Add a provider with its supervisor and cluster, and start the cluster."""
+        """Add a provider with its supervisor and cluster."""
         provider_wallet = wallet(FIRST_PROVIDER + number)
         self.devnet.anvil.fund(provider_wallet.address)
         folder = self._new_folder(f"supervisor-{number + 1}")
-        cluster = SimulatedCluster(folder, _hardware(), self._users())
-        self._stack.callback(cluster.stop)
-        cluster.start()
-        price = CPU_PRICES[number]
-        settings = {
-            "": {"state_url": f"sqlite:///{folder}/state.db"},
-            "chain": self._chain_settings(),
-            "wallet": _wallet_settings(folder, FIRST_PROVIDER + number),
-            "job_definitions": {
-                "endpoint": self.definitions.peer.address,
-                "ca_file": self.definitions.peer.ca,
-            },
-            "slurm.agent": cluster.agent_settings(),
-            "prices_per_minute": {
-                "gpu_credits": "0",
-                "cpu_credits": price,
-                "memory_mb_credits": "0",
-            },
-        }
-        self.services[folder.name] = ServiceProcess("supervisor", folder, settings)
-        prices = Prices(gpu_per_min=0, cpu_per_min=int(price) * COIN, memory_mb_per_min=0)
-        provider = SimulatedProvider(
-            address=provider_wallet.address, prices=prices, cluster=cluster
+        prices = {"gpu_credits": "0", "cpu_credits": CPU_PRICES[number], "memory_mb_credits": "0"}
+        offer = Offer(
+            name=provider_wallet.address,
+            hardware=equal_nodes(NODES, cpus=CPUS_PER_NODE, memory_mb=MEMORY_PER_NODE_MB),
+            prices=prices,
         )
-        self.providers.append(provider)
-        self.faults[f"agent-{number + 1}"] = AgentFault(cluster)
+        access = GridAccess(
+            address=provider_wallet.address,
+            settings={
+                "chain": self._chain_settings(),
+                "wallet": _wallet_settings(folder, FIRST_PROVIDER + number),
+                "job_definitions": {
+                    "endpoint": self._definitions.peer.address,
+                    "ca_file": self._definitions.peer.ca,
+                },
+            },
+            customers=[customer.address for customer in self.customers],
+            admin=self.devnet.as_admin,
+            ledger=self.ledger,
+        )
+        self.providers.append(SimulatedProvider(folder, offer, access))
 
     def _new_folder(self, name):
         folder = self._folder / name
@@ -188,16 +189,6 @@ class ProcessGrid:
             "confirmations": CONFIRMATIONS,
         }
 
-    def _users(self):
-        users = []
-        for number, customer in enumerate(self.customers):
-            users.append(GridUser(address=customer.address, uid=FIRST_UID + number, gid=GID))
-        return users
-
-    def _is_registered(self, provider):
-        head = self.ledger.head()
-        return self.ledger.waiting_provider(provider.address, at_block=head) is not None
-
 
 def _wallet_settings(folder, wallet_number):
     """Write the key file of a test wallet, and return the settings of the wallet."""
@@ -205,11 +196,3 @@ def _wallet_settings(folder, wallet_number):
     password_file.write_text("a password of the tests\n")
     create_wallet(keystore, password_file, key=wallet_number.to_bytes(32), iterations=2)
     return {"keystore_file": keystore, "password_file": password_file}
-
-
-def _hardware():
-    return Hardware(
-        gpus_per_node=(0,) * NODES,
-        cpus_per_node=(CPUS_PER_NODE,) * NODES,
-        memory_per_node_mb=(MEMORY_PER_NODE_MB,) * NODES,
-    )

@@ -55,7 +55,7 @@ class ServiceKiller:
     """A thread that performs kills, and starts each killed service again.
 
     A service may be killed while it starts. ``stop`` ends the thread after its current kill, so
-    that all services run.
+    that all services run. An error ends the thread.
 
     Args:
         services: The processes by name.
@@ -65,10 +65,12 @@ class ServiceKiller:
 
     Attributes:
         done: The kills that were performed.
+        errors: The error that ended the thread, if there was one.
     """
 
     def __init__(self, services, kills, *, ended_jobs, report_progress):
         self.done = []
+        self.errors = []
         self._services = services
         self._kills = kills
         self._ended_jobs = ended_jobs
@@ -84,6 +86,13 @@ class ServiceKiller:
         self._thread.join()
 
     def _run(self):
+        try:
+            self._perform_kills()
+        except BaseException as error:
+            self.errors.append(error)
+            raise
+
+    def _perform_kills(self):
         for kill in self._kills:
             while self._ended_jobs() < kill.after_jobs:
                 if self._is_stopping.wait(POLL_S):

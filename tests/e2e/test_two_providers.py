@@ -6,6 +6,7 @@ different causes, all jobs end, and the second provider leaves the grid. The job
 until the tests release them, so the tests do not depend on the speed of the machine.
 """
 
+import contextlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -15,7 +16,7 @@ from tests import billing_oracle
 from tests.e2e import many_customers
 from tests.e2e.conftest import wait_until
 from tests.e2e.occupation import most_cpus_at_once, provider_events
-from tests.e2e.second_provider import LABELS, SecondProvider
+from tests.e2e.second_provider import LABELS, OFFER, add_provider
 from tests.e2e.two_providers import (
     CREDITS_EACH,
     LOAD_RESOURCES,
@@ -63,25 +64,29 @@ def customers(grid):
 def two_providers(lab, grid, customers, no_queue_allowance, tmp_path_factory):
     """Return the grid with both providers. At the end, all jobs end and the second one leaves."""
     addresses = [customer.user.address for customer in customers]
-    second = SecondProvider(grid, tmp_path_factory.mktemp("second"), addresses)
-    try:
-        second.join()
-        second.slurm.keeps_running = True
+    folder = tmp_path_factory.mktemp("second")
+    with contextlib.ExitStack() as stack:
+        admin = many_customers.connect(grid.admin)
+        stack.callback(admin.close)
+        second = add_provider(grid, admin, folder, OFFER, addresses, max_attempts=1)
+        second.start()
+        stack.callback(second.stop)
+        stack.callback(second.leave)
+        second.approve()
+        second.cluster.slurm.keeps_running = True
         providers = TwoProviders(lab, grid, second, customers)
         yield providers
         providers.end_all_jobs()
-    finally:
-        second.close()
 
 
 @pytest.fixture(scope="module")
 def refused_job(two_providers):
     """Return a job that only the second provider can run, and that its Slurm has rejected."""
     job = WaitingJob(resources=size(), zone=LABELS["zone"])
-    two_providers.second.slurm.reject("a limit of the account")
+    two_providers.second.cluster.slurm.reject("a limit of the account")
     (number,) = two_providers.request(two_providers.customers[0], [job])
     two_providers.wait_explained(number, "refused")
-    two_providers.second.slurm.reject("")
+    two_providers.second.cluster.slurm.reject("")
     return number
 
 
@@ -221,7 +226,7 @@ def test_why_names_the_job_for_which_the_room_is_reserved(two_providers, large_j
 def check_run(lab, two_providers, job, records):
     """Assert that a job has run once, at its provider only. Return the possible billed seconds."""
     number = job.id.number
-    runs = [run for run in two_providers.second.slurm.runs() if run.job_id == job.id]
+    runs = [run for run in two_providers.second.cluster.slurm.runs() if run.job_id == job.id]
     if job.provider == two_providers.second.address:
         (run,) = runs
         assert records[number] == []

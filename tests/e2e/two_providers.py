@@ -130,7 +130,7 @@ class TwoProviders:
 
     def release(self):
         """Let all running jobs end."""
-        self.second.slurm.keeps_running = False
+        self.second.cluster.slurm.keeps_running = False
         homes = [f"/home/ldap-users/{each.user.address}" for each in self.customers]
         script = 'for home in "$@"; do test ! -d "$home" || touch "$home/$0"; done'
         self.lab.run("infra", "bash", "-euc", script, self._release_file, *homes)
