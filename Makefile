@@ -119,7 +119,7 @@ campaign-scenarios: setup ## Check reservations and fairness on 1,000 seeded sim
 campaign-outliers: setup ## Check on 1,000 synthetic clusters that slow nodes are found.
 	@python tests/bench/outliers.py
 
-campaign-soak: setup ## Run 10,000 jobs while services are killed, and check all; ARGS=--jobs 300.
+campaign-soak: setup ## Run 10,000 jobs while services are killed, and check all; ARGS=--lab.
 	@python tests/bench/soak.py $(ARGS)
 
 bench-supervisor: setup ## Measure the supervisor with 10,000 jobs; needs no lab.

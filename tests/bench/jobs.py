@@ -163,7 +163,7 @@ def run_through_slurm(lab, address, workflow, jobs):
     def completed_records():
         """Return the records of the jobs, or None if a job has not completed yet."""
         records = []
-        for record in slurm_records(lab, start_s):
+        for record in lab.records_since(start_s):
             is_of_this_run = contract in record["admincomment"]
             if is_of_this_run and record["state"] == "COMPLETED":
                 records.append(record)
@@ -201,7 +201,7 @@ def records_of_jobs(lab, since, numbers):
     """
     job_names = sorted(f"0x{number:064x}" for number in numbers)
     records = []
-    for record in slurm_records(lab, since):
+    for record in lab.records_since(since):
         if record["jobname"] in job_names:
             assert record["state"] == "COMPLETED"
             records.append(record)
@@ -240,22 +240,6 @@ def log_entries(chain, first_block, names):
         "topics": [[events[name].topic for name in names]],
     }
     return chain.node.ask("eth_getLogs", log_filter)
-
-
-def slurm_records(lab, since):
-    """Return slurmdbd's records of jobs submitted since a time. All times are Unix seconds."""
-    fields = ("jobname", "state", "submit", "start", "end", "admincomment")
-    sacct_output = lab.sh(
-        "controller",
-        "TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -n -X -D --parsable2 "
-        f"-S uts{int(since)} -E now+1day -o {','.join(fields)}",
-    )
-    records = []
-    for line in sacct_output.splitlines():
-        record = dict(zip(fields, line.split("|"), strict=True))
-        if int(record["submit"]) >= int(since):
-            records.append(record)
-    return records
 
 
 def slurm_phases(records, start_s):

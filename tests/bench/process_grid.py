@@ -99,6 +99,10 @@ class ProcessGrid:
         """Return the command of a job of a campaign (``SoakJob``)."""
         return job_command(job.script_number, run_s=job.run_s, exit_code=job.exit_code)
 
+    def required_labels(self, _job):
+        """Return the labels that the provider of a job must have: none."""
+        return ()
+
     def store_script(self, workflow):
         """Store the script of a workflow and return its id."""
         ca = self._definitions.authority.certificate

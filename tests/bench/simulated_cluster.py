@@ -46,6 +46,8 @@ class SlurmRun:
         submitted_at: Unix seconds.
         started_at: Unix seconds.
         ended_at: Unix seconds. None while the job runs.
+        node_s: The run time that ends when the node reported the end of the job. None if nodes
+            report nothing.
     """
 
     job_id: JobId
@@ -53,6 +55,13 @@ class SlurmRun:
     submitted_at: int
     started_at: int
     ended_at: int | None
+    node_s: int | None = None
+
+    @property
+    def billable_s(self):
+        """The run times, one of which is billed. The job must have ended."""
+        accounted_s = self.ended_at - self.started_at
+        return (accounted_s,) if self.node_s is None else (accounted_s, self.node_s)
 
 
 class SimulatedSlurm(FakeSlurm):

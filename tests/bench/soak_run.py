@@ -43,7 +43,7 @@ class Soak:
 
     Args:
         options: The options of the command.
-        open_grid: Returns the grid, which does not run yet: a ``ProcessGrid``.
+        open_grid: Returns the grid, which does not run yet: a ``ProcessGrid`` or a ``LabSoakGrid``.
         report_progress: A function that prints a line of progress.
 
     Attributes:
@@ -78,7 +78,7 @@ class Soak:
         self._threads = []
 
     def run(self):
-        """Run all jobs. Stop early if no job ends for ``STALL_TIMEOUT_S``."""
+        """Run all jobs. Stop early if no job ends in time, or at the time limit."""
         self._grid = grid = self._open_grid()
         grid.start()
         self._read_providers()
@@ -183,7 +183,12 @@ class Soak:
             script_id = self._store_script(job)
             if script_id is None:
                 return
-            request = JobRequest(resources=RESOURCES, batch_location_hash=script_id, escrow=ESCROW)
+            request = JobRequest(
+                resources=RESOURCES,
+                batch_location_hash=script_id,
+                escrow=ESCROW,
+                uses=self._grid.required_labels(job),
+            )
             requests.append(request)
         numbers = customer.request_jobs(requests)
         self.jobs.update(zip(numbers, batch, strict=True))
@@ -220,6 +225,9 @@ class Soak:
                 )
             if now_s - changed_s > STALL_TIMEOUT_S:
                 self._report_progress(f"no job has ended for {STALL_TIMEOUT_S} s")
+                return
+            if self.options.time_limit_s and self.seconds > self.options.time_limit_s:
+                self._report_progress("the time limit is reached")
                 return
 
     def _check_balances(self):

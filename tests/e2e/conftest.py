@@ -57,6 +57,15 @@ sacct --allusers --duplicates --starttime=now-1days --name={name} \\
   --format=jobid,state%20,exitcode,start,end
 journalctl --quiet --no-pager --lines=40 --unit=gridstead-agent --unit=slurmctld
 """
+# Reads the Slurm job id, start and end of records, and prints the ends that the nodes reported.
+PRINT_REPORTED_ENDS = """
+import json, sqlite3, sys
+database = sqlite3.connect("file:/var/lib/gridstead/agent/reports.db?mode=ro", uri=True)
+query = (
+    "SELECT MAX(at) FROM report WHERE event = 'end' AND slurm_job_id = ? AND at BETWEEN ? AND ?"
+)
+print(json.dumps([database.execute(query, row).fetchone()[0] for row in json.load(sys.stdin)]))
+"""
 # Prints the last errors of a node's slurmd and slurmstepd.
 NODE_ERRORS = (
     "journalctl --quiet --no-pager --lines=20 --grep='error|fatal' -t slurmd -t slurmstepd "
@@ -119,11 +128,20 @@ class Lab:
 
     def sacct(self, name):
         """Return the slurmdbd records of all jobs with a name, as dictionaries."""
-        fields = "jobid,user,state,exitcode,elapsedraw,submit,start,end,admincomment"
+        return self._records("-S now-1days", f"--name={name}")
+
+    def records_since(self, time_s):
+        """Return the slurmdbd records of the jobs that were submitted since a time (Unix time)."""
+        records = self._records(f"-S uts{int(time_s)}", "-E now+1day")
+        return [record for record in records if int(record["submit"]) >= int(time_s)]
+
+    def _records(self, *filters):
+        """Return the slurmdbd records that match the options of sacct. Times are Unix seconds."""
+        fields = "jobid,jobname,user,state,exitcode,elapsedraw,submit,start,end,admincomment"
         listing = self.sh(
             self.controller,
-            "TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -n -X -D --parsable2 -S now-1days "
-            f"--name={name} -o {fields}",
+            "TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -n -X -D --parsable2 "
+            f"{' '.join(filters)} -o {fields}",
         )
         field_names = fields.split(",")
         records = []
@@ -152,22 +170,23 @@ class Lab:
         The billed time ends when the job ended according to slurmdbd or according to the node,
         whichever is earlier.
         """
-        query = (
-            "SELECT MAX(at) FROM report "
-            "WHERE event = 'end' AND slurm_job_id = ? AND at BETWEEN ? AND ?"
-        )
-        database = "sqlite3.connect('file:/var/lib/gridstead/agent/reports.db?mode=ro', uri=True)"
-        script = (
-            f"import sqlite3, sys; rows = {database}.execute({query!r}, sys.argv[1:]); "
-            "print(rows.fetchone()[0] or '')"
-        )
-        start, recorded_end = record["start"], record["end"]
-        if not start.isdigit():
-            return 0
-        argv = ["python3", "-c", script, record["jobid"], start, recorded_end]
-        reported_end = self.run(self.controller, *argv).stdout.strip()
-        node_seconds = int(reported_end or recorded_end) - int(start)
-        return min(int(record["elapsedraw"]), node_seconds)
+        (seconds,) = self.billed_seconds_of([record])
+        return seconds
+
+    def billed_seconds_of(self, records):
+        """Return the billed seconds of the accounting records of ended jobs, in their order."""
+        rows = [[record["jobid"], record["start"], record["end"]] for record in records]
+        argv = ["python3", "-c", PRINT_REPORTED_ENDS]
+        reported_ends = json.loads(self.run(self.controller, *argv, input=json.dumps(rows)).stdout)
+        seconds = []
+        for record, reported_end in zip(records, reported_ends, strict=True):
+            start = record["start"]
+            if not start.isdigit():
+                seconds.append(0)
+                continue
+            node_seconds = int(reported_end or record["end"]) - int(start)
+            seconds.append(min(int(record["elapsedraw"]), node_seconds))
+        return seconds
 
     def wait_ended(self, name, *, timeout=60):
         """Wait until slurmdbd has records of ended jobs with a name, and return these records."""
