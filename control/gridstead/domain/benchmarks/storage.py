@@ -21,7 +21,7 @@ OPERATION_BYTES = 2 * 2**20
 DEFAULT_SIZE_MIB = 10 * 1024
 IOR_ITERATIONS = 5
 _BYTES_PER_MIB = 2**20
-_NODE_DIRECTORIES = ("disk-tmp", "disk-world-tmp")
+NODE_DIRECTORIES = ("disk-tmp", "disk-world-tmp")
 _FIO_JOBS = ("write", "read")
 _FIO_FILE = """\
 [global]
@@ -160,7 +160,7 @@ def labels(directory: str, results: Sequence[StorageResult]) -> tuple[Label, ...
         results: The results of each node, or one result of all nodes. At least one. The results of
             a shared directory are added. Of directories on the disks of nodes, the median counts.
     """
-    combine = median if directory in _NODE_DIRECTORIES else sum
+    combine = median if directory in NODE_DIRECTORIES else sum
     figures = {
         "read.bw.mibps": [result.read_mibps for result in results],
         "read.iops": [result.read_iops for result in results],

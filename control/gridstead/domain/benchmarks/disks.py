@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite ``storage``: fio in the directories that jobs use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gridstead.domain.benchmarks import storage
+from gridstead.domain.benchmarks.metrics import Kind, Metric
+from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.benchmarks.site import (
+    Findings,
+    MeasuredSite,
+    Measurement,
+    Mode,
+    Outcomes,
+    Step,
+    file_command,
+    script,
+    texts_of,
+)
+from gridstead.domain.benchmarks.storage import StorageResult
+from gridstead.domain.labels.keys import STORAGE
+
+_SIZES_MIB = {Mode.LAB: 64, Mode.QUICK: 2048, Mode.FULL: storage.DEFAULT_SIZE_MIB}
+_LIMITS_S = {Mode.LAB: 60, Mode.QUICK: 300, Mode.FULL: 3600}
+_JOB_FILE = "gridstead.fio"
+
+
+def steps(site: MeasuredSite) -> tuple[Step, ...]:
+    """Return the steps of all directories: one on all nodes at once, or one on each node."""
+    size_mib = _SIZES_MIB[site.options.mode]
+    job_file = storage.render_fio(".", size_mib=size_mib)
+    planned_steps = []
+    for key, path in site.options.directories.items():
+        if _measured_key(site, key) != key:
+            continue
+        commands = script(
+            (file_command(_JOB_FILE, job_file), f"fio --output-format=json {_JOB_FILE}"),
+            parent=path,
+        )
+        planned_steps += [
+            Step(
+                name=name,
+                nodes=nodes,
+                tasks_per_node=1,
+                script=commands,
+                limit_s=_LIMITS_S[site.options.mode],
+            )
+            for name, nodes in _runs(site, key)
+        ]
+    return tuple(planned_steps)
+
+
+def findings(site: MeasuredSite, outcomes: Outcomes) -> Findings:
+    """Return the speed of the disks of each node, and the labels of the site."""
+    site_findings = Findings()
+    for key in STORAGE:
+        if key not in site.options.directories:
+            site_findings.omit(f"storage.{key}.*", "the settings name no directory for it")
+            continue
+        measured_key = _measured_key(site, key)
+        try:
+            results = _results(site, measured_key, outcomes)
+        except UnusableOutput as error:
+            site_findings.omit(f"storage.{key}.*", error.message)
+            continue
+        site_findings.labels += storage.labels(key, results)
+        if key == measured_key and key in storage.NODE_DIRECTORIES:
+            site_findings.measurements += _measurements(site, key, results)
+    return site_findings
+
+
+def _results(site: MeasuredSite, key: str, outcomes: Outcomes) -> list[StorageResult]:
+    """Return the result of each node. Raises UnusableOutput if one is missing."""
+    texts: list[str] = []
+    for name, nodes in _runs(site, key):
+        node_texts = texts_of(outcomes, name)
+        if len(node_texts) != len(nodes):
+            reason = f"{len(node_texts)} of {len(nodes)} nodes printed something"
+            raise UnusableOutput("fio", reason, "")
+        texts += node_texts
+    size_mib = _SIZES_MIB[site.options.mode]
+    return [storage.parse_fio(text, size_mib=size_mib) for text in texts]
+
+
+def _measured_key(site: MeasuredSite, key: str) -> str:
+    """Return the first key with the same directory. A directory is measured once."""
+    directories = site.options.directories
+    is_on_nodes = key in storage.NODE_DIRECTORIES
+    return next(
+        other
+        for other, path in directories.items()
+        if path == directories[key] and (other in storage.NODE_DIRECTORIES) == is_on_nodes
+    )
+
+
+def _runs(site: MeasuredSite, key: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the name and the nodes of each step of a directory."""
+    if key not in storage.NODE_DIRECTORIES:
+        yield f"storage-{key}", site.names
+        return
+    for name in site.names:
+        yield f"storage-{key}-{name}", (name,)
+
+
+def _measurements(
+    site: MeasuredSite, key: str, results: Iterable[StorageResult]
+) -> Iterator[Measurement]:
+    read = Metric(name=f"{key} read", unit="MiB/s", kind=Kind.STORAGE)
+    write = Metric(name=f"{key} write", unit="MiB/s", kind=Kind.STORAGE)
+    for node, result in zip(site.names, results, strict=True):
+        yield Measurement(node=node, metric=read, value=result.read_mibps)
+        yield Measurement(node=node, metric=write, value=result.write_mibps)

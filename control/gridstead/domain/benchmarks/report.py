@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a run of the benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gridstead.domain.benchmarks.site import Findings, Mode
+from gridstead.domain.jobs.job import Label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A run of the benchmarks that has ended.
+
+    Attributes:
+        ended_at: Unix seconds.
+        labels: The values of the labels that it measured, by their keys.
+    """
+
+    ended_at: int
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a run found, and when.
+
+    Attributes:
+        mode: How long the run should take.
+        started_at: Unix seconds.
+        ended_at: Unix seconds.
+        nodes: The names of the nodes.
+        suite: The name and the version of the programs, for the label ``benchmark.suite``.
+        findings: What the run found.
+    """
+
+    mode: Mode
+    started_at: int
+    ended_at: int
+    nodes: tuple[str, ...]
+    suite: str
+    findings: Findings
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The labels of the site, sorted by key."""
+        about_run = [
+            Label(key="benchmark.time", value=str(self.ended_at)),
+            Label(key="benchmark.suite", value=self.suite),
+        ]
+        return tuple(sorted([*self.findings.labels, *about_run], key=lambda label: label.key))

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The site that is measured, the steps of a run, and what a run found.
+
+A run consists of steps. A step starts one program on some nodes through Slurm. Its standard output
+is text that a suite reads.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+from gridstead.domain.benchmarks.metrics import Metric
+from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.jobs.job import Label
+
+_REMOVE_OLD_DIRECTORIES = (
+    "find . -mindepth 1 -maxdepth 1 -name 'gridstead-benchmark.*' -user \"$UID\" -mmin +60"
+    " -exec rm -rf -- {} +"
+)
+
+
+class Mode(StrEnum):
+    """How long a run takes."""
+
+    LAB = "lab"  # at most one minute on a small node, for tests
+    QUICK = "quick"  # at most five minutes on a node
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node of the partition.
+
+    Attributes:
+        name: Its name in Slurm.
+        cores: Its physical cores that jobs can use.
+        memory_mib: Its memory that jobs can use.
+        gpus: Its GPUs.
+    """
+
+    name: str
+    cores: int
+    memory_mib: int
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a site is measured.
+
+    Attributes:
+        mode: How long a run takes.
+        directories: The directory on the nodes for each key of ``STORAGE`` that is measured.
+    """
+
+    mode: Mode
+    directories: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSite:
+    """What is measured, and how.
+
+    Attributes:
+        nodes: At least one node, sorted by name.
+        options: How.
+    """
+
+    nodes: tuple[Node, ...]
+    options: Options
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the nodes."""
+        return tuple(node.name for node in self.nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A program that runs on nodes that nothing else uses.
+
+    Attributes:
+        name: Unique in the run. The Slurm job has this name.
+        nodes: The names of its nodes.
+        tasks_per_node: How many tasks run on each node.
+        script: The bash script of each task. The tasks of a step are one MPI program.
+        limit_s: How long the step may run, in seconds.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    tasks_per_node: int
+    script: str
+    limit_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a step has no output."""
+
+    reason: str
+
+
+# The standard output of each task of a step, or why there is none.
+Outcome = tuple[str, ...] | Failure
+Outcomes = Mapping[str, Outcome]  # by the name of the step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A value that was measured on one node. It is more than 0."""
+
+    node: str
+    metric: Metric
+    value: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omission:
+    """Labels that are left out, and why.
+
+    Attributes:
+        keys: What is left out: keys of labels, or their common beginning and ``*``.
+        reason: Why, for the operator.
+    """
+
+    keys: str
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """What a run found."""
+
+    labels: list[Label] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
+    omissions: list[Omission] = field(default_factory=list)
+
+    def omit(self, keys: str, reason: str) -> None:
+        """Add labels that are left out."""
+        self.omissions.append(Omission(keys=keys, reason=reason))
+
+    def add(self, other: Findings) -> None:
+        """Add the findings of another suite."""
+        self.labels += other.labels
+        self.measurements += other.measurements
+        self.omissions += other.omissions
+
+
+def texts_of(outcomes: Outcomes, step_name: str) -> tuple[str, ...]:
+    """Return the output of each task of a step.
+
+    Raises:
+        UnusableOutput: If the step failed.
+    """
+    outcome = outcomes[step_name]
+    if isinstance(outcome, Failure):
+        raise UnusableOutput(f"step {step_name}", outcome.reason, "")
+    return outcome
+
+
+def script(commands: Iterable[str], *, parent: str = "/tmp") -> str:  # noqa: S108 - private to a job
+    """Return a bash script that stops at the first error and leaves no files.
+
+    Args:
+        commands: The commands. Their working directory is new and empty.
+        parent: The parent of this directory. Directories that killed scripts left in it are
+            removed after an hour.
+    """
+    return "\n".join(
+        (
+            "set -euo pipefail",
+            f"cd {shlex.quote(parent)}",
+            _REMOVE_OLD_DIRECTORIES,
+            'directory=$(mktemp --directory "$PWD/gridstead-benchmark.XXXXXXXX")',
+            "trap 'rm -rf -- \"$directory\"' EXIT",
+            'cd "$directory"',
+            *commands,
+            "",
+        )
+    )
+
+
+def mpi_variables(site: MeasuredSite) -> str:
+    """Return the command that sets the variables of Open MPI.
+
+    The processes of a lab share the cores of one machine, so a process that waits for a message
+    must let others run.
+    """
+    idle = 1 if site.options.mode is Mode.LAB else 0
+    return f"export OMPI_MCA_mpi_yield_when_idle={idle}"
+
+
+def file_command(name: str, text: str) -> str:
+    """Return the command that writes a file. The text must not have a line ``END_OF_FILE``."""
+    return f"cat >{name} <<'END_OF_FILE'\n{text}END_OF_FILE"
