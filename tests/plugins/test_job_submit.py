@@ -195,6 +195,18 @@ def test_extra_account_is_accepted_without_a_job_key(submit, caller):
     assert submit(caller=caller, uid=61000, gid=61001).code == SUCCESS
 
 
+def test_extra_account_may_submit_its_own_jobs(submit):
+    assert submit(caller=61000, uid=61000, gid=61001).code == SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("caller", "uid", "gid"),
+    [(61000, WALLET, GID), (61000, 61000, 0), (61000, 0, 0), (WALLET, 61000, 61001)],
+)
+def test_extra_account_may_submit_nothing_else_and_no_wallet_in_its_name(submit, caller, uid, gid):
+    assert submit(caller=caller, uid=uid, gid=gid, comment=JOB_KEY).code == ERROR
+
+
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize("uid", [200001, 999999])
 def test_a_job_key_in_the_admin_comment_is_accepted_unchanged(submit, caller, uid):

@@ -5,9 +5,11 @@
 --
 -- Rule 1. Only root and SlurmUser may submit and modify jobs. A wallet's processes
 --         can run sbatch and scontrol on their node; the guard refuses their requests.
+--         An account of extra_accounts, for example that of the benchmarks, may submit
+--         its own jobs.
 -- Rule 2. root and SlurmUser may submit for a wallet, in the group of the wallets and with
 --         the job key of the paid job. They may also submit for an account of
---         extra_accounts, for example for benchmarks.
+--         extra_accounts.
 -- Rule 3. root passes the job key as the comment, because sbatch has no option for
 --         AdminComment. The guard moves the job key to AdminComment, which no user
 --         can change.
@@ -80,6 +82,9 @@ end
 
 local function check_submission(request, caller_uid)
    local uid, gid = request.user_id, request.group_id
+   if caller_uid == uid and is_extra_account(uid, gid) then
+      return ACCEPTED
+   end
    if caller_uid ~= ROOT_UID and caller_uid ~= site.slurm_uid then
       return refuse("this cluster accepts jobs through the grid only; submit a workflow instead")
    end
