@@ -26,7 +26,7 @@ up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.ready .venv/slither/.ready .venv/traefik/.ready
+setup: .venv/.ready .venv/benchmarks/.ready .venv/slither/.ready .venv/traefik/.ready
 setup: contracts/node_modules/.ready ## Install the packages for development, tests and the lab.
 
 .venv/.apt: $(APT_LISTS)
@@ -35,6 +35,10 @@ setup: contracts/node_modules/.ready ## Install the packages for development, te
 
 .venv/.ready: requirements/dev.txt pyproject.toml cvmfs/pyproject.toml .venv/.apt
 	@tools/install-environment requirements/dev.txt .venv
+	@touch $@
+
+.venv/benchmarks/.ready: requirements/benchmarks.txt .venv/.ready
+	@tools/install-environment requirements/benchmarks.txt .venv/benchmarks
 	@touch $@
 
 .venv/slither/.ready: requirements/slither.txt .venv/.ready
@@ -190,5 +194,6 @@ LOCK_WHEELS := --no-emit-package gridstead cvmfs/pyproject.toml
 lock: ## Resolve the Python dependencies again and write requirements/.
 	@$(LOCK) -o requirements/control.txt $(LOCK_WHEELS) requirements/control.in
 	@$(LOCK) -o requirements/dev.txt $(LOCK_WHEELS) requirements/dev.in
+	@$(LOCK) -o requirements/benchmarks.txt requirements/benchmarks.in
 	@$(LOCK) -o requirements/slither.txt requirements/slither.in
 	@$(LOCK) -o requirements/traefik.txt requirements/traefik.in

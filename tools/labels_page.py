@@ -20,8 +20,10 @@ PAGE = """\
 A provider publishes labels on the chain: a key and a value each. A job can require labels of its
 provider ([`--uses` and `--affinity`](../howto/use-the-grid.md)). The labels of a site are the
 variable `gridstead_labels`, or the table `labels` of the [supervisor's
-settings](settings.md#supervisor). The supervisor checks only their form. It does not measure their
-values.
+settings](settings.md#supervisor). The supervisor checks only their form. If [`gridstead
+benchmarks run`](settings.md#benchmarks) has measured the site, the supervisor also publishes the
+labels of its report, in place of labels of the site with the same keys. No role installs the
+benchmarks yet.
 
 ## Keys and values
 

@@ -42,6 +42,7 @@ class OwnCommand:
 SERVICE_SUMMARIES = MappingProxyType(
     {
         "agent": "Runs on the Slurm controller and executes the supervisor's requests.",
+        "benchmarks": "Runs on the Slurm controller and measures the nodes.",
         "job-definitions": (
             "Stores job scripts and gives each one to the provider that runs the job."
         ),

@@ -16,6 +16,7 @@ from gridstead.config import SERVICE_SETTINGS, Service, load
 WIRING = MappingProxyType(
     {
         "agent": "gridstead.wiring.slurm",
+        "benchmarks": "gridstead.wiring.benchmarks",
         "job-definitions": "gridstead.wiring.definitions.job_definitions",
         "ldap-connector": "gridstead.wiring.users.ldap_connector",
         "logger": "gridstead.wiring.logs",
@@ -24,10 +25,16 @@ WIRING = MappingProxyType(
         "user-directories": "gridstead.wiring.users.user_directories",
     }
 )
+FOREVER = "Runs until it is stopped"
 
 
 def add_run(
-    app: typer.Typer, service: str, *, text: str, model: type[Service], wiring: str
+    app: typer.Typer,
+    service: str,
+    *,
+    text: str,
+    model: type[Service],
+    wiring: str,
 ) -> None:
     """Add the run command of a service to its group of commands.
 
@@ -39,8 +46,9 @@ def add_run(
         wiring: The module whose function ``run`` runs the service. The function receives the
             settings.
     """
+    end = "Runs until all nodes are measured" if service == "benchmarks" else FOREVER
 
-    @app.command("run", help=f"{text} Runs until it is stopped, and logs JSON lines on stdout.")
+    @app.command("run", help=f"{text} {end}, and logs JSON lines on stdout.")
     def run(config: ServiceConfig = None) -> None:
         settings = load(model, service_settings_path(service, config))
         importlib.import_module("gridstead.logs").set_up(settings.log_level)
@@ -62,6 +70,7 @@ def _group(service: str) -> typer.Typer:
 
 
 agent = _group("agent")
+benchmarks = _group("benchmarks")
 job_definitions = _group("job-definitions")
 ldap_connector = _group("ldap-connector")
 logger = _group("logger")

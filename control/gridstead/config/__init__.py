@@ -11,6 +11,7 @@ Exceptions are scenario_file.py and simulation.py, which only `gridstead simulat
 
 from __future__ import annotations
 
+from gridstead.config.benchmarks import BenchmarksSettings, MeasuredDirectories
 from gridstead.config.client import ClientSettings
 from gridstead.config.definitions import DefinitionLimits, JobDefinitionsSettings
 from gridstead.config.logs import LoggerSettings
@@ -56,6 +57,7 @@ __all__ = [
     "Address",
     "AgentSettings",
     "AgentTransport",
+    "BenchmarksSettings",
     "Chain",
     "ClientSettings",
     "Credits",
@@ -65,6 +67,7 @@ __all__ = [
     "JobDefinitionsSettings",
     "LdapConnectorSettings",
     "LoggerSettings",
+    "MeasuredDirectories",
     "MetaSchedulerSettings",
     "MutualTls",
     "NaturalInt",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from gridstead.config.benchmarks import BenchmarksSettings
 from gridstead.config.definitions import JobDefinitionsSettings
 from gridstead.config.logs import LoggerSettings
 from gridstead.config.matching import MetaSchedulerSettings
@@ -13,6 +14,7 @@ from gridstead.config.users import LdapConnectorSettings, UserDirectoriesSetting
 
 SERVICE_SETTINGS: dict[str, type[Service]] = {
     "agent": AgentSettings,
+    "benchmarks": BenchmarksSettings,
     "job-definitions": JobDefinitionsSettings,
     "ldap-connector": LdapConnectorSettings,
     "logger": LoggerSettings,

@@ -105,8 +105,8 @@ def errors() -> Iterator[str]:
 
 def _import_all_modules() -> None:
     for file, _tree in _sources():
-        if "callbacks" in file.parts:
-            continue  # Ansible imports these modules in its own process.
+        if {"callbacks", "reframe"}.intersection(file.parts):
+            continue  # Ansible and ReFrame import these modules in their own processes.
         package = CVMFS if file.is_relative_to(CVMFS) else CONTROL
         names = file.relative_to(package.parent).with_suffix("").parts
         importlib.import_module(".".join(names).removesuffix(".__init__"))

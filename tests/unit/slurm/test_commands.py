@@ -2,10 +2,12 @@
 """The parsers of Slurm's output, on recorded output of every supported version."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from gridstead.adapters.slurm import commands, failures
+from gridstead.domain.benchmarks.site import Node
 from gridstead.domain.supervisor.attempt import ALIVE_STATES, END_STATES
 from gridstead.errors import UnexpectedOutput
 
@@ -209,6 +211,23 @@ def test_only_nodes_that_accept_jobs_are_free(read_recorded, state, count):
     assert commands.parse_free_nodes(listing).node_count == count
 
 
+def test_measured_nodes_accept_jobs_and_are_in_the_partition(read_recorded):
+    compute1 = read_recorded("nodes").strip()
+    compute0 = compute1.replace("compute1", "compute0").replace(
+        "ThreadsPerCore=1", "ThreadsPerCore=2"
+    )
+    drained = compute1.replace("compute1", "compute2").replace("State=MIXED", "State=IDLE+DRAIN")
+    text = f"{compute1}\n{compute0}\n{drained}\n"
+
+    nodes = commands.parse_benchmark_nodes(text, partition="main")
+
+    assert nodes == (
+        Node(name="compute0", cores=32, memory_mib=4000),
+        Node(name="compute1", cores=64, memory_mib=4000),
+    )
+    assert commands.parse_benchmark_nodes(text, partition="mai") == ()
+
+
 def test_association_matches_only_the_whole_account_name(read_recorded):
     listing = read_recorded("associations")
 
@@ -245,6 +264,10 @@ def test_token_is_parsed(read_recorded):
         (commands.parse_dbd_queue, "Agent queue size: 3\n"),
         (commands.parse_nodes, "NodeName=a CPUTot=4\n"),
         (commands.parse_free_nodes, "NodeName=a CPUEfctv=4 RealMemory=9 CfgTRES=cpu=4\n"),
+        (
+            partial(commands.parse_benchmark_nodes, partition="main"),
+            "NodeName=a CPUEfctv=4 RealMemory=9 CfgTRES=cpu=4\n",
+        ),
         (commands.parse_token, "nonsense"),
     ],
 )

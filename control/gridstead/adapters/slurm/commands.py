@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gridstead.adapters.slurm.runner import Command
+from gridstead.domain.benchmarks.site import Node
 from gridstead.domain.jobs.ids import parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
@@ -59,6 +60,8 @@ _NODE_LINE = re.compile(
 _NODE_ALLOCATION = re.compile(
     r".*?\bCPUAlloc=(\d+) .*?\bAllocMem=(\d+) .*?\bState=(\S+) .*?\bAllocTRES=(\S*)"
 )
+_NODE_THREADS = re.compile(r"\bThreadsPerCore=(\d+) ")
+_NODE_PARTITIONS = re.compile(r"\bPartitions=(\S+) ")
 # A node accepts jobs if its state, for example IDLE+PLANNED, has no other parts than these.
 _ACCEPTING_STATES = frozenset(
     {
@@ -157,6 +160,22 @@ def parse_free_nodes(text: str) -> Hardware:
             )
             free_nodes.append((name, free))
     return _to_hardware(free_nodes)
+
+
+def parse_benchmark_nodes(text: str, *, partition: str) -> tuple[Node, ...]:
+    """Return the nodes of a partition that accept jobs, sorted by name."""
+    nodes = []
+    for line in text.splitlines():
+        name, (gpus, cpus, memory_mb) = _parse_node(line)
+        allocation, threads = _NODE_ALLOCATION.match(line), _NODE_THREADS.search(line)
+        if allocation is None or threads is None:
+            raise UnexpectedOutput("scontrol show nodes", line)
+        partitions = _NODE_PARTITIONS.search(line)
+        is_in_partition = partitions is not None and partition in partitions[1].split(",")
+        if is_in_partition and _ACCEPTING_STATES.issuperset(allocation[3].split("+")):
+            cores = max(1, cpus // int(threads[1]))
+            nodes.append(Node(name=name, cores=cores, memory_mib=memory_mb, gpus=gpus))
+    return tuple(sorted(nodes, key=lambda node: node.name))
 
 
 def _parse_node(line: str) -> tuple[str, _NodeResources]:

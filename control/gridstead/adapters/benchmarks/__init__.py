@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures nodes with ReFrame, and stores the results."""

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ports of the benchmarks: Slurm, and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gridstead.domain.benchmarks.report import PastRun, Report
+from gridstead.domain.benchmarks.site import Node, Outcomes, Step
+
+
+class Nodes(Protocol):
+    """The nodes of the cluster."""
+
+    def accepting(self) -> tuple[Node, ...]:
+        """Return the nodes that accept jobs, sorted by name."""
+        ...
+
+
+class Steps(Protocol):
+    """Runs programs on nodes."""
+
+    def run(self, steps: Sequence[Step]) -> Outcomes:
+        """Run steps to their ends, and return what each one printed, or why it failed.
+
+        A node runs one step at a time. A step that exceeds its limit is cancelled and has failed.
+        Jobs of an earlier call that was killed are cancelled first.
+        """
+        ...
+
+
+class BenchmarkReports(Protocol):
+    """The reports of the runs."""
+
+    def add(self, report: Report) -> None:
+        """Store a report. After a crash, the whole report is stored, or nothing of it."""
+        ...
+
+
+class BenchmarkRuns(Protocol):
+    """The last runs of the benchmarks."""
+
+    def last_runs(self) -> tuple[PastRun, ...]:
+        """Return the last two runs, or those that exist, the older one first."""
+        ...
