@@ -39,6 +39,9 @@ class AgentSettings(TickingService):
     state_file: Annotated[Path, Field(description="SQLite database with the reports.")] = Path(
         "/var/lib/gridstead/agent/reports.db"
     )
+    benchmark_directory: Annotated[
+        Path, Field(description="`report_directory` of the benchmarks. It need not exist.")
+    ] = Path("/var/lib/gridstead/benchmarks")
     slurmrestd_socket: Annotated[Path, Field(description="Unix socket of slurmrestd.")] = Path(
         "/run/slurmrestd/slurmrestd.socket"
     )

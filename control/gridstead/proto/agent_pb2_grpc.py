@@ -74,6 +74,11 @@ class ClusterAgentStub:
                 request_serializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesRequest.SerializeToString,
                 response_deserializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesResponse.FromString,
                 _registered_method=True)
+        self.BenchmarkRuns = channel.unary_unary(
+                '/gridstead.agent.v1.ClusterAgent/BenchmarkRuns',
+                request_serializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsRequest.SerializeToString,
+                response_deserializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsResponse.FromString,
+                _registered_method=True)
         self.PullReports = channel.unary_unary(
                 '/gridstead.agent.v1.ClusterAgent/PullReports',
                 request_serializer=gridstead_dot_proto_dot_agent__pb2.PullReportsRequest.SerializeToString,
@@ -141,6 +146,13 @@ class ClusterAgentServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BenchmarkRuns(self, request, context):
+        """Returns the labels of the last runs of the benchmarks, the oldest run first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PullReports(self, request, context):
         """Returns the reports of Slurm plugins after a sequence number.
         If there are no reports, the call waits up to wait_s seconds for a report.
@@ -191,6 +203,11 @@ def add_ClusterAgentServicer_to_server(servicer, server):
                     servicer.FreeNodes,
                     request_deserializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesRequest.FromString,
                     response_serializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesResponse.SerializeToString,
+            ),
+            'BenchmarkRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.BenchmarkRuns,
+                    request_deserializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsRequest.FromString,
+                    response_serializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsResponse.SerializeToString,
             ),
             'PullReports': grpc.unary_unary_rpc_method_handler(
                     servicer.PullReports,
@@ -414,6 +431,33 @@ class ClusterAgent:
             '/gridstead.agent.v1.ClusterAgent/FreeNodes',
             gridstead_dot_proto_dot_agent__pb2.FreeNodesRequest.SerializeToString,
             gridstead_dot_proto_dot_agent__pb2.FreeNodesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BenchmarkRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gridstead.agent.v1.ClusterAgent/BenchmarkRuns',
+            gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsRequest.SerializeToString,
+            gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import grpc
 
+from gridstead.domain.benchmarks.report import PastRun
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobKey, parse_job_key, parse_slurm_job_name
 from gridstead.domain.jobs.job import Hardware
@@ -64,6 +65,7 @@ class AgentServer:
         scheduler: Controls Slurm for the calls of the supervisor.
         list_records: Returns the records that slurmdbd has of Slurm jobs with certain names.
         reports: The reports that the nodes have sent.
+        last_runs: Returns the last runs of the benchmarks.
         allowed_client: The common name in the supervisor's certificate. All other clients are
             refused.
 
@@ -72,7 +74,7 @@ class AgentServer:
             bound.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each argument is another part of the agent
         self,
         address: str,
         files: TlsFiles,
@@ -80,12 +82,13 @@ class AgentServer:
         scheduler: Scheduler,
         list_records: ListRecords,
         reports: Reports,
+        last_runs: Callable[[], tuple[PastRun, ...]],
         allowed_client: str,
     ) -> None:
         if files.client_ca is None:
             raise ConfigError("cannot start the agent without a client CA")
         self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed_client])])
-        servicer = _Servicer(scheduler, list_records, reports)
+        servicer = _Servicer(scheduler, list_records, reports, last_runs)
         # The generated function has no types.
         agent_pb2_grpc.add_ClusterAgentServicer_to_server(  # type: ignore[no-untyped-call]
             servicer,
@@ -103,10 +106,17 @@ class AgentServer:
 
 
 class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
-    def __init__(self, scheduler: Scheduler, list_records: ListRecords, reports: Reports) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        list_records: ListRecords,
+        reports: Reports,
+        last_runs: Callable[[], tuple[PastRun, ...]],
+    ) -> None:
         self._scheduler = scheduler
         self._list_records = list_records
         self._reports = reports
+        self._last_runs = last_runs
 
     def Submit(  # noqa: N802
         self,
@@ -184,6 +194,16 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
     ) -> pb.FreeNodesResponse:
         with _abort_on_error(context):
             return pb.FreeNodesResponse(nodes=_to_nodes(self._scheduler.free_nodes()))
+
+    def BenchmarkRuns(  # noqa: N802
+        self, _request: pb.BenchmarkRunsRequest, context: grpc.ServicerContext
+    ) -> pb.BenchmarkRunsResponse:
+        with _abort_on_error(context):
+            runs = [
+                pb.BenchmarkRun(ended_at=run.ended_at, labels=dict(run.labels))
+                for run in self._last_runs()
+            ]
+            return pb.BenchmarkRunsResponse(runs=runs)
 
     def PullReports(  # noqa: N802
         self, request: pb.PullReportsRequest, context: grpc.ServicerContext

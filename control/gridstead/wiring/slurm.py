@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from gridstead.adapters.benchmarks.reports import JsonReports
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner
 from gridstead.adapters.slurm.munge import Munge
@@ -41,6 +42,7 @@ def run(settings: AgentSettings) -> None:
         scheduler=agent,
         list_records=agent.list_records,
         reports=agent,
+        last_runs=JsonReports(settings.benchmark_directory).last_runs,
         allowed_client=settings.allowed_client,
     )
     close_functions = [reports.close, server.stop]

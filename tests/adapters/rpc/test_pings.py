@@ -47,6 +47,7 @@ class Servers:
             scheduler=None,
             list_records=None,
             reports=None,
+            last_runs=tuple,  # there are none
             allowed_client="supervisor",
         )
         server.start()

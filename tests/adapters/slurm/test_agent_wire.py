@@ -18,6 +18,7 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.slurm.agent import AgentClient
+from gridstead.domain.benchmarks.report import PastRun
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.slurm.hint import Hint
@@ -37,6 +38,10 @@ from gridstead.rpc.slurm import AgentServer, DatagramReceiver
 from gridstead.rpc.tls import TlsFiles
 from gridstead.services.slurm.agent import Agent
 
+RUNS = (
+    PastRun(ended_at=1_000, labels={"compute.gflops": "12.50"}),
+    PastRun(ended_at=2_000, labels={}),
+)
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
 JOB_KEY = JobKey(
     job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"
@@ -78,6 +83,7 @@ class AgentConnection:
             scheduler=agent,
             list_records=agent.list_records,
             reports=agent,
+            last_runs=lambda: RUNS,
             allowed_client="supervisor",
         )
         self.server.start()
@@ -117,6 +123,10 @@ def connection(authority):
     connection.close()
 
 
+def test_the_last_runs_of_the_benchmarks_are_returned(connection):
+    assert connection.supervisor().last_runs() == RUNS
+
+
 def test_a_certificate_with_another_name_is_refused(connection):
     client = connection.client(connection.authority.issue("logger"))
 
@@ -144,6 +154,7 @@ def test_an_agent_without_a_client_ca_does_not_start(connection):
             scheduler=connection.scheduler,
             list_records=connection.scheduler.list_records_by_name,
             reports=connection.reports,
+            last_runs=tuple,  # there are none
             allowed_client="supervisor",
         )
 

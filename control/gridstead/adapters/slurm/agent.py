@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the cluster agent: gRPC with mutual TLS.
 
-Implements the ports ``Scheduler``, ``Accounting`` and ``Reports``.
+Implements the ports ``Scheduler``, ``Accounting``, ``Reports`` and ``BenchmarkRuns``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import grpc
 
+from gridstead.domain.benchmarks.report import PastRun
 from gridstead.domain.jobs.ids import JobId, JobKey, parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
@@ -116,6 +117,12 @@ class AgentClient:
         """Return the nodes of the cluster."""
         request = pb.HardwareRequest()
         return _to_hardware(self._call(self._stub.Hardware, request, "could not list nodes"))
+
+    def last_runs(self) -> tuple[PastRun, ...]:
+        """Return the last two runs of the benchmarks, or those that exist, the older one first."""
+        request = pb.BenchmarkRunsRequest()
+        answer = self._call(self._stub.BenchmarkRuns, request, "could not read the benchmarks")
+        return tuple(PastRun(ended_at=run.ended_at, labels=dict(run.labels)) for run in answer.runs)
 
     def free_nodes(self) -> Hardware:
         """Return the free resources of the nodes that accept jobs."""
