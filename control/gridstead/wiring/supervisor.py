@@ -82,7 +82,12 @@ def _ticks(
         on_queued=send,
     )
     registration = Registration(
-        chain.ledger, outbox, slurm, provider=wallet.address, terms=_terms(settings)
+        chain.ledger,
+        outbox,
+        slurm,
+        benchmarks=slurm if isinstance(slurm, AgentClient) else None,
+        provider=wallet.address,
+        terms=_terms(settings),
     )
     ticks = (
         loop.Tick(name="sender", function=send, interval_s=settings.tick_s),

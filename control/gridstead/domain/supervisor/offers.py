@@ -5,11 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Hardware, Provider
-from gridstead.domain.labels.keys import provider_labels
+from gridstead.domain.labels.keys import STANDARD_KEYS, provider_labels
 from gridstead.domain.transactions.calls import Register
+
+BENCHMARK_SUITE = "benchmark.suite"
+BENCHMARK_TIME = "benchmark.time"
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,16 +25,43 @@ class Terms:
     labels: Mapping[str, str]
 
 
-def offer(hardware: Hardware, terms: Terms) -> Register:
+def offer(hardware: Hardware, terms: Terms, measured: Mapping[str, str] = NO_LABELS) -> Register:
     """Return the registration of this hardware on these terms.
 
     The labels in the registration have the form of the grid and are sorted by key.
 
+    Args:
+        hardware: The nodes.
+        terms: The operator's prices and labels.
+        measured: The values of the labels from benchmarks, by their keys. They replace the
+            operator's labels with the same keys.
+
     Raises:
-        InvalidInput: If a label is not permitted.
+        InvalidInput: If a label is not permitted, or if there are too many labels.
     """
-    labels = provider_labels(terms.labels)
+    labels = provider_labels({**terms.labels, **measured})
     return Register(hardware=hardware, prices=terms.prices, labels=labels)
+
+
+def measured_labels(record: Provider | None, terms: Terms) -> Mapping[str, str]:
+    """Return the labels of a record that come from benchmarks, by their keys.
+
+    These are the labels with a key of a fixed meaning that are not labels of the operator, if the
+    record names the benchmarks.
+
+    Args:
+        record: A record of the provider on the chain. None if there is none.
+        terms: The operator's labels.
+    """
+    labels = {label.key: label.value for label in record.labels} if record else {}
+    if BENCHMARK_SUITE not in labels:
+        return {}
+    own_labels = {label.key: label.value for label in provider_labels(terms.labels)}
+    return {
+        key: value
+        for key, value in labels.items()
+        if key in STANDARD_KEYS and own_labels.get(key) != value
+    }
 
 
 def must_register(offered: Register, current: Provider | None, waiting: Provider | None) -> bool:

@@ -8,7 +8,7 @@ from tests.unit.domain.builders import PROVIDER
 
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Hardware, Provider
-from gridstead.domain.supervisor.offers import Terms, must_register, offer
+from gridstead.domain.supervisor.offers import Terms, measured_labels, must_register, offer
 
 HARDWARE = Hardware(gpus_per_node=(0,), cpus_per_node=(4,), memory_per_node_mb=(1000,))
 PRICES = Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3)
@@ -32,6 +32,36 @@ def test_provider_registers_unless_a_record_on_the_chain_equals_its_offer():
     assert must_register(our_offer, different_record, None)
     assert not must_register(our_offer, equal_record, None)
     assert not must_register(our_offer, different_record, equal_record)
+
+
+def test_measured_labels_replace_those_of_the_operator():
+    labels = offer(HARDWARE, TERMS, {"arch": "x86_64", "compute.gflops": "12.50"}).labels
+
+    assert [(label.key, label.value) for label in labels] == [
+        ("arch", "x86_64"),
+        ("compute.gflops", "12.50"),
+        ("zone", "lab"),
+    ]
+
+
+def test_measured_labels_of_a_record_are_those_with_a_fixed_meaning_that_are_not_the_operators():
+    measured = {"benchmark.suite": "gridstead-1-quick", "compute.gflops": "12.50"}
+    labels = offer(HARDWARE, TERMS, measured).labels
+    record = Provider(
+        address=PROVIDER, hardware=HARDWARE, prices=PRICES, labels=labels, is_joined=True
+    )
+
+    assert measured_labels(record, TERMS) == measured
+
+
+def test_a_record_without_a_suite_has_no_measured_labels():
+    labels = offer(HARDWARE, TERMS, {"compute.gflops": "12.50"}).labels
+    record = Provider(
+        address=PROVIDER, hardware=HARDWARE, prices=PRICES, labels=labels, is_joined=True
+    )
+
+    assert measured_labels(record, TERMS) == {}
+    assert measured_labels(None, TERMS) == {}
 
 
 @pytest.mark.parametrize("cpus", [(), (4,), (4, 8, 16)])
