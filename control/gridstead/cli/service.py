@@ -25,7 +25,6 @@ WIRING = MappingProxyType(
         "user-directories": "gridstead.wiring.users.user_directories",
     }
 )
-FOREVER = "Runs until it is stopped"
 
 
 def add_run(
@@ -35,6 +34,7 @@ def add_run(
     text: str,
     model: type[Service],
     wiring: str,
+    end: str = "it is stopped",
 ) -> None:
     """Add the run command of a service to its group of commands.
 
@@ -45,18 +45,21 @@ def add_run(
         model: The model of the service's settings.
         wiring: The module whose function ``run`` runs the service. The function receives the
             settings.
+        end: Until when the service runs.
     """
-    end = "Runs until all nodes are measured" if service == "benchmarks" else FOREVER
 
-    @app.command("run", help=f"{text} {end}, and logs JSON lines on stdout.")
+    @app.command("run", help=f"{text} Runs until {end}, and logs JSON lines on stdout.")
     def run(config: ServiceConfig = None) -> None:
         settings = load(model, service_settings_path(service, config))
         importlib.import_module("gridstead.logs").set_up(settings.log_level)
         importlib.import_module(wiring).run(settings)
 
 
-def _group(service: str) -> typer.Typer:
-    """Return the group of commands of a service of this distribution."""
+def _group(service: str, **options: str) -> typer.Typer:
+    """Return the group of commands of a service of this distribution.
+
+    The options are those of ``add_run``.
+    """
     app = typer.Typer(no_args_is_help=True)
     app.callback()(lambda: None)  # Without a callback, Typer drops the name of the only command.
     add_run(
@@ -65,12 +68,13 @@ def _group(service: str) -> typer.Typer:
         text=SERVICE_SUMMARIES[service],
         model=SERVICE_SETTINGS[service],
         wiring=WIRING[service],
+        **options,
     )
     return app
 
 
 agent = _group("agent")
-benchmarks = _group("benchmarks")
+benchmarks = _group("benchmarks", end="all nodes are measured")
 job_definitions = _group("job-definitions")
 ldap_connector = _group("ldap-connector")
 logger = _group("logger")

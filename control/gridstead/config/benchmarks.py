@@ -65,8 +65,8 @@ class BenchmarksSettings(Service):
     mode: Annotated[
         Literal["lab", "quick", "full"],
         Field(
-            description="How long a run takes: `quick` takes at most 5 minutes on a node, `full` "
-            "some hours, and `lab` less than a minute. The values of `lab` are only for tests."
+            description="How long one benchmark may take: in `quick` 5 minutes, in `full` 4 hours, "
+            "and in `lab` a minute. The values of `lab` are only for tests."
         ),
     ] = "quick"
     directories: MeasuredDirectories = MeasuredDirectories()

@@ -6,7 +6,7 @@ Every method may raise the Transient error of its system. After such an error it
 whether the operation took effect, unless the method documents it.
 
 Each module has the ports of one part of the outside world. Other packages import the ports from
-here, except the ports of ``site.py``.
+here, except the ports of ``site.py`` and ``benchmarks.py``.
 """
 
 from __future__ import annotations

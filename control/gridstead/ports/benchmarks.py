@@ -25,7 +25,7 @@ class Steps(Protocol):
         """Run steps to their ends, and return what each one printed, or why it failed.
 
         A node runs one step at a time. A step that exceeds its limit is cancelled and has failed.
-        Jobs of an earlier call that was killed are cancelled first.
+        Jobs of an earlier call of this account that was killed are cancelled first.
         """
         ...
 

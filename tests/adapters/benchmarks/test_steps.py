@@ -16,18 +16,23 @@ def step(name, script, *, limit_s=30):
     return Step(name=name, nodes=("n1",), tasks_per_node=1, script=script, limit_s=limit_s)
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
-    shared_directory = tmp_path_factory.mktemp("shared")
-    (shared_directory / "another-file").touch()
-    steps = ReframeSteps(
+def local_steps(program, directory):
+    """Return the adapter with a ReFrame that runs the steps on this host."""
+    return ReframeSteps(
         runner=None,
-        program=REFRAME,
-        directory=shared_directory,
+        program=program,
+        directory=directory,
         partition="benchmarks",
         jobs_at_once=4,
         scheduler="local",
     )
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    shared_directory = tmp_path_factory.mktemp("shared")
+    (shared_directory / "another-file").touch()
+    steps = local_steps(REFRAME, shared_directory)
     steps.directory.mkdir()
     (steps.directory / "left-by-an-earlier-run").touch()
     outcomes = steps.run(
@@ -58,14 +63,7 @@ def test_a_program_that_writes_no_report_is_an_error_with_its_output(tmp_path):
     program = tmp_path / "reframe"
     program.write_text("#!/bin/sh\necho 'settings are wrong'; exit 1\n")
     program.chmod(0o755)
-    steps = ReframeSteps(
-        runner=None,
-        program=program,
-        directory=tmp_path,
-        partition="benchmarks",
-        jobs_at_once=4,
-        scheduler="local",
-    )
+    steps = local_steps(program, tmp_path)
 
     with pytest.raises(UnexpectedOutput, match="reframe") as caught:
         steps.run([step("any", "true")])

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from gridstead.adapters.slurm import commands, failures
+from gridstead.adapters.slurm.nodes import show_nodes
 from gridstead.adapters.slurm.runner import Command
 
 ACCOUNT = "grid"
@@ -115,7 +116,7 @@ def main() -> None:
     record("sacct", lab.run_command(commands.sacct(names, since=since)))
     failed_job_ids = [int(job_ids[2]), int(job_ids[1])]
     record("sacct-json", lab.run_command(failures.sacct_json(failed_job_ids, since=since)))
-    record("nodes", lab.run_command(commands.nodes()))
+    record("nodes", lab.run_command(show_nodes()))
     record("associations", lab.run_command(commands.associations(USER, account=ACCOUNT)))
     record("helpstate", lab.run("squeue", "--helpstate"))
     # A real token would be a secret, so this one is invented.

@@ -59,6 +59,14 @@ def test_cluster_is_registered_again_only_after_a_change(ledger):
     assert len(outbox.open_entries()) == 1
 
 
+def registration(ledger, outbox, runs):
+    """Return the registration of a provider that has benchmarks."""
+    slurm = FakeScheduler(ledger.clock)
+    return Registration(
+        ledger, outbox, slurm, benchmarks=runs, provider=PROVIDER, terms=terms(cpu_per_min=2)
+    )
+
+
 def published_labels(ledger):
     """Return the labels of the provider's newest record."""
     head = ledger.head()
@@ -69,14 +77,7 @@ def published_labels(ledger):
 
 def test_labels_of_the_first_run_are_registered_beside_those_of_the_operator(ledger):
     outbox, runs = MemoryOutbox(), Runs()
-    service = Registration(
-        ledger,
-        outbox,
-        FakeScheduler(ledger.clock),
-        benchmarks=runs,
-        provider=PROVIDER,
-        terms=terms(cpu_per_min=2),
-    )
+    service = registration(ledger, outbox, runs)
     service.tick()
     ledger.deliver(outbox, PROVIDER)
     assert published_labels(ledger) == {"zone": "lab"}
@@ -91,14 +92,7 @@ def test_labels_of_the_first_run_are_registered_beside_those_of_the_operator(led
 
 def test_labels_change_after_a_week_if_two_runs_agree(ledger):
     outbox, runs = MemoryOutbox(), Runs()
-    service = Registration(
-        ledger,
-        outbox,
-        FakeScheduler(ledger.clock),
-        benchmarks=runs,
-        provider=PROVIDER,
-        terms=terms(cpu_per_min=2),
-    )
+    service = registration(ledger, outbox, runs)
     runs.add(ledger.head().timestamp, "100.00")
     service.tick()
     ledger.deliver(outbox, PROVIDER)
@@ -117,14 +111,7 @@ def test_labels_change_after_a_week_if_two_runs_agree(ledger):
 
 def test_lost_reports_change_no_label(ledger):
     outbox, runs = MemoryOutbox(), Runs()
-    service = Registration(
-        ledger,
-        outbox,
-        FakeScheduler(ledger.clock),
-        benchmarks=runs,
-        provider=PROVIDER,
-        terms=terms(cpu_per_min=2),
-    )
+    service = registration(ledger, outbox, runs)
     runs.add(ledger.head().timestamp, "100.00")
     service.tick()
     ledger.deliver(outbox, PROVIDER)

@@ -2,12 +2,10 @@
 """The parsers of Slurm's output, on recorded output of every supported version."""
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from gridstead.adapters.slurm import commands, failures
-from gridstead.domain.benchmarks.site import Node
 from gridstead.domain.supervisor.attempt import ALIVE_STATES, END_STATES
 from gridstead.errors import UnexpectedOutput
 
@@ -162,72 +160,6 @@ def test_sdiag_has_the_size_of_the_queue_to_slurmdbd(read_recorded):
     assert commands.parse_dbd_queue(read_recorded("sdiag")) == 0
 
 
-def test_nodes_have_the_resources_that_jobs_can_use(read_recorded):
-    hardware = commands.parse_nodes(read_recorded("nodes"))
-
-    assert hardware.gpus_per_node == (0,)
-    assert hardware.cpus_per_node == (64,)
-    assert hardware.memory_per_node_mb == (4000,)
-
-
-def test_nodes_are_sorted_by_name_with_their_gpus(read_recorded):
-    compute1 = read_recorded("nodes").strip()
-    compute0 = compute1.replace("compute1", "compute0")
-    compute0 = compute0.replace("billing=64", "billing=64,gres/gpu=4,gres/gpu:a100=4")
-
-    assert commands.parse_nodes(f"{compute1}\n{compute0}\n").gpus_per_node == (4, 0)
-
-
-def test_free_nodes_have_the_resources_that_no_job_uses(read_recorded):
-    compute1 = read_recorded("nodes").strip()
-    compute0 = compute1.replace("compute1", "compute0")
-    compute0 = compute0.replace("billing=64", "billing=64,gres/gpu=4")
-    compute0 = compute0.replace("AllocTRES=cpu=2", "AllocTRES=gres/gpu=1,cpu=2")
-
-    free_nodes = commands.parse_free_nodes(f"{compute1}\n{compute0}\n")
-
-    assert free_nodes.gpus_per_node == (3, 0)
-    assert free_nodes.cpus_per_node == (62, 62)
-    assert free_nodes.memory_per_node_mb == (3936, 3936)
-
-
-@pytest.mark.parametrize(
-    ("state", "count"),
-    [
-        ("IDLE", 1),
-        ("ALLOCATED+COMPLETING", 1),
-        ("IDLE+CLOUD+POWERED_DOWN", 1),
-        ("MIXED+PLANNED", 1),
-        ("IDLE+DRAIN", 0),
-        ("DOWN+NOT_RESPONDING", 0),
-        ("IDLE*", 0),
-        ("MIXED+MAINTENANCE", 0),
-        ("ASLEEP", 0),
-    ],
-)
-def test_only_nodes_that_accept_jobs_are_free(read_recorded, state, count):
-    listing = read_recorded("nodes").replace("State=MIXED", f"State={state}")
-
-    assert commands.parse_free_nodes(listing).node_count == count
-
-
-def test_measured_nodes_accept_jobs_and_are_in_the_partition(read_recorded):
-    compute1 = read_recorded("nodes").strip()
-    compute0 = compute1.replace("compute1", "compute0").replace(
-        "ThreadsPerCore=1", "ThreadsPerCore=2"
-    )
-    drained = compute1.replace("compute1", "compute2").replace("State=MIXED", "State=IDLE+DRAIN")
-    text = f"{compute1}\n{compute0}\n{drained}\n"
-
-    nodes = commands.parse_benchmark_nodes(text, partition="main")
-
-    assert nodes == (
-        Node(name="compute0", cores=32, memory_mib=4000),
-        Node(name="compute1", cores=64, memory_mib=4000),
-    )
-    assert commands.parse_benchmark_nodes(text, partition="mai") == ()
-
-
 def test_association_matches_only_the_whole_account_name(read_recorded):
     listing = read_recorded("associations")
 
@@ -262,12 +194,6 @@ def test_token_is_parsed(read_recorded):
         (failures.parse_failed_steps, "1.0"),
         (failures.parse_failed_steps, "1.0|2"),
         (commands.parse_dbd_queue, "Agent queue size: 3\n"),
-        (commands.parse_nodes, "NodeName=a CPUTot=4\n"),
-        (commands.parse_free_nodes, "NodeName=a CPUEfctv=4 RealMemory=9 CfgTRES=cpu=4\n"),
-        (
-            partial(commands.parse_benchmark_nodes, partition="main"),
-            "NodeName=a CPUEfctv=4 RealMemory=9 CfgTRES=cpu=4\n",
-        ),
         (commands.parse_token, "nonsense"),
     ],
 )

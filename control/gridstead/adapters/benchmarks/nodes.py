@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gridstead.adapters.slurm import commands
+from gridstead.adapters.slurm.nodes import parse_benchmark_nodes, show_nodes
 from gridstead.adapters.slurm.runner import Runner, read_output
 from gridstead.domain.benchmarks.site import Node
 
@@ -22,5 +22,5 @@ class ScontrolNodes:
 
     def accepting(self) -> tuple[Node, ...]:
         """Return the nodes of the partition that accept jobs, sorted by name."""
-        listing = read_output(self._runner, commands.nodes())
-        return commands.parse_benchmark_nodes(listing, partition=self._partition)
+        listing = read_output(self._runner, show_nodes())
+        return parse_benchmark_nodes(listing, partition=self._partition)

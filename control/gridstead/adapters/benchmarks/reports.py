@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+from gridstead.adapters.disk import sync
 from gridstead.domain.benchmarks.report import PastRun, Report
 from gridstead.errors import UnexpectedOutput
 
@@ -31,11 +31,10 @@ class JsonReports:
         """Write a file, and remove the oldest files if there are more than 100."""
         path = self._directory / f"{report.ended_at:0{_DIGITS}}.json"
         new_path = path.with_suffix(".new")
-        with new_path.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(_to_json(report), indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        new_path.write_text(json.dumps(_to_json(report), indent=1) + "\n", encoding="utf-8")
+        sync(new_path)
         new_path.replace(path)
+        sync(self._directory)
         for old_path in self._files()[:-MAX_REPORTS]:
             old_path.unlink()
 

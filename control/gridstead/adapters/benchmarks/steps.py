@@ -41,6 +41,9 @@ class ReframeSteps:
         partition: The partition of the Slurm jobs.
         jobs_at_once: How many Slurm jobs are submitted at the same time.
         scheduler: The scheduler of ReFrame. Tests use ``local``.
+
+    Attributes:
+        directory: The subdirectory.
     """
 
     def __init__(
@@ -95,7 +98,8 @@ class ReframeSteps:
     def _cancel_old_jobs(self) -> None:
         if self._scheduler == "local":
             return
-        read_output(self._runner, commands.slurm_command("scancel", f"--user={getpass.getuser()}"))
+        own_jobs = (f"--user={getpass.getuser()}", f"--partition={self._partition}")
+        read_output(self._runner, commands.slurm_command("scancel", *own_jobs))
 
     def _write_files(self, steps: Iterable[Step]) -> None:
         if self.directory.exists():

@@ -23,7 +23,7 @@ from typing import Any
 
 import httpx
 
-from gridstead.adapters.slurm import commands, queries
+from gridstead.adapters.slurm import commands, nodes, queries
 from gridstead.adapters.slurm.job import job_environment
 from gridstead.adapters.slurm.release import RestRelease, rest_release
 from gridstead.adapters.slurm.runner import Runner, read_output
@@ -146,11 +146,11 @@ class LocalSlurm:
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster."""
-        return commands.parse_nodes(read_output(self._runner, commands.nodes()))
+        return nodes.parse_nodes(read_output(self._runner, nodes.show_nodes()))
 
     def free_nodes(self) -> Hardware:
         """Return the free resources of the nodes that accept jobs."""
-        return commands.parse_free_nodes(read_output(self._runner, commands.nodes()))
+        return nodes.parse_free_nodes(read_output(self._runner, nodes.show_nodes()))
 
     def close(self) -> None:
         """Close the connection."""

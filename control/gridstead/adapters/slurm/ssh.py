@@ -17,7 +17,7 @@ from pathlib import Path
 import fabric
 import paramiko
 
-from gridstead.adapters.slurm import commands, queries, wrapper
+from gridstead.adapters.slurm import commands, nodes, queries, wrapper
 from gridstead.adapters.slurm.job import job_environment
 from gridstead.adapters.slurm.runner import Command, CommandResult, read_output
 from gridstead.adapters.users.storage import UserStorage
@@ -179,11 +179,11 @@ class SshScheduler:
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster."""
-        return commands.parse_nodes(read_output(self._runner, commands.nodes()))
+        return nodes.parse_nodes(read_output(self._runner, nodes.show_nodes()))
 
     def free_nodes(self) -> Hardware:
         """Return the free resources of the nodes that accept jobs."""
-        return commands.parse_free_nodes(read_output(self._runner, commands.nodes()))
+        return nodes.parse_free_nodes(read_output(self._runner, nodes.show_nodes()))
 
     def close(self) -> None:
         """Close the connection."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from gridstead.domain.benchmarks import hpcc
 from gridstead.domain.benchmarks.metrics import Kind, Metric
 from gridstead.domain.benchmarks.reading import UnusableOutput, median, number_label
+from gridstead.domain.benchmarks.scripts import file_command, script
 from gridstead.domain.benchmarks.site import (
     Findings,
     MeasuredSite,
@@ -18,8 +19,6 @@ from gridstead.domain.benchmarks.site import (
     Node,
     Outcomes,
     Step,
-    file_command,
-    script,
     texts_of,
 )
 

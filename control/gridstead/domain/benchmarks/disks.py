@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from gridstead.domain.benchmarks import storage
 from gridstead.domain.benchmarks.metrics import Kind, Metric
 from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.benchmarks.scripts import file_command, script
 from gridstead.domain.benchmarks.site import (
     Findings,
     MeasuredSite,
@@ -15,8 +16,6 @@ from gridstead.domain.benchmarks.site import (
     Mode,
     Outcomes,
     Step,
-    file_command,
-    script,
     texts_of,
 )
 from gridstead.domain.benchmarks.storage import StorageResult

@@ -14,6 +14,7 @@ from gridstead.domain.benchmarks import messages
 from gridstead.domain.benchmarks.messages import PointToPoint
 from gridstead.domain.benchmarks.metrics import Kind, Metric
 from gridstead.domain.benchmarks.reading import UnusableOutput, median
+from gridstead.domain.benchmarks.scripts import file_command, mpi_variables, script
 from gridstead.domain.benchmarks.site import (
     Findings,
     MeasuredSite,
@@ -21,9 +22,6 @@ from gridstead.domain.benchmarks.site import (
     Mode,
     Outcomes,
     Step,
-    file_command,
-    mpi_variables,
-    script,
     texts_of,
 )
 

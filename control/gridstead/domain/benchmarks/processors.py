@@ -6,14 +6,8 @@ from __future__ import annotations
 from gridstead.domain.benchmarks import processor
 from gridstead.domain.benchmarks.processor import Processor
 from gridstead.domain.benchmarks.reading import Output, UnusableOutput, name_label
-from gridstead.domain.benchmarks.site import (
-    Findings,
-    MeasuredSite,
-    Outcomes,
-    Step,
-    script,
-    texts_of,
-)
+from gridstead.domain.benchmarks.scripts import script
+from gridstead.domain.benchmarks.site import Findings, MeasuredSite, Outcomes, Step, texts_of
 
 _LIMIT_S = 60
 _SEPARATOR = "--- next output ---\n"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gridstead.domain.benchmarks.site import Findings, Mode
 from gridstead.domain.jobs.job import Label
+from gridstead.domain.labels.keys import BENCHMARK_SUITE, BENCHMARK_TIME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class Report:
     def labels(self) -> tuple[Label, ...]:
         """The labels of the site, sorted by key."""
         about_run = [
-            Label(key="benchmark.time", value=str(self.ended_at)),
-            Label(key="benchmark.suite", value=self.suite),
+            Label(key=BENCHMARK_TIME, value=str(self.ended_at)),
+            Label(key=BENCHMARK_SUITE, value=self.suite),
         ]
         return tuple(sorted([*self.findings.labels, *about_run], key=lambda label: label.key))

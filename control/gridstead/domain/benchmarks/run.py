@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a whole run, and what it site_findings."""
+"""The steps of a whole run, and what it found."""
 
 from __future__ import annotations
 

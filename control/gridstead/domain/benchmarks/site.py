@@ -7,8 +7,7 @@ is text that a suite reads.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -17,18 +16,13 @@ from gridstead.domain.benchmarks.metrics import Metric
 from gridstead.domain.benchmarks.reading import UnusableOutput
 from gridstead.domain.jobs.job import Label
 
-_REMOVE_OLD_DIRECTORIES = (
-    "find . -mindepth 1 -maxdepth 1 -name 'gridstead-benchmark.*' -user \"$UID\" -mmin +60"
-    " -exec rm -rf -- {} +"
-)
-
 
 class Mode(StrEnum):
     """How long a run takes."""
 
-    LAB = "lab"  # at most one minute on a small node, for tests
-    QUICK = "quick"  # at most five minutes on a node
-    FULL = "full"
+    LAB = "lab"  # a step may take a minute; for tests
+    QUICK = "quick"  # a step may take five minutes
+    FULL = "full"  # a step may take four hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +33,11 @@ class Node:
         name: Its name in Slurm.
         cores: Its physical cores that jobs can use.
         memory_mib: Its memory that jobs can use.
-        gpus: Its GPUs.
     """
 
     name: str
     cores: int
     memory_mib: int
-    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +76,7 @@ class Step:
     """A program that runs on nodes that nothing else uses.
 
     Attributes:
-        name: Unique in the run. The Slurm job has this name.
+        name: Unique in the run.
         nodes: The names of its nodes.
         tasks_per_node: How many tasks run on each node.
         script: The bash script of each task. The tasks of a step are one MPI program.
@@ -161,40 +153,3 @@ def texts_of(outcomes: Outcomes, step_name: str) -> tuple[str, ...]:
     if isinstance(outcome, Failure):
         raise UnusableOutput(f"step {step_name}", outcome.reason, "")
     return outcome
-
-
-def script(commands: Iterable[str], *, parent: str = "/tmp") -> str:  # noqa: S108 - private to a job
-    """Return a bash script that stops at the first error and leaves no files.
-
-    Args:
-        commands: The commands. Their working directory is new and empty.
-        parent: The parent of this directory. Directories that killed scripts left in it are
-            removed after an hour.
-    """
-    return "\n".join(
-        (
-            "set -euo pipefail",
-            f"cd {shlex.quote(parent)}",
-            _REMOVE_OLD_DIRECTORIES,
-            'directory=$(mktemp --directory "$PWD/gridstead-benchmark.XXXXXXXX")',
-            "trap 'rm -rf -- \"$directory\"' EXIT",
-            'cd "$directory"',
-            *commands,
-            "",
-        )
-    )
-
-
-def mpi_variables(site: MeasuredSite) -> str:
-    """Return the command that sets the variables of Open MPI.
-
-    The processes of a lab share the cores of one machine, so a process that waits for a message
-    must let others run.
-    """
-    idle = 1 if site.options.mode is Mode.LAB else 0
-    return f"export OMPI_MCA_mpi_yield_when_idle={idle}"
-
-
-def file_command(name: str, text: str) -> str:
-    """Return the command that writes a file. The text must not have a line ``END_OF_FILE``."""
-    return f"cat >{name} <<'END_OF_FILE'\n{text}END_OF_FILE"

@@ -100,7 +100,7 @@ DEEPSQUARE_KEYS = (
     StandardKey(
         key="compute.gflops",
         unit="Gflop/s (10^9 floating-point operations per second)",
-        meaning="speed of all nodes together in solving linear equations",
+        meaning="median speed of a node in solving linear equations, times the number of nodes",
     ),
     StandardKey(
         key="network.upload.bw.mbps",
@@ -129,15 +129,17 @@ DEEPSQUARE_KEYS = (
     ),
     *_storage_keys(),
 )
+BENCHMARK_TIME = "benchmark.time"
+BENCHMARK_SUITE = "benchmark.suite"
 BENCHMARK_KEYS = (
     StandardKey(
-        key="benchmark.time",
+        key=BENCHMARK_TIME,
         form=Form.UNIX_SECONDS,
         unit="Unix seconds",
         meaning="when the values were measured",
     ),
     StandardKey(
-        key="benchmark.suite",
+        key=BENCHMARK_SUITE,
         form=Form.TEXT,
         meaning="name and version of the programs that measured the values",
     ),

@@ -9,11 +9,9 @@ from types import MappingProxyType
 
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Hardware, Provider
-from gridstead.domain.labels.keys import STANDARD_KEYS, provider_labels
+from gridstead.domain.labels.keys import BENCHMARK_SUITE, STANDARD_KEYS, provider_labels
 from gridstead.domain.transactions.calls import Register
 
-BENCHMARK_SUITE = "benchmark.suite"
-BENCHMARK_TIME = "benchmark.time"
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 

@@ -13,13 +13,8 @@ import structlog
 
 from gridstead.domain.benchmarks.publication import labels_to_publish
 from gridstead.domain.jobs.job import Block, Provider
-from gridstead.domain.supervisor.offers import (
-    BENCHMARK_TIME,
-    Terms,
-    measured_labels,
-    must_register,
-    offer,
-)
+from gridstead.domain.labels.keys import BENCHMARK_TIME
+from gridstead.domain.supervisor.offers import Terms, measured_labels, must_register, offer
 from gridstead.domain.transactions.calls import outbox_key
 from gridstead.ports import Ledger, Outbox, Scheduler
 from gridstead.ports.benchmarks import BenchmarkRuns

@@ -10,6 +10,7 @@ from tests.unit.domain.benchmarks.outputs import recorded
 
 from gridstead.domain.benchmarks import run
 from gridstead.domain.benchmarks.report import Report
+from gridstead.domain.benchmarks.scripts import script
 from gridstead.domain.benchmarks.site import (
     Failure,
     Findings,
@@ -17,7 +18,6 @@ from gridstead.domain.benchmarks.site import (
     Mode,
     Node,
     Options,
-    script,
 )
 from gridstead.domain.jobs.job import Label
 
