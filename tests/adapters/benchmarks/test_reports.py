@@ -8,9 +8,9 @@ import pytest
 
 from gridstead.adapters.benchmarks import reports as reports_module
 from gridstead.adapters.benchmarks.reports import JsonReports
-from gridstead.domain.benchmarks.compute import HPL
 from gridstead.domain.benchmarks.report import PastRun, Report
 from gridstead.domain.benchmarks.site import Findings, Measurement, Mode, Omission
+from gridstead.domain.benchmarks.suites.compute import HPL
 from gridstead.domain.jobs.job import Label
 from gridstead.errors import UnexpectedOutput
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gridstead.domain.benchmarks.metrics import PERCENT, Metric
-from gridstead.domain.benchmarks.reading import median
+from gridstead.domain.benchmarks.outputs.reading import median
 
 MIN_NODES_OF_Z_SCORE = 5
 MAX_Z_SCORE = Decimal("3.5")

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from gridstead.domain.benchmarks import compute, disks, network, processors
 from gridstead.domain.benchmarks.site import Findings, MeasuredSite, Outcomes, Step
+from gridstead.domain.benchmarks.suites import compute, network, processor, storage
 
 # The suites by their names.
 SUITES = {
-    "processor": processors,
+    "processor": processor,
     "compute": compute,
     "network": network,
-    "storage": disks,
+    "storage": storage,
 }
 
 

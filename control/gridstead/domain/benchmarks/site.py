@@ -13,7 +13,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from gridstead.domain.benchmarks.metrics import Metric
-from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput
 from gridstead.domain.jobs.job import Label
 
 

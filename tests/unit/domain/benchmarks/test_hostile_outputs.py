@@ -6,9 +6,9 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.benchmarks.outputs import CASES
+from tests.unit.domain.benchmarks.recorded_outputs import CASES
 
-from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput
 from gridstead.domain.labels.keys import STANDARD_KEYS, provider_labels
 
 NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")

@@ -7,10 +7,16 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.benchmarks.outputs import HPCC_RUN, recorded
+from tests.unit.domain.benchmarks.recorded_outputs import HPCC_RUN, recorded
 
-from gridstead.domain.benchmarks.hpcc import FULL_MEMORY_PERCENT, labels, parse, render, size
-from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.benchmarks.outputs.hpcc import (
+    FULL_MEMORY_PERCENT,
+    labels,
+    parse,
+    render,
+    size,
+)
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput
 from gridstead.domain.jobs.job import Label
 
 TEXT = recorded("hpccoutf.txt")

@@ -6,8 +6,8 @@ from decimal import Decimal
 import pytest
 from tests.unit.domain.benchmarks.written import GPU_NAMES, HPL_AI
 
-from gridstead.domain.benchmarks.hpl_ai import HplAiResult, labels, parse, parse_names
-from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.benchmarks.outputs.hpl_ai import HplAiResult, labels, parse, parse_names
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput
 
 
 def pairs(measured):

@@ -4,17 +4,17 @@
 from decimal import Decimal
 
 import pytest
-from tests.unit.domain.benchmarks.outputs import recorded
+from tests.unit.domain.benchmarks.recorded_outputs import recorded
 from tests.unit.domain.benchmarks.written import OOKLA
 
-from gridstead.domain.benchmarks.internet import (
+from gridstead.domain.benchmarks.outputs.internet import (
     InternetResult,
     labels,
     parse_iperf3,
     parse_librespeed,
     parse_ookla,
 )
-from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput
 
 UP, DOWN = recorded("iperf3-up.json"), recorded("iperf3-down.json")
 

@@ -4,7 +4,7 @@
 from decimal import Decimal
 
 import pytest
-from tests.unit.domain.benchmarks.outputs import recorded
+from tests.unit.domain.benchmarks.recorded_outputs import recorded
 from tests.unit.domain.benchmarks.written import (
     OSU_ALL_TO_ALL,
     OSU_BANDWIDTH,
@@ -12,7 +12,7 @@ from tests.unit.domain.benchmarks.written import (
     OSU_LATENCY,
 )
 
-from gridstead.domain.benchmarks.messages import (
+from gridstead.domain.benchmarks.outputs.messages import (
     ALL_TO_ALL_SCRIPT,
     PointToPoint,
     labels,
@@ -20,7 +20,7 @@ from gridstead.domain.benchmarks.messages import (
     parse_osu,
     parse_pingpong,
 )
-from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput
 
 PINGPONG = recorded("pingpong.txt")
 MEASURED = PointToPoint(latency_us=Decimal("1.5"), bandwidth_mbps=Decimal(96004))

@@ -4,10 +4,10 @@
 import json
 
 import pytest
-from tests.unit.domain.benchmarks.outputs import recorded
+from tests.unit.domain.benchmarks.recorded_outputs import recorded
 
-from gridstead.domain.benchmarks.processor import Processor, labels, parse
-from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.benchmarks.outputs.processor import Processor, labels, parse
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput
 
 LSCPU = recorded("lscpu.json")
 

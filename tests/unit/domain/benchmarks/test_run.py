@@ -6,7 +6,7 @@ import subprocess
 from decimal import Decimal
 
 import pytest
-from tests.unit.domain.benchmarks.outputs import recorded
+from tests.unit.domain.benchmarks.recorded_outputs import recorded
 
 from gridstead.domain.benchmarks import run
 from gridstead.domain.benchmarks.report import Report

@@ -4,11 +4,11 @@
 from decimal import Decimal
 
 import pytest
-from tests.unit.domain.benchmarks.outputs import FIO_SIZE_MIB, recorded
+from tests.unit.domain.benchmarks.recorded_outputs import FIO_SIZE_MIB, recorded
 from tests.unit.domain.benchmarks.written import IOR, IOR_COLUMNS, ior
 
-from gridstead.domain.benchmarks.reading import UnusableOutput
-from gridstead.domain.benchmarks.storage import (
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput
+from gridstead.domain.benchmarks.outputs.storage import (
     StorageResult,
     labels,
     parse_fio,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs of programs that Debian does not have, written by hand after their formats."""
 
-from gridstead.domain.benchmarks.messages import LARGEST_ALL_TO_ALL_SIZE, LARGEST_SIZE
+from gridstead.domain.benchmarks.outputs.messages import LARGEST_ALL_TO_ALL_SIZE, LARGEST_SIZE
 
 
 def osu(title, column, largest_size, *, first_value="1.50", last_value="100.25"):

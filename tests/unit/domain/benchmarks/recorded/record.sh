@@ -9,7 +9,7 @@ set -euo pipefail
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 render() {
-    python3 -c "from gridstead.domain.benchmarks import hpcc, messages, storage; print($1, end='')"
+    python3 -c "from gridstead.domain.benchmarks.outputs import hpcc, messages, storage; print($1, end='')"
 }
 
 render 'hpcc.render(hpcc.HpccInput(order=384, block_size=192, rows=1, columns=2))' >hpccinf.txt

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gridstead.domain.benchmarks import storage
 from gridstead.domain.benchmarks.metrics import Kind, Metric
-from gridstead.domain.benchmarks.reading import UnusableOutput
+from gridstead.domain.benchmarks.outputs import storage
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput
+from gridstead.domain.benchmarks.outputs.storage import StorageResult
 from gridstead.domain.benchmarks.scripts import file_command, script
 from gridstead.domain.benchmarks.site import (
     Findings,
@@ -18,7 +19,6 @@ from gridstead.domain.benchmarks.site import (
     Step,
     texts_of,
 )
-from gridstead.domain.benchmarks.storage import StorageResult
 from gridstead.domain.labels.keys import STORAGE
 
 _SIZES_MIB = {Mode.LAB: 64, Mode.QUICK: 2048, Mode.FULL: storage.DEFAULT_SIZE_MIB}

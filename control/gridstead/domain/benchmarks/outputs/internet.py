@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gridstead.domain.benchmarks.reading import Output, number_label
+from gridstead.domain.benchmarks.outputs.reading import Output, number_label
 from gridstead.domain.jobs.job import Label
 
 _BITS_PER_BYTE = 8

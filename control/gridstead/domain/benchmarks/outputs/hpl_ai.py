@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gridstead.domain.benchmarks.reading import Output, name_label, number_label
+from gridstead.domain.benchmarks.outputs.reading import Output, name_label, number_label
 from gridstead.domain.jobs.job import Label
 
 PROGRAM = "xhpl-ai"

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gridstead.domain.benchmarks.reading import Output, number_label
+from gridstead.domain.benchmarks.outputs.reading import Output, number_label
 from gridstead.domain.jobs.job import Label
 
 PROGRAM = "hpcc"

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gridstead.domain.benchmarks.reading import Output, number_label
+from gridstead.domain.benchmarks.outputs.reading import Output, number_label
 from gridstead.domain.jobs.job import Label
 
 LATENCY_SIZE = 8

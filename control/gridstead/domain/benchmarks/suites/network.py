@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from gridstead.domain.benchmarks import messages
-from gridstead.domain.benchmarks.messages import PointToPoint
 from gridstead.domain.benchmarks.metrics import Kind, Metric
-from gridstead.domain.benchmarks.reading import UnusableOutput, median
+from gridstead.domain.benchmarks.outputs import messages
+from gridstead.domain.benchmarks.outputs.messages import PointToPoint
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput, median
 from gridstead.domain.benchmarks.scripts import file_command, mpi_variables, script
 from gridstead.domain.benchmarks.site import (
     Findings,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.unit.domain.benchmarks import written
 
-from gridstead.domain.benchmarks import hpcc, hpl_ai, internet, messages, processor, storage
+from gridstead.domain.benchmarks.outputs import hpcc, hpl_ai, internet, messages, processor, storage
 
 FIO_SIZE_MIB = 64
 RECORDED = Path(__file__).parent / "recorded"

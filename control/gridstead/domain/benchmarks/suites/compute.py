@@ -7,9 +7,9 @@ jobs. The speed of one job on all nodes is lower and depends on the network.
 
 from __future__ import annotations
 
-from gridstead.domain.benchmarks import hpcc
 from gridstead.domain.benchmarks.metrics import Kind, Metric
-from gridstead.domain.benchmarks.reading import UnusableOutput, median, number_label
+from gridstead.domain.benchmarks.outputs import hpcc
+from gridstead.domain.benchmarks.outputs.reading import UnusableOutput, median, number_label
 from gridstead.domain.benchmarks.scripts import file_command, script
 from gridstead.domain.benchmarks.site import (
     Findings,

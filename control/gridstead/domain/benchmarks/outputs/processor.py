@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridstead.domain.benchmarks.reading import Output, name_label
+from gridstead.domain.benchmarks.outputs.reading import Output, name_label
 from gridstead.domain.jobs.job import Label
 
 

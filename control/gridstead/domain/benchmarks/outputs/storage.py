@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gridstead.domain.benchmarks.reading import Output, median, number_label
+from gridstead.domain.benchmarks.outputs.reading import Output, median, number_label
 from gridstead.domain.jobs.job import Label
 
 OPERATION_BYTES = 2 * 2**20

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from gridstead.domain.benchmarks import processor
-from gridstead.domain.benchmarks.processor import Processor
-from gridstead.domain.benchmarks.reading import Output, UnusableOutput, name_label
+from gridstead.domain.benchmarks.outputs import processor
+from gridstead.domain.benchmarks.outputs.processor import Processor
+from gridstead.domain.benchmarks.outputs.reading import Output, UnusableOutput, name_label
 from gridstead.domain.benchmarks.scripts import script
 from gridstead.domain.benchmarks.site import Findings, MeasuredSite, Outcomes, Step, texts_of
 
