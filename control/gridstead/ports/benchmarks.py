@@ -38,6 +38,34 @@ class BenchmarkReports(Protocol):
         ...
 
 
+class ReportFiles(Protocol):
+    """The files with the reports of the runs."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the files, the oldest first."""
+        ...
+
+    def read(self, name: str) -> str:
+        """Return the text of a file.
+
+        Raises:
+            UnexpectedOutput: If the file cannot be read as text, or was removed meanwhile.
+        """
+        ...
+
+
+class BenchmarkHistory(Protocol):
+    """The reports of earlier runs."""
+
+    def last_reports(self, count: int) -> tuple[Report, ...]:
+        """Return the newest reports, the oldest of them first.
+
+        Args:
+            count: How many, 1 to 100.
+        """
+        ...
+
+
 class BenchmarkRuns(Protocol):
     """The last runs of the benchmarks."""
 

@@ -181,30 +181,17 @@ class FreeNodesResponse(_message.Message):
     nodes: _containers.RepeatedCompositeFieldContainer[Node]
     def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
 
-class BenchmarkRunsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+class BenchmarkReportsRequest(_message.Message):
+    __slots__ = ("count",)
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    def __init__(self, count: _Optional[int] = ...) -> None: ...
 
-class BenchmarkRun(_message.Message):
-    __slots__ = ("ended_at", "labels")
-    class LabelsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
-    LABELS_FIELD_NUMBER: _ClassVar[int]
-    ended_at: int
-    labels: _containers.ScalarMap[str, str]
-    def __init__(self, ended_at: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
-
-class BenchmarkRunsResponse(_message.Message):
-    __slots__ = ("runs",)
-    RUNS_FIELD_NUMBER: _ClassVar[int]
-    runs: _containers.RepeatedCompositeFieldContainer[BenchmarkRun]
-    def __init__(self, runs: _Optional[_Iterable[_Union[BenchmarkRun, _Mapping]]] = ...) -> None: ...
+class BenchmarkReport(_message.Message):
+    __slots__ = ("text",)
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    def __init__(self, text: _Optional[str] = ...) -> None: ...
 
 class PullReportsRequest(_message.Message):
     __slots__ = ("after", "wait_s")

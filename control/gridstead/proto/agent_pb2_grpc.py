@@ -74,10 +74,10 @@ class ClusterAgentStub:
                 request_serializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesRequest.SerializeToString,
                 response_deserializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesResponse.FromString,
                 _registered_method=True)
-        self.BenchmarkRuns = channel.unary_unary(
-                '/gridstead.agent.v1.ClusterAgent/BenchmarkRuns',
-                request_serializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsRequest.SerializeToString,
-                response_deserializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsResponse.FromString,
+        self.BenchmarkReports = channel.unary_stream(
+                '/gridstead.agent.v1.ClusterAgent/BenchmarkReports',
+                request_serializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkReportsRequest.SerializeToString,
+                response_deserializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkReport.FromString,
                 _registered_method=True)
         self.PullReports = channel.unary_unary(
                 '/gridstead.agent.v1.ClusterAgent/PullReports',
@@ -146,8 +146,8 @@ class ClusterAgentServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def BenchmarkRuns(self, request, context):
-        """Returns the labels of the last runs of the benchmarks, the oldest run first.
+    def BenchmarkReports(self, request, context):
+        """Returns the newest reports of the benchmarks, the oldest of them first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -204,10 +204,10 @@ def add_ClusterAgentServicer_to_server(servicer, server):
                     request_deserializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesRequest.FromString,
                     response_serializer=gridstead_dot_proto_dot_agent__pb2.FreeNodesResponse.SerializeToString,
             ),
-            'BenchmarkRuns': grpc.unary_unary_rpc_method_handler(
-                    servicer.BenchmarkRuns,
-                    request_deserializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsRequest.FromString,
-                    response_serializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsResponse.SerializeToString,
+            'BenchmarkReports': grpc.unary_stream_rpc_method_handler(
+                    servicer.BenchmarkReports,
+                    request_deserializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkReportsRequest.FromString,
+                    response_serializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkReport.SerializeToString,
             ),
             'PullReports': grpc.unary_unary_rpc_method_handler(
                     servicer.PullReports,
@@ -442,7 +442,7 @@ class ClusterAgent:
             _registered_method=True)
 
     @staticmethod
-    def BenchmarkRuns(request,
+    def BenchmarkReports(request,
             target,
             options=(),
             channel_credentials=None,
@@ -452,12 +452,12 @@ class ClusterAgent:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
+        return grpc.experimental.unary_stream(
             request,
             target,
-            '/gridstead.agent.v1.ClusterAgent/BenchmarkRuns',
-            gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsRequest.SerializeToString,
-            gridstead_dot_proto_dot_agent__pb2.BenchmarkRunsResponse.FromString,
+            '/gridstead.agent.v1.ClusterAgent/BenchmarkReports',
+            gridstead_dot_proto_dot_agent__pb2.BenchmarkReportsRequest.SerializeToString,
+            gridstead_dot_proto_dot_agent__pb2.BenchmarkReport.FromString,
             options,
             channel_credentials,
             insecure,

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import grpc
 
-from gridstead.domain.benchmarks.report import PastRun
+from gridstead.domain.benchmarks.report import MAX_REPORTS
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobKey, parse_job_key, parse_slurm_job_name
 from gridstead.domain.jobs.job import Hardware
@@ -56,6 +56,10 @@ class ListRecords(Protocol):
         ...
 
 
+# Returns the texts of this number of reports of the benchmarks.
+ReportTexts = Callable[[int], Iterable[str]]
+
+
 class AgentServer:
     """The gRPC server for the supervisor. The constructor binds the port.
 
@@ -65,7 +69,7 @@ class AgentServer:
         scheduler: Controls Slurm for the calls of the supervisor.
         list_records: Returns the records that slurmdbd has of Slurm jobs with certain names.
         reports: The reports that the nodes have sent.
-        last_runs: Returns the last runs of the benchmarks.
+        report_texts: Returns the texts of a number of reports of the benchmarks, the newest last.
         allowed_client: The common name in the supervisor's certificate. All other clients are
             refused.
 
@@ -82,13 +86,13 @@ class AgentServer:
         scheduler: Scheduler,
         list_records: ListRecords,
         reports: Reports,
-        last_runs: Callable[[], tuple[PastRun, ...]],
+        report_texts: ReportTexts,
         allowed_client: str,
     ) -> None:
         if files.client_ca is None:
             raise ConfigError("cannot start the agent without a client CA")
         self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed_client])])
-        servicer = _Servicer(scheduler, list_records, reports, last_runs)
+        servicer = _Servicer(scheduler, list_records, reports, report_texts)
         # The generated function has no types.
         agent_pb2_grpc.add_ClusterAgentServicer_to_server(  # type: ignore[no-untyped-call]
             servicer,
@@ -111,12 +115,12 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         scheduler: Scheduler,
         list_records: ListRecords,
         reports: Reports,
-        last_runs: Callable[[], tuple[PastRun, ...]],
+        report_texts: ReportTexts,
     ) -> None:
         self._scheduler = scheduler
         self._list_records = list_records
         self._reports = reports
-        self._last_runs = last_runs
+        self._report_texts = report_texts
 
     def Submit(  # noqa: N802
         self,
@@ -195,15 +199,14 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         with _abort_on_error(context):
             return pb.FreeNodesResponse(nodes=_to_nodes(self._scheduler.free_nodes()))
 
-    def BenchmarkRuns(  # noqa: N802
-        self, _request: pb.BenchmarkRunsRequest, context: grpc.ServicerContext
-    ) -> pb.BenchmarkRunsResponse:
+    def BenchmarkReports(  # noqa: N802
+        self, request: pb.BenchmarkReportsRequest, context: grpc.ServicerContext
+    ) -> Iterator[pb.BenchmarkReport]:
         with _abort_on_error(context):
-            runs = [
-                pb.BenchmarkRun(ended_at=run.ended_at, labels=dict(run.labels))
-                for run in self._last_runs()
-            ]
-            return pb.BenchmarkRunsResponse(runs=runs)
+            if not 1 <= request.count <= MAX_REPORTS:
+                raise InvalidInput(f"count is {request.count}; allowed are 1 to {MAX_REPORTS}")
+            for text in self._report_texts(request.count):
+                yield pb.BenchmarkReport(text=text)
 
     def PullReports(  # noqa: N802
         self, request: pb.PullReportsRequest, context: grpc.ServicerContext

@@ -14,6 +14,7 @@ from gridstead.adapters.users.storage import UserStorage
 from gridstead.config import AgentSettings
 from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.rpc.slurm import AgentServer, DatagramReceiver
+from gridstead.services.benchmarks.history import ReportHistory
 from gridstead.services.slurm.agent import Agent
 from gridstead.services.slurm.report_intake import ReportIntake
 from gridstead.wiring import loop
@@ -42,7 +43,7 @@ def run(settings: AgentSettings) -> None:
         scheduler=agent,
         list_records=agent.list_records,
         reports=agent,
-        last_runs=JsonReports(settings.benchmark_directory).last_runs,
+        report_texts=ReportHistory(JsonReports(settings.benchmark_directory)).last_texts,
         allowed_client=settings.allowed_client,
     )
     close_functions = [reports.close, server.stop]

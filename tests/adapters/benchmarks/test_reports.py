@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the files with the reports of the benchmarks."""
 
-import json
-from decimal import Decimal
-
 import pytest
+from tests.fakes.benchmarks import report
 
 from gridstead.adapters.benchmarks import reports as reports_module
 from gridstead.adapters.benchmarks.reports import JsonReports
-from gridstead.domain.benchmarks.report import PastRun, Report
-from gridstead.domain.benchmarks.site import Findings, Measurement, Mode, Omission
-from gridstead.domain.benchmarks.suites.compute import HPL
-from gridstead.domain.jobs.job import Label
+from gridstead.domain.benchmarks.report_text import report_text
 from gridstead.errors import UnexpectedOutput
 
 
@@ -20,49 +15,11 @@ def reports(tmp_path):
     return JsonReports(tmp_path)
 
 
-def report(ended_at, gflops="12.50"):
-    findings = Findings(
-        labels=[Label(key="compute.gflops", value=gflops)],
-        measurements=[Measurement(node="n1", metric=HPL, value=Decimal("0.0000012"))],
-        omissions=[Omission(keys="gpu", reason="there is none")],
-    )
-    return Report(
-        mode=Mode.LAB,
-        started_at=ended_at - 60,
-        ended_at=ended_at,
-        nodes=("n1",),
-        suite="gridstead-1-lab",
-        findings=findings,
-    )
-
-
-def test_the_last_two_runs_are_returned_in_their_order(reports):
-    assert reports.last_runs() == ()
-
-    for ended_at in (999, 1_000, 100_000):
-        reports.add(report(ended_at))
-
-    assert [run.ended_at for run in reports.last_runs()] == [1_000, 100_000]
-    assert reports.last_runs()[-1] == PastRun(
-        ended_at=100_000,
-        labels={
-            "benchmark.suite": "gridstead-1-lab",
-            "benchmark.time": "100000",
-            "compute.gflops": "12.50",
-        },
-    )
-
-
-def test_a_file_has_all_findings(reports, tmp_path):
+def test_a_file_has_the_text_of_the_report(reports):
     reports.add(report(1_000))
 
-    (file,) = tmp_path.iterdir()
-    document = json.loads(file.read_text())
-    assert document["measurements"] == [
-        {"node": "n1", "metric": "compute", "unit": "Gflop/s", "value": "0.0000012"}
-    ]
-    assert document["omissions"] == [{"keys": "gpu", "reason": "there is none"}]
-    assert document["nodes"] == ["n1"]
+    assert reports.names() == ("000000001000.json",)
+    assert reports.read("000000001000.json") == report_text(report(1_000))
 
 
 def test_old_files_are_removed(reports, tmp_path, monkeypatch):
@@ -74,16 +31,21 @@ def test_old_files_are_removed(reports, tmp_path, monkeypatch):
     assert sorted(int(path.stem) for path in tmp_path.iterdir()) == [1_002, 1_003, 1_004]
 
 
-def test_an_incomplete_file_of_a_crash_is_ignored(reports, tmp_path):
+def test_other_files_and_an_incomplete_file_of_a_crash_are_ignored(reports, tmp_path):
     reports.add(report(1_000))
     (tmp_path / "000000002000.new").write_text('{"format": "grid')
+    (tmp_path / "progress.json").write_text("{}")
 
-    assert [run.ended_at for run in reports.last_runs()] == [1_000]
+    assert reports.names() == ("000000001000.json",)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "other"}'])
-def test_a_file_that_is_not_a_report_is_an_error_with_its_name(reports, tmp_path, text):
-    (tmp_path / "000000001000.json").write_text(text)
+def test_a_file_that_is_not_text_is_an_error_with_its_path(reports, tmp_path):
+    (tmp_path / "000000001000.json").write_bytes(b"\xff")
 
     with pytest.raises(UnexpectedOutput, match=r"000000001000\.json"):
-        reports.last_runs()
+        reports.read("000000001000.json")
+
+
+def test_a_file_that_was_removed_is_an_error_with_its_path(reports):
+    with pytest.raises(UnexpectedOutput, match=r"000000001000\.json"):
+        reports.read("000000001000.json")

@@ -18,7 +18,6 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.slurm.agent import AgentClient
-from gridstead.domain.benchmarks.report import PastRun
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.slurm.hint import Hint
@@ -38,10 +37,6 @@ from gridstead.rpc.slurm import AgentServer, DatagramReceiver
 from gridstead.rpc.tls import TlsFiles
 from gridstead.services.slurm.agent import Agent
 
-RUNS = (
-    PastRun(ended_at=1_000, labels={"compute.gflops": "12.50"}),
-    PastRun(ended_at=2_000, labels={}),
-)
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
 JOB_KEY = JobKey(
     job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"
@@ -62,6 +57,7 @@ class AgentConnection:
         self.authority = authority
         clock = FakeClock()
         self.scheduler = FakeScheduler(clock)
+        self.report_texts = []
         self.slurm = FakeSlurm(self.scheduler)
         self.reports = FakeReportStore()
         agent = Agent(
@@ -83,7 +79,7 @@ class AgentConnection:
             scheduler=agent,
             list_records=agent.list_records,
             reports=agent,
-            last_runs=lambda: RUNS,
+            report_texts=lambda _count: iter(self.report_texts),
             allowed_client="supervisor",
         )
         self.server.start()
@@ -123,8 +119,17 @@ def connection(authority):
     connection.close()
 
 
-def test_the_last_runs_of_the_benchmarks_are_returned(connection):
-    assert connection.supervisor().last_runs() == RUNS
+@pytest.mark.parametrize("count", [0, 101])
+def test_another_number_of_reports_than_the_stored_ones_is_refused(connection, count):
+    with pytest.raises(InvalidInput, match="allowed are 1 to 100"):
+        connection.supervisor().last_reports(count)
+
+
+def test_a_report_in_an_unknown_format_is_an_error(connection):
+    connection.report_texts = ['{"format": "of a later release"}']
+
+    with pytest.raises(UnexpectedOutput, match="output of agent"):
+        connection.supervisor().last_reports(1)
 
 
 def test_a_certificate_with_another_name_is_refused(connection):
@@ -132,6 +137,8 @@ def test_a_certificate_with_another_name_is_refused(connection):
 
     with pytest.raises(NotAllowed):
         client.submit(SUBMISSION)
+    with pytest.raises(NotAllowed):
+        client.last_reports(1)
 
     assert connection.scheduler.submissions == []
 
@@ -154,7 +161,7 @@ def test_an_agent_without_a_client_ca_does_not_start(connection):
             scheduler=connection.scheduler,
             list_records=connection.scheduler.list_records_by_name,
             reports=connection.reports,
-            last_runs=tuple,  # there are none
+            report_texts=lambda _count: (),
             allowed_client="supervisor",
         )
 

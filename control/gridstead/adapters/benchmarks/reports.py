@@ -3,22 +3,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from gridstead.adapters.disk import sync
-from gridstead.domain.benchmarks.report import PastRun, Report
+from gridstead.domain.benchmarks.report import MAX_REPORTS, Report
+from gridstead.domain.benchmarks.report_text import report_text
 from gridstead.errors import UnexpectedOutput
 
-FORMAT = "gridstead-benchmarks-1"
-MAX_REPORTS = 100
-_LAST_RUNS = 2
 _DIGITS = 12  # of the time in the name of a file, so that the names have the order of the times
+_NAMES = "[0-9]" * _DIGITS + ".json"
 
 
 class JsonReports:
-    """Implements the ports ``BenchmarkReports`` and ``BenchmarkRuns``.
+    """Implements the ports ``BenchmarkReports`` and ``ReportFiles``.
 
     Args:
         directory: The directory of the files. If it does not exist, there are no reports.
@@ -31,56 +28,25 @@ class JsonReports:
         """Write a file, and remove the oldest files if there are more than 100."""
         path = self._directory / f"{report.ended_at:0{_DIGITS}}.json"
         new_path = path.with_suffix(".new")
-        new_path.write_text(json.dumps(_to_json(report), indent=1) + "\n", encoding="utf-8")
+        new_path.write_text(report_text(report), encoding="utf-8")
         sync(new_path)
         new_path.replace(path)
         sync(self._directory)
-        for old_path in self._files()[:-MAX_REPORTS]:
-            old_path.unlink()
+        for old_name in self.names()[:-MAX_REPORTS]:
+            (self._directory / old_name).unlink()
 
-    def last_runs(self) -> tuple[PastRun, ...]:
-        """Return the last two runs, or those that exist, the older one first.
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the files, the oldest first."""
+        return tuple(sorted(path.name for path in self._directory.glob(_NAMES)))
+
+    def read(self, name: str) -> str:
+        """Return the text of a file.
 
         Raises:
-            UnexpectedOutput: If a file is not a report.
+            UnexpectedOutput: If the file cannot be read as text, or was removed meanwhile.
         """
-        return tuple(map(_read_run, self._files()[-_LAST_RUNS:]))
-
-    def _files(self) -> list[Path]:
-        return sorted(self._directory.glob("*.json"))
-
-
-def _read_run(path: Path) -> PastRun:
-    text = path.read_text(encoding="utf-8")
-    try:
-        document = json.loads(text)
-        if document["format"] != FORMAT:
-            raise UnexpectedOutput(str(path), text)
-        labels = {str(key): str(value) for key, value in document["labels"].items()}
-        return PastRun(ended_at=int(document["ended_at"]), labels=labels)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnexpectedOutput(str(path), text) from error
-
-
-def _to_json(report: Report) -> dict[str, Any]:
-    findings = report.findings
-    return {
-        "format": FORMAT,
-        "mode": report.mode.value,
-        "started_at": report.started_at,
-        "ended_at": report.ended_at,
-        "nodes": list(report.nodes),
-        "labels": {label.key: label.value for label in report.labels},
-        "omissions": [
-            {"keys": omission.keys, "reason": omission.reason} for omission in findings.omissions
-        ],
-        "measurements": [
-            {
-                "node": measurement.node,
-                "metric": measurement.metric.name,
-                "unit": measurement.metric.unit,
-                "value": format(measurement.value, "f"),
-            }
-            for measurement in findings.measurements
-        ],
-    }
+        path = self._directory / name
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnexpectedOutput(str(path), str(error)) from error

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the cluster agent: gRPC with mutual TLS.
 
-Implements the ports ``Scheduler``, ``Accounting``, ``Reports`` and ``BenchmarkRuns``.
+Implements the ports ``Scheduler``, ``Accounting``, ``Reports``, ``BenchmarkRuns`` and
+``BenchmarkHistory``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any, TypeVar
 
 import grpc
 
-from gridstead.domain.benchmarks.report import PastRun
+from gridstead.domain.benchmarks.report import COMPARED_RUNS, PastRun, Report
+from gridstead.domain.benchmarks.report_text import parse_report
 from gridstead.domain.jobs.ids import JobId, JobKey, parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
@@ -120,9 +122,17 @@ class AgentClient:
 
     def last_runs(self) -> tuple[PastRun, ...]:
         """Return the last two runs of the benchmarks, or those that exist, the older one first."""
-        request = pb.BenchmarkRunsRequest()
-        answer = self._call(self._stub.BenchmarkRuns, request, "could not read the benchmarks")
-        return tuple(PastRun(ended_at=run.ended_at, labels=dict(run.labels)) for run in answer.runs)
+        return tuple(map(PastRun.of, self.last_reports(COMPARED_RUNS)))
+
+    def last_reports(self, count: int) -> tuple[Report, ...]:
+        """Return the newest reports of the benchmarks, the oldest of them first."""
+
+        def read_all(request: object, *, timeout: float) -> list[pb.BenchmarkReport]:
+            return list(self._stub.BenchmarkReports(request, timeout=timeout))
+
+        request = pb.BenchmarkReportsRequest(count=count)
+        answers = self._call(read_all, request, "could not read the reports of the benchmarks")
+        return tuple(parse_report(answer.text, source=_SOURCE) for answer in answers)
 
     def free_nodes(self) -> Hardware:
         """Return the free resources of the nodes that accept jobs."""

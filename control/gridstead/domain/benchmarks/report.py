@@ -10,18 +10,8 @@ from gridstead.domain.benchmarks.site import Findings, Mode
 from gridstead.domain.jobs.job import Label
 from gridstead.domain.labels.keys import BENCHMARK_SUITE, BENCHMARK_TIME
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastRun:
-    """A run of the benchmarks that has ended.
-
-    Attributes:
-        ended_at: Unix seconds.
-        labels: The values of the labels that it measured, by their keys.
-    """
-
-    ended_at: int
-    labels: Mapping[str, str]
+MAX_REPORTS = 100  # more are not stored
+COMPARED_RUNS = 2  # the last runs, which decide about the labels of a provider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +42,22 @@ class Report:
             Label(key=BENCHMARK_SUITE, value=self.suite),
         ]
         return tuple(sorted([*self.findings.labels, *about_run], key=lambda label: label.key))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A run of the benchmarks that has ended.
+
+    Attributes:
+        ended_at: Unix seconds.
+        labels: The values of the labels that it measured, by their keys.
+    """
+
+    ended_at: int
+    labels: Mapping[str, str]
+
+    @classmethod
+    def of(cls, report: Report) -> PastRun:
+        """Return the run of a report."""
+        labels = {label.key: label.value for label in report.labels}
+        return cls(ended_at=report.ended_at, labels=labels)

@@ -112,6 +112,21 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairMeasurement:
+    """A value that was measured between two nodes. It is more than 0.
+
+    Attributes:
+        nodes: The names of the two nodes.
+        metric: What was measured.
+        value: The value.
+    """
+
+    nodes: tuple[str, str]
+    metric: Metric
+    value: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
     """Labels that are left out, and why.
 
@@ -131,6 +146,7 @@ class Findings:
     labels: list[Label] = field(default_factory=list)
     measurements: list[Measurement] = field(default_factory=list)
     omissions: list[Omission] = field(default_factory=list)
+    pairs: list[PairMeasurement] = field(default_factory=list)
 
     def omit(self, keys: str, reason: str) -> None:
         """Add labels that are left out."""
@@ -141,6 +157,7 @@ class Findings:
         self.labels += other.labels
         self.measurements += other.measurements
         self.omissions += other.omissions
+        self.pairs += other.pairs
 
 
 def texts_of(outcomes: Outcomes, step_name: str) -> tuple[str, ...]:

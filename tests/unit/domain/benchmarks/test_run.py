@@ -9,7 +9,7 @@ import pytest
 from tests.unit.domain.benchmarks.recorded_outputs import recorded
 
 from gridstead.domain.benchmarks import run
-from gridstead.domain.benchmarks.report import Report
+from gridstead.domain.benchmarks.report import PastRun, Report
 from gridstead.domain.benchmarks.scripts import script
 from gridstead.domain.benchmarks.site import (
     Failure,
@@ -173,6 +173,8 @@ def test_a_failed_pair_leaves_the_labels_of_pairs_out_but_not_the_other_pairs():
 
     nodes = [each.node for each in site_findings.measurements if each.metric.name == "latency"]
     assert nodes == ["n1", "n2"]
+    pairs = [(each.nodes, each.metric.name) for each in site_findings.pairs]
+    assert pairs == [(("n1", "n2"), "latency"), (("n1", "n2"), "bandwidth")]
     assert "network.p2p.*" in [each.keys for each in site_findings.omissions]
 
 
@@ -226,6 +228,8 @@ def test_a_report_has_the_labels_of_the_site_and_of_the_run_in_order():
         Label(key="benchmark.time", value="160"),
         Label(key="os", value="debian-13"),
     )
+    labels = {label.key: label.value for label in report.labels}
+    assert PastRun.of(report) == PastRun(ended_at=160, labels=labels)
 
 
 def test_a_shared_directory_needs_the_output_of_every_node():

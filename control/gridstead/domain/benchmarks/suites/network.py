@@ -21,6 +21,7 @@ from gridstead.domain.benchmarks.site import (
     Measurement,
     Mode,
     Outcomes,
+    PairMeasurement,
     Step,
     texts_of,
 )
@@ -96,11 +97,20 @@ def findings(site: MeasuredSite, outcomes: Outcomes) -> Findings:
         site_findings.omit("network.all-to-all.latency.us", error.message)
     site_findings.labels += messages.labels(point_to_point, all_to_all_us, nodes=len(site.nodes))
     site_findings.measurements += _measurements(site, pairs)
+    site_findings.pairs += _pair_measurements(pairs)
     return site_findings
 
 
 def _pair_name(first: str, second: str) -> str:
     return f"network-{first}-{second}"
+
+
+def _pair_measurements(
+    pairs: Mapping[tuple[str, str], PointToPoint],
+) -> Iterator[PairMeasurement]:
+    for pair, result in pairs.items():
+        yield PairMeasurement(nodes=pair, metric=LATENCY, value=result.latency_us)
+        yield PairMeasurement(nodes=pair, metric=BANDWIDTH, value=result.bandwidth_mbps)
 
 
 def _measurements(

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text of a report: JSON, with a number for its format.
+
+Values are strings with plain decimals, so that no reader changes them. Readers must ignore keys
+that they do not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from gridstead.domain.benchmarks.metrics import Kind, Metric
+from gridstead.domain.benchmarks.report import Report
+from gridstead.domain.benchmarks.site import (
+    Findings,
+    Measurement,
+    Mode,
+    Omission,
+    PairMeasurement,
+)
+from gridstead.domain.jobs.job import Label
+from gridstead.domain.labels.keys import BENCHMARK_SUITE, BENCHMARK_TIME
+from gridstead.domain.labels.values import number_or_none
+from gridstead.errors import UnexpectedOutput
+
+FORMAT = "gridstead-benchmarks-1"
+_ABOUT_RUN = (BENCHMARK_TIME, BENCHMARK_SUITE)  # labels that the report adds to the findings
+_KINDS = {kind.prefix: kind for kind in Kind}
+
+Document = Mapping[str, Any]
+
+
+def report_text(report: Report) -> str:
+    """Return the text of a report."""
+    findings = report.findings
+    document = {
+        "format": FORMAT,
+        "mode": report.mode.value,
+        "started_at": report.started_at,
+        "ended_at": report.ended_at,
+        "nodes": list(report.nodes),
+        "labels": {label.key: label.value for label in report.labels},
+        "omissions": [
+            {"keys": omission.keys, "reason": omission.reason} for omission in findings.omissions
+        ],
+        "measurements": [
+            {"node": measurement.node, **_figure(measurement.metric, measurement.value)}
+            for measurement in findings.measurements
+        ],
+        "pairs": [
+            {"nodes": list(pair.nodes), **_figure(pair.metric, pair.value)}
+            for pair in findings.pairs
+        ],
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def parse_report(text: str, *, source: str) -> Report:
+    """Return the report that a text describes.
+
+    Args:
+        text: The text of ``report_text``.
+        source: Where the text is from, for the error.
+
+    Raises:
+        UnexpectedOutput: If the text is not a report.
+    """
+    try:
+        return _report(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UnexpectedOutput(source, text) from error
+
+
+def _report(document: Document) -> Report:
+    if document["format"] != FORMAT:
+        raise ValueError("unknown format")
+    labels = {str(key): str(value) for key, value in document["labels"].items()}
+    findings = Findings(
+        labels=[Label(key=key, value=labels[key]) for key in labels if key not in _ABOUT_RUN],
+        measurements=list(map(_measurement, document["measurements"])),
+        omissions=list(map(_omission, document["omissions"])),
+        pairs=list(map(_pair, document.get("pairs", ()))),
+    )
+    return Report(
+        mode=Mode(document["mode"]),
+        started_at=int(document["started_at"]),
+        ended_at=int(document["ended_at"]),
+        nodes=tuple(map(str, document["nodes"])),
+        suite=labels[BENCHMARK_SUITE],
+        findings=findings,
+    )
+
+
+def _omission(document: Document) -> Omission:
+    return Omission(keys=str(document["keys"]), reason=str(document["reason"]))
+
+
+def _measurement(document: Document) -> Measurement:
+    return Measurement(
+        node=str(document["node"]), metric=_metric(document), value=_positive(document["value"])
+    )
+
+
+def _pair(document: Document) -> PairMeasurement:
+    first, second = document["nodes"]
+    return PairMeasurement(
+        nodes=(str(first), str(second)),
+        metric=_metric(document),
+        value=_positive(document["value"]),
+    )
+
+
+def _figure(metric: Metric, value: Decimal) -> dict[str, Any]:
+    return {
+        "metric": metric.name,
+        "unit": metric.unit,
+        "kind": metric.kind.prefix,
+        "lower_is_better": metric.is_time,
+        "value": format(value, "f"),
+    }
+
+
+def _metric(document: Document) -> Metric:
+    return Metric(
+        name=str(document["metric"]),
+        unit=str(document["unit"]),
+        kind=_KINDS[document["kind"]],
+        is_time=document["lower_is_better"] is True,
+    )
+
+
+def _positive(text: str) -> Decimal:
+    value = number_or_none(text)
+    if value is None or value <= 0:
+        raise ValueError("not a number above 0")
+    return value
