@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from gridstead.domain.labels.keys import (
     BENCHMARK_KEYS,
     DEEPSQUARE_KEYS,
-    RESERVED_MEANINGS,
     Form,
     StandardKey,
 )
+from gridstead.domain.labels.reserved import RESERVED_MEANINGS
 from gridstead.domain.labels.values import MAX_LABEL_BYTES, MAX_LABELS
 
 PAGE = """\

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from gridstead.cli.output import print_note
 from gridstead.domain.jobs.job import Affinity, Label
+from gridstead.domain.labels.reserved import DEADLINE, RESERVED_KEYS
 from gridstead.domain.labels.values import looks_like_number, number_or_none
 from gridstead.domain.matching.conditions import problem_of
-from gridstead.domain.matching.labels import DEADLINE, RESERVED_KEYS
 from gridstead.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -13,20 +13,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gridstead.domain.jobs.job import Label
+from gridstead.domain.labels.reserved import RESERVED_KEYS
 from gridstead.domain.labels.values import (
     MAX_LABELS,
     check_size,
     label_key,
     label_value,
     number_or_none,
-)
-from gridstead.domain.matching.labels import (
-    BENCHMARK_AGE,
-    DEADLINE,
-    POLICY,
-    PRICE,
-    QUEUE_WAIT,
-    REPUTATION,
 )
 from gridstead.errors import InvalidInput
 
@@ -151,15 +144,6 @@ BENCHMARK_KEYS = (
     StandardKey(key="benchmark.report.url", form=Form.URL, meaning="where the report is"),
 )
 STANDARD_KEYS = {standard.key: standard for standard in (*DEEPSQUARE_KEYS, *BENCHMARK_KEYS)}
-# The keys that are never labels, with what a condition of a job compares instead.
-RESERVED_MEANINGS = {
-    PRICE: "the price of one minute of the whole job, in credits",
-    QUEUE_WAIT: "the expected time until the provider has room for the job, in seconds",
-    DEADLINE: "the expected end of the job, in Unix seconds",
-    POLICY: "the policy for this job",
-    REPUTATION: "the share of the provider's jobs without its fault, from 0 to 1",
-    BENCHMARK_AGE: "the age of the provider's benchmarks, in hours; not supported yet",
-}
 
 
 def provider_labels(labels: Mapping[str, str]) -> tuple[Label, ...]:
@@ -177,10 +161,10 @@ def provider_labels(labels: Mapping[str, str]) -> tuple[Label, ...]:
     values: dict[str, str] = {}
     for original_key, text in labels.items():
         key = label_key(original_key)
-        if key in RESERVED_MEANINGS:
+        if key in RESERVED_KEYS:
             raise InvalidInput(
                 f"must not have the key {original_key!r}, which has a meaning of its own in the"
-                f" conditions of jobs. Reserved keys: {', '.join(sorted(RESERVED_MEANINGS))}"
+                f" conditions of jobs. Reserved keys: {', '.join(sorted(RESERVED_KEYS))}"
             )
         if key in values:
             raise InvalidInput(f"invalid labels: two labels have the key {key}")
@@ -193,15 +177,24 @@ def _value(key: str, text: str) -> str:
     standard = STANDARD_KEYS.get(key)
     if standard is None or standard.form is Form.TEXT:
         return label_value(text, key=key)
-    if standard.form is Form.NUMBER:
-        number = number_or_none(text)
-        is_valid = number is not None and number >= 0
-    else:
-        is_valid = _PATTERNS[standard.form].fullmatch(text) is not None
-    if not is_valid:
+    if not is_in_form(key, text):
         unit = f" in {standard.unit}" if standard.unit else ""
         raise InvalidInput(
             f"invalid value {text[:80]!r} of label {key}: it must be {standard.form.value}{unit}"
         )
     check_size(text, f"value {text[:80]!r} of label {key}")
     return text
+
+
+def is_in_form(key: str, text: str) -> bool:
+    """Return whether a value has the form of its key. The size is not checked.
+
+    Args:
+        key: A standard key whose form is not ``TEXT``.
+        text: The value.
+    """
+    form = STANDARD_KEYS[key].form
+    if form is Form.NUMBER:
+        number = number_or_none(text)
+        return number is not None and number >= 0
+    return _PATTERNS[form].fullmatch(text) is not None

@@ -25,8 +25,7 @@ from fractions import Fraction
 
 from gridstead.domain.jobs.billing import MAX_PAID_MINUTES, SECONDS_PER_MINUTE, WEI_PER_CREDIT
 from gridstead.domain.jobs.job import Affinity
-from gridstead.domain.labels.values import number_or_none
-from gridstead.domain.matching.labels import (
+from gridstead.domain.labels.reserved import (
     BENCHMARK_AGE,
     DEADLINE,
     POLICY,
@@ -35,6 +34,7 @@ from gridstead.domain.matching.labels import (
     REPUTATION,
     RESERVED_KEYS,
 )
+from gridstead.domain.labels.values import number_or_none
 from gridstead.domain.matching.policies import POLICIES, Policy
 from gridstead.domain.matching.reputation import MILLION
 

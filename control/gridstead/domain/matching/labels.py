@@ -18,16 +18,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from gridstead.domain.jobs.job import Affinity, Label
+from gridstead.domain.labels.reserved import RESERVED_KEYS
 from gridstead.domain.labels.values import number_or_none
-
-PRICE = "price.per-min"
-QUEUE_WAIT = "queue.wait.s"
-REPUTATION = "reputation.success"
-BENCHMARK_AGE = "benchmark.age.h"
-DEADLINE = "deadline.unix"
-POLICY = "policy"
-# The keys with a meaning of their own. A provider's label with such a key has no effect.
-RESERVED_KEYS = frozenset({PRICE, QUEUE_WAIT, REPUTATION, BENCHMARK_AGE, DEADLINE, POLICY})
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,

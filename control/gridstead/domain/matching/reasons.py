@@ -17,11 +17,12 @@ from typing import NamedTuple
 from gridstead.domain.jobs.billing import price_per_minute
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Job
+from gridstead.domain.labels.reserved import DEADLINE, QUEUE_WAIT
 from gridstead.domain.matching.cluster import Cluster
 from gridstead.domain.matching.conditions import NO_CONDITIONS, Conditions
 from gridstead.domain.matching.decisions import Move
 from gridstead.domain.matching.fair_order import JobsAhead
-from gridstead.domain.matching.labels import DEADLINE, QUEUE_WAIT, satisfies_all
+from gridstead.domain.matching.labels import satisfies_all
 from gridstead.domain.matching.policies import paid_seconds
 from gridstead.domain.matching.shortfalls import Shortfall, UnmetLabel
 

@@ -5,12 +5,11 @@ import pytest
 
 from gridstead.domain.labels.keys import (
     DEEPSQUARE_KEYS,
-    RESERVED_MEANINGS,
     STANDARD_KEYS,
     provider_labels,
 )
+from gridstead.domain.labels.reserved import RESERVED_KEYS
 from gridstead.domain.labels.values import label_key
-from gridstead.domain.matching.labels import RESERVED_KEYS
 from gridstead.errors import InvalidInput
 
 
@@ -22,9 +21,8 @@ def test_there_are_31_keys_of_deepsquare():
     assert len({standard.key for standard in DEEPSQUARE_KEYS}) == 31
 
 
-def test_every_reserved_key_has_a_meaning_and_is_not_a_standard_key():
-    assert RESERVED_MEANINGS.keys() == RESERVED_KEYS
-    assert not RESERVED_MEANINGS.keys() & STANDARD_KEYS.keys()
+def test_no_reserved_key_is_a_standard_key():
+    assert not RESERVED_KEYS & STANDARD_KEYS.keys()
 
 
 def test_standard_keys_have_the_form_of_the_grid():

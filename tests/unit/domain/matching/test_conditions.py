@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gridstead.domain.jobs.billing import MAX_PAID_MINUTES, WEI_PER_CREDIT
 from gridstead.domain.jobs.job import Affinity, Label
+from gridstead.domain.labels.reserved import RESERVED_KEYS
 from gridstead.domain.matching.conditions import (
     NO_CONDITIONS,
     OPERATORS,
@@ -15,7 +16,7 @@ from gridstead.domain.matching.conditions import (
     problem_of,
     read_conditions,
 )
-from gridstead.domain.matching.labels import RESERVED_KEYS, satisfies_all
+from gridstead.domain.matching.labels import satisfies_all
 from gridstead.domain.matching.policies import CHEAPEST, SOONEST, paid_seconds
 
 
