@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from eth_utils import keccak
 
+from gridstead.domain.labels.keys import STANDARD_KEYS, Form
 from gridstead.domain.transactions.calls import MAX_ERROR_BYTES
 
 ESCROW = 1000 * 10**18
@@ -29,6 +30,15 @@ PRICES = (85 * 10**17, 95 * 10**16, 8 * 10**13)
 # The number of nodes, and the GPUs, CPUs and MB of memory of each node.
 HARDWARE = (1, [1], [64], [10**6])
 LABELS = [("os", "linux")]
+MANY_LABELS = 50
+# The values of labels from benchmarks.
+VALUES = {
+    Form.TEXT: "amd-epyc-7763-64-core-processor",
+    Form.NUMBER: "12345.67",
+    Form.UNIX_SECONDS: "1800000000",
+    Form.DIGEST: "0f" * 32,
+    Form.URL: "https://provider.example.org/benchmark-report.json",
+}
 EVIDENCE = keccak(text="accounting record")
 STEPS = ("request", "match", "claim", "start", "end")
 # A storage slot of a queue holds four ids, so every fourth entry needs gas for a new slot. The
@@ -47,6 +57,7 @@ class GasGrid:
             chain.eth.accounts[:6]
         )
         self._unused_accounts = iter(chain.eth.accounts[6:])
+        self.labelled_candidate = next(self._unused_accounts)
         admin = self.admin
         self.credit = create("Credit", admin, admin, 10**6 * 10**18)
         self.providers = create("ProviderManager", admin)
@@ -322,6 +333,23 @@ def _approve(grid: GasGrid) -> int:
     return grid.send(grid.admin, grid.providers.functions.approve(grid.candidate))
 
 
+def _labels(count: int) -> list[tuple[str, str]]:
+    """Return the labels with standard keys, and further labels up to a number, sorted by key."""
+    labels = [(standard.key, VALUES[standard.form]) for standard in STANDARD_KEYS.values()]
+    labels += [(f"software.{number}", "installed") for number in range(count - len(labels))]
+    return sorted(labels)
+
+
+def _register_with_labels(grid: GasGrid) -> int:
+    labels = _labels(MANY_LABELS)
+    call = grid.providers.functions.register(HARDWARE, PRICES, labels)
+    return grid.send(grid.labelled_candidate, call)
+
+
+def _approve_with_labels(grid: GasGrid) -> int:
+    return grid.send(grid.admin, grid.providers.functions.approve(grid.labelled_candidate))
+
+
 def _set_prices(grid: GasGrid) -> int:
     return grid.send(grid.provider, grid.providers.functions.setPrices((1, 2, 3)))
 
@@ -359,6 +387,8 @@ REPEATED_CALLS: dict[str, Callable[[GasGrid], int]] = {
 SINGLE_CALLS: dict[str, Callable[[GasGrid], int]] = {
     "register": _register,
     "approve": _approve,
+    "register, 50 labels": _register_with_labels,
+    "approve, 50 labels": _approve_with_labels,
     "setPrices": _set_prices,
     "settleMany, failed": _settle_many_failed,
     "withdrawAdmin": _withdraw,

@@ -42,7 +42,8 @@ OTHERS_HEAD = """
 
 The word after a comma is the state of the job before the call, or `failed`: a settlement of failed
 jobs with an exit code and the longest error text, 64 bytes. The figure of `settleMany` is per job,
-for 50 jobs in one call.
+for 50 jobs in one call. `register` and `approve` are for one node and one label, or 50 labels: all
+labels with a fixed meaning and some of the operator.
 
 | call | gas |
 |---|---:|
