@@ -65,7 +65,7 @@ def submit(
             help=(
                 "Condition on a label of the provider: key>=value, or key:in:text if the label"
                 " must contain the text. The keys price.per-min, queue.wait.s, deadline.unix,"
-                " reputation.success and policy are not about labels. Repeatable."
+                " reputation.success, benchmark.age.h and policy are not about labels. Repeatable."
             ),
         ),
     ] = None,

@@ -12,7 +12,7 @@ from gridstead.adapters.store.decisions import SqlDecisionStore
 from gridstead.adapters.store.snapshots import SqlSnapshotStore
 from gridstead.config import MetaSchedulerSettings
 from gridstead.config.matching import Matching
-from gridstead.domain.matching.conditions import UNDERSTOOD_KEYS
+from gridstead.domain.matching.conditions import OPERATORS
 from gridstead.domain.matching.decisions import GAS_PER_MATCH, GAS_PER_SINGLE_MATCH, Rules
 from gridstead.domain.matching.policies import POLICIES
 from gridstead.domain.matching.shares import HalfLife
@@ -89,7 +89,7 @@ def run(settings: MetaSchedulerSettings) -> None:
             excluded=skipped_matches.exclusions,
             metrics=_metrics(skipped_matches).text,
             decisions=lambda first: decisions.records(first=first, count=DECISIONS_PER_PAGE),
-            keys=UNDERSTOOD_KEYS,
+            keys=OPERATORS,
         )
         server = QueueViewServer(queue_view.listen, tls_files(queue_view), views)
         server.start()

@@ -17,6 +17,6 @@ RESERVED_MEANINGS = {
     DEADLINE: "the expected end of the job, in Unix seconds",
     POLICY: "the policy for this job",
     REPUTATION: "the share of the provider's jobs without its fault, from 0 to 1",
-    BENCHMARK_AGE: "the age of the provider's benchmarks, in hours; not supported yet",
+    BENCHMARK_AGE: "the age of the provider's benchmarks, in whole hours",
 }
 RESERVED_KEYS = frozenset(RESERVED_MEANINGS)

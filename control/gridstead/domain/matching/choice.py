@@ -6,7 +6,7 @@ A job gets the cheapest provider among those that
 - are approved, not banned and accept jobs,
 - have the labels and the hardware that the job requires, and room for it now,
 - cost at most the job's escrow for one minute,
-- satisfy its conditions on price, reputation and time (``conditions.py``),
+- satisfy its conditions on price, reputation, benchmarks and time (``conditions.py``),
 - are not excluded after a refusal or after failed matches (``expiry.py``, ``skips.py``),
 - do not keep this room for the reservation of another job,
 - do not rest because of their faults (``reputation.py``).
@@ -141,7 +141,11 @@ class ProviderChoice:
         conditions = kind.job_class.conditions
         if conditions is NO_CONDITIONS:
             return True
-        violated_key = conditions.violated_by(price_per_min=price, success=cluster.standing.success)
+        violated_key = conditions.violated_by(
+            price_per_min=price,
+            success=cluster.standing.success,
+            age_h=cluster.benchmark_age_h(self._now),
+        )
         return violated_key is None and self.is_in_time(job, kind, choice)
 
     def is_in_time(self, job: Job, kind: JobKind, choice: Choice, *, exact: bool = False) -> bool:

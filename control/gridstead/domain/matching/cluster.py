@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from gridstead.domain.jobs.billing import PERCENT, Resources
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Provider
+from gridstead.domain.labels.benchmark_age import age_s, benchmark_time
 from gridstead.domain.matching.forecast import Forecast, PlacedJob, Reservation
 from gridstead.domain.matching.packing import Nodes, Placement
 from gridstead.domain.matching.reputation import NEUTRAL, Standing
+
+_SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,7 @@ class Cluster:
         self, provider: Provider, *, queue_allowance: int = 0, standing: Standing = NEUTRAL
     ) -> None:
         self.provider = provider
+        self._measured_at = benchmark_time(provider.labels)
         self.set_standing(standing)
         self.position = ring_position(provider.address)
         self.version = 0
@@ -120,6 +124,15 @@ class Cluster:
         """Whether the provider gets no further job now because of its faults."""
         job_limit = self.standing.job_limit
         return job_limit is not None and self.job_count >= job_limit
+
+    def benchmark_age_h(self, now: int) -> int | None:
+        """Return the age of the provider's benchmarks in whole hours. None if it is unknown.
+
+        Args:
+            now: Unix seconds.
+        """
+        age = age_s(self._measured_at, now=now)
+        return None if age is None else age // _SECONDS_PER_HOUR
 
     def weighted_price(self, price_per_min: int) -> int:
         """Return a price times (100 + risk in percent). Providers are compared by this price."""
@@ -179,6 +192,7 @@ class Cluster:
             self._unplaced = list(self._jobs.values())
             self._changed("its nodes changed")
         self.provider = provider
+        self._measured_at = benchmark_time(provider.labels)
 
     def set_job(self, job: PlacedJob) -> None:
         """Add a job, or replace its values. Its resources never change."""

@@ -9,11 +9,10 @@ queue.wait.s         <, <=                  how long the job is expected to wait
 deadline.unix        <, <=                  when its paid time is expected to end, Unix seconds
 policy               =, ==                  the policy for this job, instead of the grid's
 reputation.success   >, >=                  the share of jobs without a provider's fault, 0 to 1
-benchmark.age.h      <, <=                  not supported yet
+benchmark.age.h      <, <=                  the age of the provider's benchmarks, whole hours
 ===================  =====================  ========================================================
 
-No provider satisfies a condition with a key that is not supported, with another operator, or with
-an invalid value.
+No provider satisfies a condition with another operator or with an invalid value.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ from gridstead.domain.matching.reputation import MILLION
 _AT_MOST = ("<", "<=")
 _AT_LEAST = (">", ">=")
 _EQUAL = ("=", "==")
+# The reserved keys with the operators that the matcher understands.
 OPERATORS = {
     PRICE: _AT_MOST,
     QUEUE_WAIT: _AT_MOST,
@@ -49,8 +49,6 @@ OPERATORS = {
     DEADLINE: _AT_MOST,
     POLICY: _EQUAL,
 }
-# The keys that the matcher understands, with their operators.
-UNDERSTOOD_KEYS = {key: OPERATORS[key] for key in OPERATORS if key != BENCHMARK_AGE}
 # How many units of a field of ``Conditions`` are 1 in the condition.
 _UNITS = {PRICE: WEI_PER_CREDIT, REPUTATION: MILLION}
 
@@ -66,6 +64,7 @@ class Conditions:
         max_price: The highest price of one minute of the whole job, wei. None for no limit.
         min_success: The lowest share of jobs without a fault of the provider (``reputation.py``),
             millionths.
+        max_age_h: The highest age of the provider's benchmarks, whole hours. None for no limit.
         max_wait_s: The longest expected time until the job has room, seconds. None for no limit.
         latest_end: When the paid time must have ended, Unix seconds. None for no limit.
         policy: The policy for this job. None for the policy of the grid.
@@ -75,22 +74,28 @@ class Conditions:
     impossible_key: str = ""
     max_price: int | None = None
     min_success: int = 0
+    max_age_h: int | None = None
     max_wait_s: int | None = None
     latest_end: int | None = None
     policy: Policy | None = None
 
-    def violated_by(self, *, price_per_min: int, success: int) -> str | None:
-        """Return the key of a condition that a provider violates at any time, or None.
+    def violated_by(self, *, price_per_min: int, success: int, age_h: int | None) -> str | None:
+        """Return the key of a condition that a provider violates, with or without room, or None.
 
         Args:
             price_per_min: The price of one minute of the whole job, wei.
             success: The share of jobs without a fault of the provider, millionths.
+            age_h: The age of its benchmarks, whole hours. None if it is unknown.
         """
         if self.impossible_key:
             return self.impossible_key
         if self.max_price is not None and price_per_min > self.max_price:
             return PRICE
-        return REPUTATION if success < self.min_success else None
+        if success < self.min_success:
+            return REPUTATION
+        if self.max_age_h is not None and (age_h is None or age_h > self.max_age_h):
+            return BENCHMARK_AGE
+        return None
 
     @property
     def limits_start(self) -> bool:
@@ -143,7 +148,7 @@ def read_conditions(affinity: Collection[Affinity]) -> Conditions:
         key = condition.key
         if key not in RESERVED_KEYS:
             on_labels.append(condition)
-        elif key not in UNDERSTOOD_KEYS or problem_of(condition) is not None:
+        elif problem_of(condition) is not None:
             impossible_key = key
         elif key == POLICY:
             policies.add(condition.value)
@@ -156,6 +161,7 @@ def read_conditions(affinity: Collection[Affinity]) -> Conditions:
         impossible_key=impossible_key,
         max_price=min(limits.get(PRICE, ()), default=None),
         min_success=max(limits.get(REPUTATION, ()), default=0),
+        max_age_h=min(limits.get(BENCHMARK_AGE, ()), default=None),
         max_wait_s=min(limits.get(QUEUE_WAIT, ()), default=None),
         latest_end=min(limits.get(DEADLINE, ()), default=None),
         policy=POLICIES[policies.pop()] if policies else None,

@@ -223,7 +223,11 @@ def _violated_key(
     job: Job, cluster: Cluster, price: int, *, conditions: Conditions, now: int
 ) -> str | None:
     """Return the reserved key of a condition that a provider violates now, or None."""
-    key = conditions.violated_by(price_per_min=price, success=cluster.standing.success)
+    key = conditions.violated_by(
+        price_per_min=price,
+        success=cluster.standing.success,
+        age_h=cluster.benchmark_age_h(now),
+    )
     if key is not None or not conditions.limits_start:
         return key
     start = cluster.expected_start(job.resources, now=now, exact=False)

@@ -188,7 +188,8 @@ class Reservations:
         if price is None or price > job.escrow:
             return False
         conditions = job_class.conditions
-        if conditions.violated_by(price_per_min=price, success=cluster.standing.success):
+        success, age_h = cluster.standing.success, cluster.benchmark_age_h(self._now)
+        if conditions.violated_by(price_per_min=price, success=success, age_h=age_h):
             return False
         if conditions.limits_start:
             assert cluster.reservation is not None

@@ -11,7 +11,6 @@ from gridstead.domain.labels.reserved import RESERVED_KEYS
 from gridstead.domain.matching.conditions import (
     NO_CONDITIONS,
     OPERATORS,
-    UNDERSTOOD_KEYS,
     Conditions,
     problem_of,
     read_conditions,
@@ -29,12 +28,12 @@ def condition(key, operator, value):
     [
         ("reputation.success", "<", "0.9"),
         ("reputation.success", ">=", "1.1"),
-        ("benchmark.age.h", "<=", "24"),  # is not supported yet
         # These operators are not permitted.
         ("price.per-min", ">", "1"),
         ("price.per-min", "==", "1"),
         ("queue.wait.s", "in", "1"),
         ("deadline.unix", "??", "1"),
+        ("benchmark.age.h", ">=", "24"),
         ("policy", "!=", "soonest"),
         # These values are not permitted.
         ("price.per-min", "<", "1e3"),
@@ -91,6 +90,16 @@ def test_lowest_reputation_is_in_millionths(operator, value, min_success):
     conditions = read_conditions([condition("reputation.success", operator, value)])
 
     assert conditions == Conditions(min_success=min_success)
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "max_age_h"),
+    [("<", "168", 167), ("<=", "168", 168), ("<=", "0.5", 0), ("<", "0.5", 0), ("<", "0", -1)],
+)
+def test_highest_age_of_benchmarks_is_in_whole_hours(operator, value, max_age_h):
+    conditions = read_conditions([condition("benchmark.age.h", operator, value)])
+
+    assert conditions == Conditions(max_age_h=max_age_h)
 
 
 def test_strictest_of_several_limits_applies():
@@ -159,7 +168,6 @@ def test_valid_condition_has_no_problem(key, operator, value):
 
 def test_each_reserved_key_has_operators():
     assert OPERATORS.keys() == RESERVED_KEYS
-    assert UNDERSTOOD_KEYS.keys() < RESERVED_KEYS
 
 
 def test_start_is_limited_by_the_wait_and_by_the_deadline():

@@ -104,6 +104,61 @@ def test_provider_whose_price_rises_above_the_limit_loses_the_reservation():
     assert reservations(grid) == {}
 
 
+def measured_at(time, address=FIRST):
+    """Return a provider whose benchmarks ended at this time."""
+    return provider(address, labels=(Label(key="benchmark.time", value=str(time)),))
+
+
+@pytest.mark.parametrize(
+    ("time", "matched"),
+    [
+        (NOW - 3 * HOUR_S + 1, [(1, FIRST)]),
+        (NOW - 3 * HOUR_S, []),
+        (NOW + HOUR_S, [(1, FIRST)]),  # the clocks may differ by an hour
+        (NOW + HOUR_S + 1, []),
+        ("yesterday", []),
+        (-1, []),
+    ],
+)
+def test_age_of_benchmarks_is_compared_in_whole_hours(time, matched):
+    grid = grid_with(job_with("benchmark.age.h <= 2"), providers=[measured_at(time)])
+
+    assert decide(grid) == matched
+
+
+def test_benchmarks_become_too_old_while_a_job_waits():
+    """The first job occupies the provider. In the next hour, its benchmarks are too old."""
+    jobs = [job_with("benchmark.age.h < 1", cpus=4, number=number) for number in (1, 2)]
+    grid = grid_with(*jobs, occupant(9, until_s=60), providers=[measured_at(NOW - 3500)])
+    decide(grid)
+    assert reservations(grid) == {1: (FIRST, NOW + 60)}
+
+    grid.remove_job(job_id(9))
+
+    assert decide(grid, now=NOW + 100) == []
+    assert reservations(grid) == {}
+
+
+def test_waiting_job_gets_a_provider_whose_benchmarks_are_new():
+    grid = grid_with(job_with("benchmark.age.h < 1"), providers=[measured_at(NOW - HOUR_S)])
+    assert decide(grid) == []
+
+    grid.set_provider(measured_at(NOW))
+
+    assert decide(grid) == [(1, FIRST)]
+
+
+def test_time_of_benchmarks_in_the_future_comes_into_range():
+    grid = grid_with(job_with("benchmark.age.h < 1"), providers=[measured_at(NOW + HOUR_S + 9)])
+    assert decide(grid) == []
+
+    assert decide(grid, now=NOW + 9) == [(1, FIRST)]
+
+
+def test_job_with_an_impossible_condition_gets_no_provider():
+    assert decide(grid_with(job_with("policy = dearest"))) == []
+
+
 def test_provider_cannot_satisfy_a_reserved_condition_by_a_label():
     labels = (Label(key="benchmark.age.h", value="1"), Label(key="price.per-min", value="0"))
     first = provider(FIRST, labels=labels)
