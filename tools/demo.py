@@ -29,7 +29,7 @@ from tests import billing_oracle
 WORKFLOW = CHECKOUT / "examples" / "hello-world.yaml"
 ESCROW_CREDITS = 100
 BALANCE_CREDITS = 1000
-REGISTRATION_TIMEOUT_S = 90
+REGISTRATION_TIMEOUT_S = 300  # the first registration waits for the benchmarks
 
 console = Console(highlight=False)
 

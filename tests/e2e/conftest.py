@@ -235,7 +235,7 @@ class GridClient:
                     return provider["address"]
             return None
 
-        return wait_until(joined_provider, timeout=90)
+        return wait_until(joined_provider, timeout=300)
 
     def customer(self, name, credits_=10_000):
         """Return a customer with a wallet that has at least ``credits_`` credits."""

@@ -27,7 +27,7 @@ PLAIN_VALUES = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
     st.text(st.characters(exclude_categories=["Cs"])),
 )
-SERVICES = sorted(SERVICE_SETTINGS.keys() - {"benchmarks"})  # no role installs the benchmarks yet
+SERVICES = sorted(SERVICE_SETTINGS.keys() - {"benchmarks"})  # role benchmarks writes these settings
 TABLES = st.recursive(
     st.dictionaries(
         st.text(st.characters(exclude_categories=["Cs"]), min_size=1),

@@ -135,7 +135,7 @@ def test_the_checks_of_every_role_are_valid_on_every_host(role, site_of):
             for pattern in command.get("expect", []) + command.get("refuse", []):
                 re.compile(pattern)
         for unit in inspection.get("units", []):
-            assert re.fullmatch(r"[a-z@-]+\.(service|timer)", unit)
+            assert re.fullmatch(r"[a-z@-]+\.(path|service|timer)", unit)
 
 
 @pytest.mark.parametrize(

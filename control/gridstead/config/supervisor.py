@@ -149,6 +149,14 @@ class SupervisorSettings(TickingService):
         NaturalInt,
         Field(description="Maximum difference between the site's clocks and the times of blocks."),
     ] = 60
+    benchmark_wait_s: Annotated[
+        NaturalInt,
+        Field(
+            description="How long the first registration waits for the first report of the "
+            "benchmarks. Afterwards the provider registers without measured labels. 0 if the site "
+            "runs no benchmarks when it is set up."
+        ),
+    ] = 0
     hook_timeout_s: Annotated[
         NaturalInt,
         Field(

@@ -32,7 +32,7 @@ from gridstead.wiring.chain import ChainAccess, open_chain, open_wallet
 from gridstead.wiring.credentials import read_key, tls_files
 from gridstead.wiring.transactions import open_outbox
 
-REGISTRATION_INTERVAL_S = 60
+REGISTRATION_INTERVAL_S = 15
 SUBMISSION_THREADS = 4
 
 
@@ -88,6 +88,8 @@ def _ticks(
         benchmarks=slurm if isinstance(slurm, AgentClient) else None,
         provider=wallet.address,
         terms=_terms(settings),
+        clock=clock,
+        benchmark_wait_s=settings.benchmark_wait_s,
     )
     ticks = (
         loop.Tick(name="sender", function=send, interval_s=settings.tick_s),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gridstead_lab import sources
 from gridstead_lab.errors import LabError
-from gridstead_lab.inputs import Inputs
+from gridstead_lab.inputs import LOCKS, Inputs
 
 HERE = Path(__file__).parent
 # Adds packages of other apt suites than the suite of the image.
@@ -68,11 +68,12 @@ def build(kind: str, build_folder: Path, *, layers_below: str, inputs: Inputs, l
             shutil.copy(OTHER_SUITES_SCRIPT, build_folder / "files")
             _build_in_root(build_folder, layers_below, f"layer_{kind}.sh", inputs.packages, log)
         case _:
-            (build_folder / "files/requirements.txt").write_text(inputs.lock)
             shutil.copy(INSTALL_SCRIPT, build_folder / "files")
-            _build_in_root(
-                build_folder, layers_below, "layer_wheels.sh", ("/mnt/requirements.txt",), log
-            )
+            arguments = []
+            for name, text in inputs.locks:
+                (build_folder / "files" / name).write_text(text)
+                arguments += [f"/mnt/{name}", LOCKS[name]]
+            _build_in_root(build_folder, layers_below, "layer_wheels.sh", tuple(arguments), log)
             # The layer's content is in opt and var. The rest are mount points of pip's settings.
             _keep_only(build_folder / "upper", {"opt", "var"})
     return build_folder / "upper"

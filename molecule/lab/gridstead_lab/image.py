@@ -2,9 +2,10 @@
 """The lab's image: read-only layers, cached by the hash of their inputs.
 
 Layer ``base`` is a bare Debian. Layer ``packages`` contains the packages that the roles install,
-and layer ``wheels`` contains the Python packages of the control plane. A plain image has layer
-``archive`` instead of ``packages``: the same packages, downloaded but not installed. The last step
-of a build renames its folder to the name of the layer. A folder with this name is thus complete.
+and layer ``wheels`` contains the Python packages of the control plane and of the benchmarks. A
+plain image has layer ``archive`` instead of ``packages``: the same packages, downloaded but not
+installed. The last step of a build renames its folder to the name of the layer. A folder with this
+name is thus complete.
 """
 
 import hashlib
@@ -65,8 +66,8 @@ def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
     kind = "archive" if plain else "packages"
     packages = _digest(base, inputs.packages, building.script_texts(kind))
     image_layers = [Layer(kind="base", digest=base), Layer(kind=kind, digest=packages)]
-    if inputs.lock:
-        wheels = _digest(base, inputs.lock, building.script_texts("wheels"))
+    if inputs.locks:
+        wheels = _digest(base, inputs.locks, building.script_texts("wheels"))
         image_layers.append(Layer(kind="wheels", digest=wheels))
     return tuple(image_layers)
 

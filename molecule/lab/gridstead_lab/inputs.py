@@ -7,6 +7,8 @@ from pathlib import Path
 from gridstead_lab import apt_settings, commands, sources
 
 PACKAGES = Path(__file__).parent.parent / "packages.txt"
+# The lock files of Python packages, with the directories in which roles install their environments.
+LOCKS = {"control.txt": "/opt/gridstead", "benchmarks.txt": "/opt/gridstead-benchmarks"}
 APT_SUFFIXES = {".list", ".sources"}  # apt ignores files with other suffixes
 
 
@@ -18,13 +20,14 @@ class Inputs:
         sources: The apt sources in the one-line format.
         apt_conf: The files of apt's configuration as pairs (file name, text).
         packages: The names of the Debian packages to install.
-        lock: The text of the lock file of Python packages, or an empty text without this file.
+        locks: The texts of the lock files of Python packages, by the names of ``LOCKS``. Empty
+            without these files.
     """
 
     sources: tuple[str, ...]
     apt_conf: tuple[tuple[str, str], ...]
     packages: tuple[str, ...]
-    lock: str
+    locks: tuple[tuple[str, str], ...]
 
 
 def read_inputs(checkout: Path) -> Inputs:
@@ -33,8 +36,11 @@ def read_inputs(checkout: Path) -> Inputs:
     for line in Path("/etc/os-release").read_text().splitlines():
         name, _, value = line.partition("=")
         os_release[name] = value
-    lock_file = checkout / "requirements/control.txt"
-    lock = lock_file.read_text() if lock_file.is_file() else ""
+    locks = []
+    for name in LOCKS:
+        lock_file = checkout / "requirements" / name
+        if lock_file.is_file():
+            locks.append((name, lock_file.read_text()))
     files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
     source_files = [file for file in files if file.suffix in APT_SUFFIXES and file.is_file()]
     texts = [file.read_text() for file in source_files]
@@ -49,7 +55,7 @@ def read_inputs(checkout: Path) -> Inputs:
         sources=apt_sources,
         apt_conf=(("99machine", acquire_settings),),
         packages=read_packages(PACKAGES.read_text()),
-        lock=lock,
+        locks=tuple(locks),
     )
 
 

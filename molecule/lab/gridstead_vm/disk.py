@@ -91,7 +91,7 @@ def prepare_site(guest: Guest, layers: tuple[image.Layer, ...]) -> None:
     """
     copied_folders = {
         "archive": ("var/cache/apt/archives",),
-        "wheels": ("var/cache/gridstead", "opt/gridstead"),
+        "wheels": ("var/cache/gridstead", "opt/gridstead", "opt/gridstead-benchmarks"),
     }
     for layer in layers:
         for folder in copied_folders.get(layer.kind, ()):

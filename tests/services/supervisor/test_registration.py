@@ -47,23 +47,33 @@ def terms(cpu_per_min):
 def test_cluster_is_registered_again_only_after_a_change(ledger):
     outbox = MemoryOutbox()
     slurm = FakeScheduler(ledger.clock)
-    service = Registration(ledger, outbox, slurm, provider=PROVIDER, terms=terms(cpu_per_min=2))
+    service = Registration(
+        ledger, outbox, slurm, provider=PROVIDER, terms=terms(cpu_per_min=2), clock=ledger.clock
+    )
     service.tick()
     ledger.deliver(outbox, PROVIDER)
     service.tick()
     assert outbox.open_entries() == ()
 
     changed_terms = terms(cpu_per_min=9)
-    Registration(ledger, outbox, slurm, provider=PROVIDER, terms=changed_terms).tick()
+    Registration(
+        ledger, outbox, slurm, provider=PROVIDER, terms=changed_terms, clock=ledger.clock
+    ).tick()
 
     assert len(outbox.open_entries()) == 1
 
 
-def registration(ledger, outbox, runs):
+def registration(ledger, outbox, runs, *, wait_s=0):
     """Return the registration of a provider that has benchmarks."""
-    slurm = FakeScheduler(ledger.clock)
     return Registration(
-        ledger, outbox, slurm, benchmarks=runs, provider=PROVIDER, terms=terms(cpu_per_min=2)
+        ledger,
+        outbox,
+        FakeScheduler(ledger.clock),
+        benchmarks=runs,
+        provider=PROVIDER,
+        terms=terms(cpu_per_min=2),
+        clock=ledger.clock,
+        benchmark_wait_s=wait_s,
     )
 
 
@@ -88,6 +98,34 @@ def test_labels_of_the_first_run_are_registered_beside_those_of_the_operator(led
 
     assert published_labels(ledger)["compute.gflops"] == "100.00"
     assert published_labels(ledger)["zone"] == "lab"
+
+
+def test_the_first_registration_waits_for_the_first_report(ledger):
+    outbox, runs = MemoryOutbox(), Runs()
+    service = registration(ledger, outbox, runs, wait_s=600)
+    service.tick()
+    assert outbox.open_entries() == ()
+
+    runs.add(ledger.head().timestamp, "100.00")
+    service.tick()
+    ledger.deliver(outbox, PROVIDER)
+
+    assert published_labels(ledger)["compute.gflops"] == "100.00"
+
+
+def test_the_first_registration_does_not_wait_longer_than_configured(ledger):
+    outbox = MemoryOutbox()
+    service = registration(ledger, outbox, Runs(), wait_s=600)
+    service.tick()
+    ledger.clock.advance(599)
+    service.tick()
+    assert outbox.open_entries() == ()
+
+    ledger.clock.advance(1)
+    service.tick()
+    ledger.deliver(outbox, PROVIDER)
+
+    assert published_labels(ledger) == {"zone": "lab"}
 
 
 def test_labels_change_after_a_week_if_two_runs_agree(ledger):

@@ -13,7 +13,7 @@ INPUTS = inputs.Inputs(
     sources=("deb http://mirror.example/debian trixie main",),
     apt_conf=(("99x", 'A "b";'),),
     packages=("acl", "curl"),
-    lock="a==1 --hash=sha256:00\n",
+    locks=(("control.txt", "a==1 --hash=sha256:00\n"),),
 )
 DEB822 = """\
 # a comment
@@ -49,7 +49,7 @@ def _digests(layer_inputs):
         ),
         ({"apt_conf": ()}, {"base", "packages", "wheels"}),
         ({"packages": ("acl",)}, {"packages"}),
-        ({"lock": "a==2 --hash=sha256:11\n"}, {"wheels"}),
+        ({"locks": (("control.txt", "a==2 --hash=sha256:11\n"),)}, {"wheels"}),
     ],
 )
 def test_a_changed_input_changes_only_the_layers_that_depend_on_it(change, changed_layers):
@@ -61,7 +61,7 @@ def test_a_changed_input_changes_only_the_layers_that_depend_on_it(change, chang
 
 
 def test_without_a_lock_file_there_is_no_wheelhouse():
-    assert set(_digests(dataclasses.replace(INPUTS, lock=""))) == {"base", "packages"}
+    assert set(_digests(dataclasses.replace(INPUTS, locks=()))) == {"base", "packages"}
 
 
 def test_a_plain_image_has_a_package_archive_instead_of_packages():

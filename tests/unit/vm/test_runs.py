@@ -88,7 +88,7 @@ def new_guest(lab_names, tmp_path, monkeypatch):
     """Return a guest whose root folder is in the folder of the test."""
     monkeypatch.setattr(names.Names, "run_folder", tmp_path / "run")
     inputs = Inputs(
-        sources=(), apt_conf=(("99machine", 'Acquire::Retries "3";'),), packages=(), lock=""
+        sources=(), apt_conf=(("99machine", 'Acquire::Retries "3";'),), packages=(), locks=()
     )
     created_guest = disk.Guest(
         names=lab_names, name="grid1", address="10.70.1.11", inputs=inputs,

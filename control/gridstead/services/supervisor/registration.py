@@ -16,7 +16,7 @@ from gridstead.domain.jobs.job import Block, Provider
 from gridstead.domain.labels.keys import BENCHMARK_TIME
 from gridstead.domain.supervisor.offers import Terms, measured_labels, must_register, offer
 from gridstead.domain.transactions.calls import outbox_key
-from gridstead.ports import Ledger, Outbox, Scheduler
+from gridstead.ports import Clock, Ledger, Outbox, Scheduler
 from gridstead.ports.benchmarks import BenchmarkRuns
 
 log = structlog.get_logger()
@@ -34,6 +34,9 @@ class Registration:
         benchmarks: The runs of the benchmarks. None if the site cannot read them.
         provider: The address of the provider.
         terms: The operator's prices and labels.
+        clock: Wall time.
+        benchmark_wait_s: How long the first registration waits for the first report of the
+            benchmarks, in seconds from the first tick.
     """
 
     def __init__(
@@ -45,6 +48,8 @@ class Registration:
         benchmarks: BenchmarkRuns | None = None,
         provider: str,
         terms: Terms,
+        clock: Clock,
+        benchmark_wait_s: int = 0,
     ) -> None:
         self._ledger = ledger
         self._outbox = outbox
@@ -52,6 +57,9 @@ class Registration:
         self._benchmarks = benchmarks
         self._provider = provider
         self._terms = terms
+        self._clock = clock
+        self._benchmark_wait_s = benchmark_wait_s
+        self._waiting_since: int | None = None
 
     def tick(self) -> None:
         """Request a registration if neither record equals the current offer.
@@ -64,11 +72,25 @@ class Registration:
             self._provider
         )
         waiting_provider = self._ledger.waiting_provider(self._provider, at_block=head)
-        measured = self._measured_labels(waiting_provider or active_provider, head)
+        newest_record = waiting_provider or active_provider
+        if newest_record is None and self._waits_for_benchmarks():
+            return
+        measured = self._measured_labels(newest_record, head)
         current_offer = offer(hardware, self._terms, measured)
         if must_register(current_offer, active_provider, waiting_provider):
             self._outbox.put(outbox_key(current_offer), current_offer)
             log.info("registration_requested", nodes=current_offer.hardware.node_count)
+
+    def _waits_for_benchmarks(self) -> bool:
+        """Return whether the first registration waits for the first report of the benchmarks."""
+        if self._benchmarks is None or self._benchmarks.last_runs():
+            return False
+        now = self._clock.now()
+        if self._waiting_since is None:
+            self._waiting_since = now
+            if self._benchmark_wait_s > 0:
+                log.info("registration_waits_for_benchmarks", wait_s=self._benchmark_wait_s)
+        return now < self._waiting_since + self._benchmark_wait_s
 
     def _measured_labels(self, record: Provider | None, head: Block) -> Mapping[str, str]:
         """Return the labels of the benchmarks that the provider offers now."""
