@@ -25,6 +25,7 @@ from gridstead.errors import ConfigError
 from gridstead.ports import Clock
 from gridstead.rpc.users import SshKeyServer
 from gridstead.services.chain.follower import Follower
+from gridstead.services.supervisor.measured_labels import MeasuredLabels
 from gridstead.services.supervisor.registration import Registration
 from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 from gridstead.wiring import loop
@@ -85,11 +86,9 @@ def _ticks(
         chain.ledger,
         outbox,
         slurm,
-        benchmarks=slurm if isinstance(slurm, AgentClient) else None,
+        benchmarks=_measured_labels(slurm, clock, wait_s=settings.benchmark_wait_s),
         provider=wallet.address,
         terms=_terms(settings),
-        clock=clock,
-        benchmark_wait_s=settings.benchmark_wait_s,
     )
     ticks = (
         loop.Tick(name="sender", function=send, interval_s=settings.tick_s),
@@ -99,6 +98,15 @@ def _ticks(
         ),
     )
     return ticks, supervisor
+
+
+def _measured_labels(
+    slurm: AgentClient | SshScheduler, clock: Clock, *, wait_s: int
+) -> MeasuredLabels | None:
+    """Return the labels of the benchmarks. None without the agent, which reads the reports."""
+    if not isinstance(slurm, AgentClient):
+        return None
+    return MeasuredLabels(slurm, clock, wait_s=wait_s)
 
 
 def open_slurm(settings: Slurm, clock: Clock) -> AgentClient | SshScheduler:

@@ -57,7 +57,6 @@ class GridServices:
             self.slurm,
             provider=self.grid.provider,
             terms=terms,
-            clock=self.clock,
         )
         follower = Follower(self.ledger, MemoryCursor())
         self.skipped_matches = SkippedMatches(self.clock)

@@ -9,6 +9,7 @@ from tests.fakes.store import FakeClock, MemoryOutbox
 from gridstead.domain.benchmarks.report import PastRun
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.supervisor.offers import Terms
+from gridstead.services.supervisor.measured_labels import MeasuredLabels
 from gridstead.services.supervisor.registration import Registration
 
 PROVIDER = "0x" + "11" * 20
@@ -47,9 +48,7 @@ def terms(cpu_per_min):
 def test_cluster_is_registered_again_only_after_a_change(ledger):
     outbox = MemoryOutbox()
     slurm = FakeScheduler(ledger.clock)
-    service = Registration(
-        ledger, outbox, slurm, provider=PROVIDER, terms=terms(cpu_per_min=2), clock=ledger.clock
-    )
+    service = Registration(ledger, outbox, slurm, provider=PROVIDER, terms=terms(cpu_per_min=2))
     service.tick()
     ledger.deliver(outbox, PROVIDER)
     service.tick()
@@ -69,11 +68,9 @@ def registration(ledger, outbox, runs, *, wait_s=0):
         ledger,
         outbox,
         FakeScheduler(ledger.clock),
-        benchmarks=runs,
+        benchmarks=MeasuredLabels(runs, ledger.clock, wait_s=wait_s),
         provider=PROVIDER,
         terms=terms(cpu_per_min=2),
-        clock=ledger.clock,
-        benchmark_wait_s=wait_s,
     )
 
 

@@ -7,17 +7,12 @@ an approval, so the labels of the benchmarks change rarely (``domain/benchmarks/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import structlog
 
-from gridstead.domain.benchmarks.publication import labels_to_publish
-from gridstead.domain.jobs.job import Block, Provider
-from gridstead.domain.labels.keys import BENCHMARK_TIME
 from gridstead.domain.supervisor.offers import Terms, measured_labels, must_register, offer
 from gridstead.domain.transactions.calls import outbox_key
-from gridstead.ports import Clock, Ledger, Outbox, Scheduler
-from gridstead.ports.benchmarks import BenchmarkRuns
+from gridstead.ports import Ledger, Outbox, Scheduler
+from gridstead.services.supervisor.measured_labels import MeasuredLabels
 
 log = structlog.get_logger()
 
@@ -31,12 +26,9 @@ class Registration:
         ledger: The chain.
         outbox: The calls of the provider's wallet.
         scheduler: Slurm.
-        benchmarks: The runs of the benchmarks. None if the site cannot read them.
+        benchmarks: The labels of the benchmarks. None if the site cannot read them.
         provider: The address of the provider.
         terms: The operator's prices and labels.
-        clock: Wall time.
-        benchmark_wait_s: How long the first registration waits for the first report of the
-            benchmarks, in seconds from the first tick.
     """
 
     def __init__(
@@ -45,11 +37,9 @@ class Registration:
         outbox: Outbox,
         scheduler: Scheduler,
         *,
-        benchmarks: BenchmarkRuns | None = None,
+        benchmarks: MeasuredLabels | None = None,
         provider: str,
         terms: Terms,
-        clock: Clock,
-        benchmark_wait_s: int = 0,
     ) -> None:
         self._ledger = ledger
         self._outbox = outbox
@@ -57,9 +47,6 @@ class Registration:
         self._benchmarks = benchmarks
         self._provider = provider
         self._terms = terms
-        self._clock = clock
-        self._benchmark_wait_s = benchmark_wait_s
-        self._waiting_since: int | None = None
 
     def tick(self) -> None:
         """Request a registration if neither record equals the current offer.
@@ -73,34 +60,12 @@ class Registration:
         )
         waiting_provider = self._ledger.waiting_provider(self._provider, at_block=head)
         newest_record = waiting_provider or active_provider
-        if newest_record is None and self._waits_for_benchmarks():
-            return
-        measured = self._measured_labels(newest_record, head)
+        measured = measured_labels(newest_record, self._terms)
+        if self._benchmarks is not None:
+            if newest_record is None and self._benchmarks.are_awaited():
+                return
+            measured = self._benchmarks.to_offer(measured, at=head.timestamp)
         current_offer = offer(hardware, self._terms, measured)
         if must_register(current_offer, active_provider, waiting_provider):
             self._outbox.put(outbox_key(current_offer), current_offer)
             log.info("registration_requested", nodes=current_offer.hardware.node_count)
-
-    def _waits_for_benchmarks(self) -> bool:
-        """Return whether the first registration waits for the first report of the benchmarks."""
-        if self._benchmarks is None or self._benchmarks.last_runs():
-            return False
-        now = self._clock.now()
-        if self._waiting_since is None:
-            self._waiting_since = now
-            if self._benchmark_wait_s > 0:
-                log.info("registration_waits_for_benchmarks", wait_s=self._benchmark_wait_s)
-        return now < self._waiting_since + self._benchmark_wait_s
-
-    def _measured_labels(self, record: Provider | None, head: Block) -> Mapping[str, str]:
-        """Return the labels of the benchmarks that the provider offers now."""
-        published = measured_labels(record, self._terms)
-        if self._benchmarks is None:
-            return published
-        labels = labels_to_publish(
-            published,
-            [run.labels for run in self._benchmarks.last_runs()],
-            published_at=int(published.get(BENCHMARK_TIME, 0)),
-            now=head.timestamp,
-        )
-        return published if labels is None else labels
