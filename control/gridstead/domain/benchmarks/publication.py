@@ -5,11 +5,14 @@ Each change of labels is a registration, which costs gas and needs an approval. 
 changes that one run shows alone are not published.
 
 Rule 1: a provider without published labels publishes its first run.
-Rule 2: later, a label changes if the last two runs agree about it, and differ from the published
-    value. Two numbers differ if they are further apart than the tolerance of their kind, in percent
-    of the older number. Other values differ if they are not equal.
+Rule 2: later, the labels change if the last two runs agree about a label, and differ from its
+    published value. Two numbers differ if they are further apart than the tolerance of their kind,
+    in percent of the older number. Other values differ if they are not equal.
 Rule 3: labels change at most once a week.
-Rule 4: the labels about the benchmark itself, such as its time, do not cause a change.
+Rule 4: the labels about the benchmark itself do not cause a change, except that the labels change
+    after 60 days. Clients do not trust the values after 90 days (``trust.py``).
+Rule 5: when the labels change, each label about which the last two runs agree gets its value in the
+    last run, which the published report contains. The other labels keep their values.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gridstead.domain.benchmarks.metrics import PERCENT, kind_of_key
-from gridstead.domain.labels.keys import BENCHMARK_KEYS
+from gridstead.domain.labels.keys import BENCHMARK_KEYS, BENCHMARK_TIME
 from gridstead.domain.labels.values import number_or_none
 
 MIN_INTERVAL_S = 7 * 24 * 3600
+RENEWAL_S = 60 * 24 * 3600
 _ABOUT_BENCHMARK = frozenset(standard.key for standard in BENCHMARK_KEYS)
 
 # The values of labels by their keys.
@@ -35,12 +39,11 @@ def labels_to_publish(
     Args:
         published: The labels from benchmarks that are published. Empty if there are none.
         runs: The labels of each complete run, the oldest first.
-        published_at: When the labels were published last, Unix seconds.
+        published_at: When the published labels were measured, Unix seconds.
         now: Unix seconds.
 
     Returns:
-        All labels from benchmarks. A label about which the last two runs do not agree, or that did
-        not change, has its published value.
+        All labels from benchmarks.
     """
     if not runs:
         return None
@@ -49,12 +52,15 @@ def labels_to_publish(
     if len(runs) == 1 or now - published_at < MIN_INTERVAL_S:
         return None
     earlier_run, last_run = runs[-2:]
+    last_time = int(last_run.get(BENCHMARK_TIME, published_at))
+    is_changed = last_time - published_at >= RENEWAL_S
     values: dict[str, str | None] = {}
     for key in sorted({*published, *last_run} - _ABOUT_BENCHMARK):
         old, earlier, last = published.get(key), earlier_run.get(key), last_run.get(key)
-        is_confirmed = not differ(key, earlier, last) and differ(key, old, last)
+        is_confirmed = not differ(key, earlier, last)
+        is_changed = is_changed or (is_confirmed and differ(key, old, last))
         values[key] = last if is_confirmed else old
-    if all(published.get(key) == value for key, value in values.items()):
+    if not is_changed:
         return None
     about_benchmark = {key: last_run[key] for key in last_run if key in _ABOUT_BENCHMARK}
     labels = {key: value for key, value in values.items() if value is not None}

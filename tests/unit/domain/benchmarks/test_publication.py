@@ -3,7 +3,12 @@
 
 import pytest
 
-from gridstead.domain.benchmarks.publication import MIN_INTERVAL_S, differ, labels_to_publish
+from gridstead.domain.benchmarks.publication import (
+    MIN_INTERVAL_S,
+    RENEWAL_S,
+    differ,
+    labels_to_publish,
+)
 
 GFLOPS = "compute.gflops"
 SCRATCH = "storage.scratch.read.bw.mibps"
@@ -56,11 +61,12 @@ def test_tolerance_depends_on_the_kind_of_the_label(key, within, beyond):
         assert due({key: "100.00"}, {key: value}, {key: value}) == {key: value}
 
 
-def test_label_that_did_not_change_keeps_its_published_value():
+def test_all_labels_that_two_runs_confirm_get_the_values_of_the_last_run():
     published = {GFLOPS: "100.00", SCRATCH: "500.00"}
+    earlier_run = {GFLOPS: "81.00", SCRATCH: "505.00"}
     last_run = {GFLOPS: "80.00", SCRATCH: "510.00"}
 
-    assert due(published, last_run, last_run) == {GFLOPS: "80.00", SCRATCH: "500.00"}
+    assert due(published, earlier_run, last_run) == last_run
 
 
 def test_label_about_which_the_runs_do_not_agree_keeps_its_published_value():
@@ -87,6 +93,15 @@ def test_labels_about_the_benchmark_do_not_cause_a_change():
 
     assert due(published, same, same) is None
     assert due(published, changed, changed) == changed
+
+
+def test_labels_are_published_again_after_60_days():
+    published = gflops("100.00", **{"benchmark.time": "1000"})
+    early = gflops("101.00", **{"benchmark.time": str(1000 + RENEWAL_S - 1)})
+    late = gflops("101.00", **{"benchmark.time": str(1000 + RENEWAL_S)})
+
+    assert due(published, early, early, age_s=2 * RENEWAL_S) is None
+    assert due(published, early, late, age_s=RENEWAL_S) == late
 
 
 def test_value_that_was_zero_differs_from_any_other():
