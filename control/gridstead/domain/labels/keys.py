@@ -124,6 +124,8 @@ DEEPSQUARE_KEYS = (
 )
 BENCHMARK_TIME = "benchmark.time"
 BENCHMARK_SUITE = "benchmark.suite"
+BENCHMARK_REPORT = "benchmark.report"
+BENCHMARK_REPORT_URL = "benchmark.report.url"
 BENCHMARK_KEYS = (
     StandardKey(
         key=BENCHMARK_TIME,
@@ -137,11 +139,11 @@ BENCHMARK_KEYS = (
         meaning="name and version of the programs that measured the values",
     ),
     StandardKey(
-        key="benchmark.report",
+        key=BENCHMARK_REPORT,
         form=Form.DIGEST,
-        meaning="SHA-256 of the report with all measurements",
+        meaning="SHA-256 of the signed report with all measurements",
     ),
-    StandardKey(key="benchmark.report.url", form=Form.URL, meaning="where the report is"),
+    StandardKey(key=BENCHMARK_REPORT_URL, form=Form.URL, meaning="where the report is"),
 )
 STANDARD_KEYS = {standard.key: standard for standard in (*DEEPSQUARE_KEYS, *BENCHMARK_KEYS)}
 
