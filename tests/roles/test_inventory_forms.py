@@ -57,6 +57,24 @@ WRONG_TYPES = [
 ]
 
 
+BAD_LABELS = [
+    ({"compute.gflops": "1e+06"}, "invalid value '1e+06' of label compute.gflops"),
+    ({"gpus": "1e+06"}, "invalid value '1e+06' of label gpus: a number must be a plain decimal"),
+    ({"site": "x" * 65}, "of label site: it has 65 bytes, at most 64"),
+    ({"x" * 65: "lab"}, "of a label: it has 65 bytes, at most 64"),
+    ({f"key{number}": "x" for number in range(65)}, "there are 65, at most 64"),
+]
+
+
+@pytest.mark.parametrize(("labels", "message"), BAD_LABELS)
+def test_a_label_that_is_not_permitted_is_reported(inventory: Inventory, labels, message):
+    inventory.set_variables(gridstead_labels=labels)
+
+    lines = inventory.problems()
+
+    assert any("gridstead_labels" in line and message in line for line in lines), lines
+
+
 @pytest.mark.parametrize(("name", "value", "message"), WRONG_TYPES)
 def test_a_value_of_a_wrong_type_is_reported(inventory: Inventory, name, value, message):
     inventory.set_variables(**{name: value})

@@ -4,6 +4,7 @@
 from decimal import Decimal
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from gridstead.config import (
     SERVICE_SETTINGS,
@@ -15,6 +16,7 @@ from gridstead.config import (
     load,
     to_wei,
 )
+from gridstead.config.values import ReportUrl
 from gridstead.errors import ConfigError
 
 CLIENT_SETTINGS = """
@@ -194,6 +196,32 @@ def test_transport_with_its_table_is_loaded(tmp_path, transport, table):
     loaded_settings = load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{table}'))
 
     assert loaded_settings.transport == transport
+
+
+REPORT_URL = TypeAdapter(ReportUrl)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://provider.test/report.json", "must be a URL that starts with https://"),
+        ("ftp://provider.test/report.json", "must be a URL that starts with https://"),
+        ("https://provider.test/" + "a" * 43, "65 bytes, at most 64"),
+        ("https://me:secret@provider.test/r", "must have no user name"),
+        ("https://provider.test/r#part", "must have no user name, password or fragment"),
+        ("https://", "must be a URL"),
+        ("https://provider.test/a b", "must be a URL"),
+    ],
+)
+def test_url_that_cannot_be_a_label_is_refused(url, reason):
+    with pytest.raises(ValidationError, match=reason):
+        REPORT_URL.validate_python(url)
+
+
+def test_url_of_the_report_is_loaded():
+    url = "https://provider.test/" + "a" * 42
+
+    assert REPORT_URL.validate_python(url) == url
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from gridstead.config.values import (
     Endpoint,
     NaturalInt,
     PositiveInt,
+    ReportUrl,
     Settings,
     check_labels,
 )
@@ -118,6 +119,22 @@ class SupervisorSettings(TickingService):
             examples=[{"os": "linux", "zone": "site-a"}],
         ),
     ] = {}  # noqa: RUF012 - pydantic copies it
+    benchmark_report_url: Annotated[
+        ReportUrl | None,
+        Field(
+            description="Where clients get the signed report of the benchmarks: an HTTPS URL of at "
+            "most 64 bytes. If not set, the provider publishes no report, and clients show its "
+            "measured labels as claimed.",
+            examples=["https://provider.example.org/benchmark-report.json"],
+        ),
+    ] = None
+    benchmark_report_directory: Annotated[
+        Path,
+        Field(
+            description="Directory of the signed reports. Serve its file `benchmark-report.json` "
+            "at `benchmark_report_url`."
+        ),
+    ] = Path("/var/lib/gridstead/supervisor/benchmark-reports")
     logger_ca_file: Annotated[
         str | None,
         Field(

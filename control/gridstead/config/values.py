@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from gridstead.domain.jobs.billing import WEI_PER_CREDIT
 from gridstead.domain.jobs.ids import is_address
-from gridstead.domain.labels.keys import provider_labels
+from gridstead.domain.labels.keys import BENCHMARK_REPORT_URL, provider_labels
 from gridstead.errors import InvalidInput
 
 WEI_DIGITS = 80  # precision of the conversion from credits to wei
@@ -78,6 +78,17 @@ def check_labels(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
+def _check_report_url(url: str) -> str:
+    parts = urlsplit(_check_url(url))
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise ValueError("must have no user name, password or fragment")
+    try:
+        provider_labels({BENCHMARK_REPORT_URL: url})
+    except InvalidInput as error:
+        raise ValueError(error.message) from error
+    return url
+
+
 def _format(name: str) -> Any:  # noqa: ANN401 - pydantic.Field returns Any
     """Return a field with a named format. docs/reference/settings.md shows the name."""
     return Field(json_schema_extra={"format": name})
@@ -85,6 +96,7 @@ def _format(name: str) -> Any:  # noqa: ANN401 - pydantic.Field returns Any
 
 Address = Annotated[str, AfterValidator(_check_address), _format("address")]
 Url = Annotated[str, AfterValidator(_check_url), _format("URL")]
+ReportUrl = Annotated[str, AfterValidator(_check_report_url), _format("HTTPS URL")]
 Origin = Annotated[str, AfterValidator(_check_origin), _format("origin")]
 Endpoint = Annotated[str, AfterValidator(_check_endpoint), _format("host:port")]
 Network = Annotated[str, AfterValidator(_check_network), _format("network")]

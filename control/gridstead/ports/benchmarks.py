@@ -72,3 +72,19 @@ class BenchmarkRuns(Protocol):
     def last_runs(self) -> tuple[PastRun, ...]:
         """Return the last two runs, or those that exist, the older one first."""
         ...
+
+
+class PublicReports(Protocol):
+    """The files of the signed reports that the provider publishes."""
+
+    def has(self, digest: str) -> bool:
+        """Return whether there is a file with this SHA-256, 64 hexadecimal digits."""
+        ...
+
+    def add(self, file: bytes) -> None:
+        """Store a file. After a crash, the whole file is stored, or nothing of it."""
+        ...
+
+    def serve(self, digest: str) -> None:
+        """Make the file with this SHA-256 the one that clients get."""
+        ...

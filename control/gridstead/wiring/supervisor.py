@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from gridstead.adapters.benchmarks.public_files import PublicReportFiles
 from gridstead.adapters.chain.contract import ask
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.wallet import Wallet
@@ -27,6 +28,7 @@ from gridstead.rpc.users import SshKeyServer
 from gridstead.services.chain.follower import Follower
 from gridstead.services.supervisor.measured_labels import MeasuredLabels
 from gridstead.services.supervisor.registration import Registration
+from gridstead.services.supervisor.report_publisher import ReportPublisher, Signer
 from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 from gridstead.wiring import loop
 from gridstead.wiring.chain import ChainAccess, open_chain, open_wallet
@@ -86,7 +88,7 @@ def _ticks(
         chain.ledger,
         outbox,
         slurm,
-        benchmarks=_measured_labels(slurm, clock, wait_s=settings.benchmark_wait_s),
+        benchmarks=_measured_labels(settings, slurm, clock, wallet),
         provider=wallet.address,
         terms=_terms(settings),
     )
@@ -101,12 +103,22 @@ def _ticks(
 
 
 def _measured_labels(
-    slurm: AgentClient | SshScheduler, clock: Clock, *, wait_s: int
+    settings: SupervisorSettings, slurm: AgentClient | SshScheduler, clock: Clock, wallet: Wallet
 ) -> MeasuredLabels | None:
     """Return the labels of the benchmarks. None without the agent, which reads the reports."""
     if not isinstance(slurm, AgentClient):
         return None
-    return MeasuredLabels(slurm, clock, wait_s=wait_s)
+    publisher = None
+    if settings.benchmark_report_url is not None:
+        publisher = ReportPublisher(
+            slurm,
+            PublicReportFiles(settings.benchmark_report_directory),
+            signer=Signer(
+                chain_id=settings.chain.chain_id, address=wallet.address, sign=wallet.sign_text
+            ),
+            url=settings.benchmark_report_url,
+        )
+    return MeasuredLabels(slurm, clock, wait_s=settings.benchmark_wait_s, publisher=publisher)
 
 
 def open_slurm(settings: Slurm, clock: Clock) -> AgentClient | SshScheduler:

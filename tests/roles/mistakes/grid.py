@@ -54,6 +54,12 @@ GRID_SETTINGS: Mistakes = {
         lambda inventory: inventory.set_variables(gridstead_labels={"Policy": "soonest"}),
         ("gridstead_labels", "must not have the key 'Policy'"),
     ),
+    "report-without-https": (
+        lambda inventory: inventory.set_variables(
+            gridstead_benchmark_report_url="http://provider.example.org/report.json"
+        ),
+        ("gridstead_benchmark_report_url", "must be a URL that starts with https://"),
+    ),
     "transport": (
         lambda inventory: inventory.set_variables(gridstead_slurm_transport="smoke"),
         ("gridstead_slurm_transport", "'agent' or 'ssh'", "'smoke'"),

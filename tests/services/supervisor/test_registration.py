@@ -55,9 +55,7 @@ def test_cluster_is_registered_again_only_after_a_change(ledger):
     assert outbox.open_entries() == ()
 
     changed_terms = terms(cpu_per_min=9)
-    Registration(
-        ledger, outbox, slurm, provider=PROVIDER, terms=changed_terms, clock=ledger.clock
-    ).tick()
+    Registration(ledger, outbox, slurm, provider=PROVIDER, terms=changed_terms).tick()
 
     assert len(outbox.open_entries()) == 1
 

@@ -9,8 +9,16 @@ from types import MappingProxyType
 
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Hardware, Provider
-from gridstead.domain.labels.keys import BENCHMARK_SUITE, STANDARD_KEYS, provider_labels
+from gridstead.domain.labels.keys import (
+    BENCHMARK_REPORT,
+    BENCHMARK_REPORT_URL,
+    BENCHMARK_SUITE,
+    STANDARD_KEYS,
+    provider_labels,
+)
+from gridstead.domain.labels.values import MAX_LABELS
 from gridstead.domain.transactions.calls import Register
+from gridstead.errors import InvalidInput
 
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
@@ -37,7 +45,15 @@ def offer(hardware: Hardware, terms: Terms, measured: Mapping[str, str] = NO_LAB
     Raises:
         InvalidInput: If a label is not permitted, or if there are too many labels.
     """
-    labels = provider_labels({**terms.labels, **measured})
+    own_labels = {label.key: label.value for label in provider_labels(terms.labels)}
+    values = {**own_labels, **measured}
+    if len(values) > MAX_LABELS:
+        raise InvalidInput(
+            f"the provider has {len(values)} labels, at most {MAX_LABELS}",
+            detail=f"{len(measured)} are from benchmarks, {len(own_labels)} from the settings",
+            hint=f"Remove {len(values) - MAX_LABELS} of the labels in the supervisor's settings.",
+        )
+    labels = provider_labels(values)
     return Register(hardware=hardware, prices=terms.prices, labels=labels)
 
 
@@ -60,6 +76,12 @@ def measured_labels(record: Provider | None, terms: Terms) -> Mapping[str, str]:
         for key, value in labels.items()
         if key in STANDARD_KEYS and own_labels.get(key) != value
     }
+
+
+def without_report(measured: Mapping[str, str]) -> dict[str, str]:
+    """Return labels from benchmarks without those that name the published report."""
+    report_keys = (BENCHMARK_REPORT, BENCHMARK_REPORT_URL)
+    return {key: measured[key] for key in measured if key not in report_keys}
 
 
 def must_register(offered: Register, current: Provider | None, waiting: Provider | None) -> bool:

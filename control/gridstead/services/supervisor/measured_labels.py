@@ -8,9 +8,12 @@ from collections.abc import Mapping
 import structlog
 
 from gridstead.domain.benchmarks.publication import labels_to_publish
+from gridstead.domain.jobs.job import Provider
 from gridstead.domain.labels.keys import BENCHMARK_TIME
+from gridstead.domain.supervisor.offers import without_report
 from gridstead.ports import Clock
 from gridstead.ports.benchmarks import BenchmarkRuns
+from gridstead.services.supervisor.report_publisher import ReportPublisher
 
 log = structlog.get_logger()
 
@@ -23,12 +26,21 @@ class MeasuredLabels:
         clock: Wall time.
         wait_s: How long the first registration waits for the first report, in seconds from the
             first call of ``are_awaited``.
+        publisher: Publishes the report of the run. None if the provider publishes no reports.
     """
 
-    def __init__(self, runs: BenchmarkRuns, clock: Clock, *, wait_s: int = 0) -> None:
+    def __init__(
+        self,
+        runs: BenchmarkRuns,
+        clock: Clock,
+        *,
+        wait_s: int = 0,
+        publisher: ReportPublisher | None = None,
+    ) -> None:
         self._runs = runs
         self._clock = clock
         self._wait_s = wait_s
+        self._publisher = publisher
         self._waiting_since: int | None = None
 
     def are_awaited(self) -> bool:
@@ -41,11 +53,14 @@ class MeasuredLabels:
             log.info("registration_waits_for_benchmarks", wait_s=self._wait_s)
         return now < self._waiting_since + self._wait_s
 
-    def to_offer(self, published: Mapping[str, str], *, at: int) -> Mapping[str, str]:
+    def to_offer(
+        self, published: Mapping[str, str], *, active: Provider | None, at: int
+    ) -> Mapping[str, str]:
         """Return the labels to offer: those of the last runs, or the published ones.
 
         Args:
-            published: The values of the published labels of the benchmarks, by their keys.
+            published: The labels of the benchmarks in the newest record, by their keys.
+            active: The record that was approved last. None if there is none.
             at: The time of the newest block, in Unix seconds.
         """
         labels = labels_to_publish(
@@ -54,4 +69,7 @@ class MeasuredLabels:
             published_at=int(published.get(BENCHMARK_TIME, 0)),
             now=at,
         )
-        return published if labels is None else labels
+        measured = without_report(published if labels is None else labels)
+        if self._publisher is None:
+            return measured
+        return measured | self._publisher.labels(measured, published=published, active=active)

@@ -64,7 +64,9 @@ class Registration:
         if self._benchmarks is not None:
             if newest_record is None and self._benchmarks.are_awaited():
                 return
-            measured = self._benchmarks.to_offer(measured, at=head.timestamp)
+            measured = self._benchmarks.to_offer(
+                measured, active=active_provider, at=head.timestamp
+            )
         current_offer = offer(hardware, self._terms, measured)
         if must_register(current_offer, active_provider, waiting_provider):
             self._outbox.put(outbox_key(current_offer), current_offer)

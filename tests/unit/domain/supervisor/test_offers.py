@@ -8,7 +8,14 @@ from tests.unit.domain.builders import PROVIDER
 
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Hardware, Provider
-from gridstead.domain.supervisor.offers import Terms, measured_labels, must_register, offer
+from gridstead.domain.supervisor.offers import (
+    Terms,
+    measured_labels,
+    must_register,
+    offer,
+    without_report,
+)
+from gridstead.errors import InvalidInput
 
 HARDWARE = Hardware(gpus_per_node=(0,), cpus_per_node=(4,), memory_per_node_mb=(1000,))
 PRICES = Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3)
@@ -62,6 +69,26 @@ def test_a_record_without_a_suite_has_no_measured_labels():
 
     assert measured_labels(record, TERMS) == {}
     assert measured_labels(None, TERMS) == {}
+
+
+def test_too_many_labels_together_are_refused_with_their_numbers():
+    own = {f"key{number}": "x" for number in range(63)}
+    measured = {"benchmark.suite": "gridstead-1-quick", "key1": "12.50", "compute.gflops": "12.50"}
+
+    with pytest.raises(InvalidInput, match="has 65 labels, at most 64") as caught:
+        offer(HARDWARE, Terms(prices=PRICES, labels=own), measured)
+    assert caught.value.detail == "3 are from benchmarks, 63 from the settings"
+    assert caught.value.hint == "Remove 1 of the labels in the supervisor's settings."
+
+    own.popitem()
+    assert len(offer(HARDWARE, Terms(prices=PRICES, labels=own), measured).labels) == 64
+
+
+def test_labels_without_the_report():
+    report = {"benchmark.report": "0f" * 32, "benchmark.report.url": "https://provider.test/"}
+    others = {"benchmark.time": "1000", "compute.gflops": "12.50"}
+
+    assert without_report({**report, **others}) == others
 
 
 @pytest.mark.parametrize("cpus", [(), (4,), (4, 8, 16)])
