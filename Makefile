@@ -20,6 +20,7 @@ up demo bench: export GRIDSTEAD_LAB = $(if $(shell command -v python3),$(shell $
 .PHONY: lock help setup demo test check lint up down status shell python3 vm vm-site vm-demo
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-matching bench-logs
 .PHONY: campaign-attacks campaign-flood campaign-outliers campaign-scenarios campaign-soak bench-decisions
+.PHONY: campaign-paid-jobs campaign-slow-nodes
 .PHONY: bench-definitions bench-start bench-supervisor bench-ticks
 .PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
@@ -122,6 +123,12 @@ campaign-scenarios: setup ## Check reservations and fairness on 1,000 seeded sim
 
 campaign-outliers: setup ## Check on 1,000 synthetic clusters that slow nodes are found.
 	@python tests/bench/outliers.py
+
+campaign-slow-nodes: setup ## Slow down a node of the lab, and check that benchmarks name it.
+	@python tests/bench/slow_nodes.py $(ARGS)
+
+campaign-paid-jobs: setup ## Compare jobs beside benchmarks with jobs on an idle lab.
+	@python tests/bench/jobs_and_benchmarks.py $(ARGS)
 
 campaign-soak: setup ## Run 10,000 jobs while services are killed, and check all; ARGS=--lab.
 	@python tests/bench/soak.py $(ARGS)
