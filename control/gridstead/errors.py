@@ -170,6 +170,12 @@ class NotAllowed(Rejected):
     code = "not-allowed"
 
 
+class BenchmarksNotStarted(Rejected):
+    """The benchmarks run already, or a run could not be requested."""
+
+    code = "benchmarks-not-started"
+
+
 class LogFull(Rejected):
     """A job's log has reached its size limit. Further output is discarded."""
 

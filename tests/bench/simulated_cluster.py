@@ -230,7 +230,8 @@ class SimulatedCluster:
             scheduler=self._agent,
             list_records=self._agent.list_records,
             reports=self._agent,
-            report_texts=lambda _count: (),
+            report_texts=None,
+            benchmarks=None,
             allowed_client=SUPERVISOR,
         )
 

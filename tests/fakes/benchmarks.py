@@ -1,32 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports of the benchmarks, and a store of their files in memory."""
 
+from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 
 from gridstead.domain.benchmarks.metrics import Kind, Metric
+from gridstead.domain.benchmarks.progress import RunState, RunStatus
 from gridstead.domain.benchmarks.report import Report
 from gridstead.domain.benchmarks.report_text import report_text
+from gridstead.domain.benchmarks.selection import check_suites
 from gridstead.domain.benchmarks.site import (
     Findings,
     Measurement,
     Mode,
+    Node,
     Omission,
     PairMeasurement,
 )
 from gridstead.domain.jobs.job import Label
-from gridstead.errors import UnexpectedOutput
+from gridstead.errors import BenchmarksNotStarted, UnexpectedOutput
 
 COMPUTE = Metric(name="compute", unit="Gflop/s", kind=Kind.COMPUTE)
 LATENCY = Metric(name="latency", unit="us", kind=Kind.NETWORK, is_time=True)
 
 
-def report(ended_at, *, gflops="12.50", speeds=None):
+def report(ended_at, *, gflops="12.50", speeds=None, hardware=True, **changes):
     """Return a report.
 
     Args:
         ended_at: When the run ended, Unix seconds.
         gflops: The value of label compute.gflops.
         speeds: The speed of each node, by default of n1 and n2.
+        hardware: Whether the report has the hardware of the nodes, which are equal.
+        changes: Other attributes of the report.
     """
     speeds = speeds or {"n1": "0.0000012", "n2": "6.25"}
     findings = Findings(
@@ -38,14 +45,17 @@ def report(ended_at, *, gflops="12.50", speeds=None):
         omissions=[Omission(keys="gpu", reason="there is none")],
         pairs=[PairMeasurement(nodes=("n1", "n2"), metric=LATENCY, value=Decimal("1.5"))],
     )
-    return Report(
+    nodes = tuple(Node(name=name, cores=4, memory_mib=16_000) for name in speeds)
+    new_report = Report(
         mode=Mode.LAB,
         started_at=ended_at - 60,
         ended_at=ended_at,
         nodes=tuple(speeds),
         suite="gridstead-1-lab",
         findings=findings,
+        hardware=nodes if hardware else (),
     )
+    return replace(new_report, **changes)
 
 
 class MemoryReportFiles:
@@ -64,3 +74,93 @@ class MemoryReportFiles:
         if name not in self.files:
             raise UnexpectedOutput(name, "no such file")
         return self.files[name]
+
+
+class FakeBenchmarkControl:
+    """A site whose benchmarks run when a test says so. Implements port BenchmarkControl."""
+
+    def __init__(self):
+        self.selections = []
+        self.status = RunStatus(state=RunState.NONE)
+
+    def start_benchmarks(self, selection):
+        check_suites(selection)
+        if self.status.state in (RunState.REQUESTED, RunState.RUNNING):
+            raise BenchmarksNotStarted(
+                "could not request a run of the benchmarks", detail="they are running"
+            )
+        self.selections.append(selection)
+        self.status = RunStatus(state=RunState.REQUESTED)
+
+    def benchmark_status(self):
+        return self.status
+
+
+class MemoryProgress:
+    """The progress of a run in memory. Implements port ProgressStore."""
+
+    def __init__(self):
+        self.texts = []
+
+    def write(self, text):
+        self.texts.append(text)
+
+    def read(self):
+        return self.texts[-1] if self.texts else None
+
+
+class MemoryRequests:
+    """The request for a run in memory. Implements port RunRequests."""
+
+    def __init__(self):
+        self.text = None
+
+    def put(self, text):
+        if self.text is not None:
+            raise BenchmarksNotStarted(
+                "could not request a run of the benchmarks", detail="an earlier request waits"
+            )
+        self.text = text
+
+    def is_waiting(self):
+        return self.text is not None
+
+    def take(self):
+        text, self.text = self.text, None
+        return text
+
+
+class MemoryLock:
+    """The lock of the runs of one process. Implements port RunLock."""
+
+    def __init__(self):
+        self.holders = 0
+
+    @contextmanager
+    def held(self, *, wait):
+        if self.holders and not wait:
+            raise BenchmarksNotStarted("could not start the benchmarks", detail="they are running")
+        self.holders += 1
+        try:
+            yield
+        finally:
+            self.holders -= 1
+
+    def is_held(self):
+        return self.holders > 0
+
+
+class RecordingWatch:
+    """Records the progress of steps. Implements port StepWatch."""
+
+    def __init__(self):
+        self.events = []
+
+    def planned(self, count):
+        self.events.append(("planned", count))
+
+    def started(self, step):
+        self.events.append(("started", step))
+
+    def ended(self, step, *, has_failed):
+        self.events.append(("failed" if has_failed else "ended", step))

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import importlib
 from types import MappingProxyType
+from typing import Annotated
 
 import typer
 
 from gridstead.cli.commands import SERVICE_SUMMARIES
 from gridstead.cli.options import ServiceConfig, service_settings_path
-from gridstead.config import SERVICE_SETTINGS, Service, load
+from gridstead.config import SERVICE_SETTINGS, BenchmarksSettings, Service, load
 
 # The module that runs each service.
 WIRING = MappingProxyType(
@@ -74,10 +75,38 @@ def _group(service: str, **options: str) -> typer.Typer:
 
 
 agent = _group("agent")
-benchmarks = _group("benchmarks", end="all nodes are measured")
+benchmarks = typer.Typer(no_args_is_help=True)
+benchmarks.callback()(lambda: None)
 job_definitions = _group("job-definitions")
 ldap_connector = _group("ldap-connector")
 logger = _group("logger")
 meta_scheduler = _group("meta-scheduler")
 supervisor = _group("supervisor")
 user_directories = _group("user-directories")
+
+
+@benchmarks.command("run")
+def run_benchmarks(
+    config: ServiceConfig = None,
+    node: Annotated[
+        list[str],
+        typer.Option("--node", help="Measure this node instead of all nodes. Repeatable."),
+    ] = [],  # noqa: B006 # The list is never changed.
+    suite: Annotated[
+        list[str],
+        typer.Option("--suite", help="Run this suite instead of all suites. Repeatable."),
+    ] = [],  # noqa: B006 # The list is never changed.
+) -> None:
+    """Run on the Slurm controller and measure the nodes. Logs JSON lines on stdout.
+
+    Without --node and --suite, the command measures what was requested with `gridstead provider
+    benchmark run`, or else the whole site. The labels of a run with --node or --suite are not
+    published. Only one run is possible at a time: a second one is refused with exit code 69, or
+    waits if it was requested.
+    """
+    from gridstead.domain.benchmarks.selection import Selection  # noqa: PLC0415 - slow import
+
+    settings = load(BenchmarksSettings, service_settings_path("benchmarks", config))
+    importlib.import_module("gridstead.logs").set_up(settings.log_level)
+    selection = Selection(nodes=tuple(node), suites=tuple(suite)) if node or suite else None
+    importlib.import_module(WIRING["benchmarks"]).run(settings, selection)

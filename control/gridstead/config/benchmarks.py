@@ -87,3 +87,13 @@ class BenchmarksSettings(Service):
         Path,
         Field(description="Directory with a JSON file for each run. The last 100 are retained."),
     ] = Path("/var/lib/gridstead/benchmarks")
+    request_directory: Annotated[
+        Path, Field(description="`benchmark_request_directory` of the agent. It need not exist.")
+    ] = Path("/var/lib/gridstead/benchmark-requests")
+    drain_slow_nodes: Annotated[
+        bool,
+        Field(
+            description="Whether slow nodes are drained. The account of the benchmarks must be an "
+            "operator of Slurm."
+        ),
+    ] = False

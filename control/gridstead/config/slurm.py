@@ -42,6 +42,15 @@ class AgentSettings(TickingService):
     benchmark_directory: Annotated[
         Path, Field(description="`report_directory` of the benchmarks. It need not exist.")
     ] = Path("/var/lib/gridstead/benchmarks")
+    benchmark_request_directory: Annotated[
+        Path,
+        Field(
+            description="Directory of the file that requests a run of the benchmarks. It must "
+            "belong to the account of the agent and to the group of the benchmarks' account, and "
+            "both may write to it. Anyone who may write there can start benchmarks, which need all "
+            "nodes, so nobody else may."
+        ),
+    ] = Path("/var/lib/gridstead/benchmark-requests")
     slurmrestd_socket: Annotated[Path, Field(description="Unix socket of slurmrestd.")] = Path(
         "/run/slurmrestd/slurmrestd.socket"
     )

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
+from gridstead.domain.benchmarks.progress import RunStatus
 from gridstead.domain.benchmarks.report import PastRun, Report
+from gridstead.domain.benchmarks.selection import Selection
 from gridstead.domain.benchmarks.site import Node, Outcomes, Step
 
 
@@ -70,7 +73,103 @@ class BenchmarkRuns(Protocol):
     """The last runs of the benchmarks."""
 
     def last_runs(self) -> tuple[PastRun, ...]:
-        """Return the last two runs, or those that exist, the older one first."""
+        """Return the last two runs of the whole site, or those that exist, the older one first."""
+        ...
+
+
+class RunLock(Protocol):
+    """Ensures that there is only one run at a time."""
+
+    def held(self, *, wait: bool) -> AbstractContextManager[None]:
+        """Return a context that holds the lock. The end of the process releases the lock too.
+
+        Args:
+            wait: Whether to wait for the end of another run.
+
+        Raises:
+            BenchmarksNotStarted: If another process holds the lock, and ``wait`` is false.
+        """
+        ...
+
+    def is_held(self) -> bool:
+        """Return whether a process holds the lock."""
+        ...
+
+
+class ProgressStore(Protocol):
+    """The progress of the last run, as text."""
+
+    def write(self, text: str) -> None:
+        """Replace the text. Readers see the old text or the new one."""
+        ...
+
+    def read(self) -> str | None:
+        """Return the text, or None if there was no run."""
+        ...
+
+
+class RunRequests(Protocol):
+    """The request for the next run, as text. At most one waits."""
+
+    def put(self, text: str) -> None:
+        """Store a request.
+
+        Raises:
+            BenchmarksNotStarted: If a request waits already, or cannot be stored.
+        """
+        ...
+
+    def is_waiting(self) -> bool:
+        """Return whether a request waits."""
+        ...
+
+    def take(self) -> str | None:
+        """Remove the request and return its text, or None if there is none."""
+        ...
+
+
+class StepWatch(Protocol):
+    """Receives the progress of the steps of a run."""
+
+    def planned(self, count: int) -> None:
+        """Note that this number of further steps will be run."""
+        ...
+
+    def started(self, step: str) -> None:
+        """Note that a step was submitted to Slurm."""
+        ...
+
+    def ended(self, step: str, *, has_failed: bool) -> None:
+        """Note that a step has ended."""
+        ...
+
+
+class NodeDrain(Protocol):
+    """Drains nodes."""
+
+    def drain(self, node: str, *, reason: str) -> None:
+        """Start no more jobs on a node. Its running jobs continue.
+
+        Raises:
+            SchedulerUnavailable: If Slurm refused it, or did not answer.
+        """
+        ...
+
+
+class BenchmarkControl(Protocol):
+    """Starts a run of the benchmarks, and reports how far it is."""
+
+    def start_benchmarks(self, selection: Selection) -> None:
+        """Request a run.
+
+        Raises:
+            InvalidInput: If there is no suite with a name of the selection.
+            BenchmarksNotStarted: If a run is requested or running already, or cannot be requested.
+        """
+        ...
+
+    def benchmark_status(self) -> RunStatus:
+        """Return the state of the last run."""
         ...
 
 

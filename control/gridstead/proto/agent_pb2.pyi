@@ -182,16 +182,54 @@ class FreeNodesResponse(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
 
 class BenchmarkReportsRequest(_message.Message):
-    __slots__ = ("count",)
+    __slots__ = ("count", "whole_site")
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_SITE_FIELD_NUMBER: _ClassVar[int]
     count: int
-    def __init__(self, count: _Optional[int] = ...) -> None: ...
+    whole_site: bool
+    def __init__(self, count: _Optional[int] = ..., whole_site: _Optional[bool] = ...) -> None: ...
 
 class BenchmarkReport(_message.Message):
     __slots__ = ("text",)
     TEXT_FIELD_NUMBER: _ClassVar[int]
     text: str
     def __init__(self, text: _Optional[str] = ...) -> None: ...
+
+class StartBenchmarksRequest(_message.Message):
+    __slots__ = ("nodes", "suites")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    SUITES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    suites: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, nodes: _Optional[_Iterable[str]] = ..., suites: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class StartBenchmarksResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class BenchmarkProgressRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class BenchmarkProgressResponse(_message.Message):
+    __slots__ = ("state", "started_at", "ended_at", "steps_total", "steps_done", "steps_failed", "steps_running", "failure")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    STEPS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    STEPS_DONE_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FAILED_FIELD_NUMBER: _ClassVar[int]
+    STEPS_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    started_at: int
+    ended_at: int
+    steps_total: int
+    steps_done: int
+    steps_failed: int
+    steps_running: _containers.RepeatedScalarFieldContainer[str]
+    failure: str
+    def __init__(self, state: _Optional[str] = ..., started_at: _Optional[int] = ..., ended_at: _Optional[int] = ..., steps_total: _Optional[int] = ..., steps_done: _Optional[int] = ..., steps_failed: _Optional[int] = ..., steps_running: _Optional[_Iterable[str]] = ..., failure: _Optional[str] = ...) -> None: ...
 
 class PullReportsRequest(_message.Message):
     __slots__ = ("after", "wait_s")

@@ -79,6 +79,16 @@ class ClusterAgentStub:
                 request_serializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkReportsRequest.SerializeToString,
                 response_deserializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkReport.FromString,
                 _registered_method=True)
+        self.StartBenchmarks = channel.unary_unary(
+                '/gridstead.agent.v1.ClusterAgent/StartBenchmarks',
+                request_serializer=gridstead_dot_proto_dot_agent__pb2.StartBenchmarksRequest.SerializeToString,
+                response_deserializer=gridstead_dot_proto_dot_agent__pb2.StartBenchmarksResponse.FromString,
+                _registered_method=True)
+        self.BenchmarkProgress = channel.unary_unary(
+                '/gridstead.agent.v1.ClusterAgent/BenchmarkProgress',
+                request_serializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkProgressRequest.SerializeToString,
+                response_deserializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkProgressResponse.FromString,
+                _registered_method=True)
         self.PullReports = channel.unary_unary(
                 '/gridstead.agent.v1.ClusterAgent/PullReports',
                 request_serializer=gridstead_dot_proto_dot_agent__pb2.PullReportsRequest.SerializeToString,
@@ -153,6 +163,21 @@ class ClusterAgentServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartBenchmarks(self, request, context):
+        """Requests a run of the benchmarks. With the status FAILED_PRECONDITION, there is no new request:
+        a run is requested or running already, or the agent cannot store the request.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BenchmarkProgress(self, request, context):
+        """Returns how far the last run of the benchmarks is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PullReports(self, request, context):
         """Returns the reports of Slurm plugins after a sequence number.
         If there are no reports, the call waits up to wait_s seconds for a report.
@@ -208,6 +233,16 @@ def add_ClusterAgentServicer_to_server(servicer, server):
                     servicer.BenchmarkReports,
                     request_deserializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkReportsRequest.FromString,
                     response_serializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkReport.SerializeToString,
+            ),
+            'StartBenchmarks': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartBenchmarks,
+                    request_deserializer=gridstead_dot_proto_dot_agent__pb2.StartBenchmarksRequest.FromString,
+                    response_serializer=gridstead_dot_proto_dot_agent__pb2.StartBenchmarksResponse.SerializeToString,
+            ),
+            'BenchmarkProgress': grpc.unary_unary_rpc_method_handler(
+                    servicer.BenchmarkProgress,
+                    request_deserializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkProgressRequest.FromString,
+                    response_serializer=gridstead_dot_proto_dot_agent__pb2.BenchmarkProgressResponse.SerializeToString,
             ),
             'PullReports': grpc.unary_unary_rpc_method_handler(
                     servicer.PullReports,
@@ -458,6 +493,60 @@ class ClusterAgent:
             '/gridstead.agent.v1.ClusterAgent/BenchmarkReports',
             gridstead_dot_proto_dot_agent__pb2.BenchmarkReportsRequest.SerializeToString,
             gridstead_dot_proto_dot_agent__pb2.BenchmarkReport.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartBenchmarks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gridstead.agent.v1.ClusterAgent/StartBenchmarks',
+            gridstead_dot_proto_dot_agent__pb2.StartBenchmarksRequest.SerializeToString,
+            gridstead_dot_proto_dot_agent__pb2.StartBenchmarksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BenchmarkProgress(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gridstead.agent.v1.ClusterAgent/BenchmarkProgress',
+            gridstead_dot_proto_dot_agent__pb2.BenchmarkProgressRequest.SerializeToString,
+            gridstead_dot_proto_dot_agent__pb2.BenchmarkProgressResponse.FromString,
             options,
             channel_credentials,
             insecure,

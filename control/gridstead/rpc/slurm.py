@@ -15,13 +15,16 @@ from typing import Protocol
 
 import grpc
 
+from gridstead.domain.benchmarks.progress import RunStatus
 from gridstead.domain.benchmarks.report import MAX_REPORTS
+from gridstead.domain.benchmarks.selection import Selection
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobKey, parse_job_key, parse_slurm_job_name
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, NodeReport
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.errors import (
+    BenchmarksNotStarted,
     ConfigError,
     GridsteadError,
     InvalidInput,
@@ -30,6 +33,7 @@ from gridstead.errors import (
     Transient,
 )
 from gridstead.ports import Reports, Scheduler
+from gridstead.ports.benchmarks import BenchmarkControl
 from gridstead.proto import agent_pb2 as pb
 from gridstead.proto import agent_pb2_grpc
 from gridstead.rpc.tls import AllowedNames, TlsFiles, bind, grpc_server
@@ -43,6 +47,7 @@ _RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 _STATUS_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
     (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
     (SubmitRejected, grpc.StatusCode.FAILED_PRECONDITION),
+    (BenchmarksNotStarted, grpc.StatusCode.FAILED_PRECONDITION),
     (NotAllowed, grpc.StatusCode.PERMISSION_DENIED),
     (Transient, grpc.StatusCode.UNAVAILABLE),
 )
@@ -56,8 +61,12 @@ class ListRecords(Protocol):
         ...
 
 
-# Returns the texts of this number of reports of the benchmarks.
-ReportTexts = Callable[[int], Iterable[str]]
+class ReportTexts(Protocol):
+    """A function that returns the texts of the newest reports of the benchmarks."""
+
+    def __call__(self, count: int, *, whole_site: bool) -> Iterable[str]:
+        """Return the texts of at most this number of reports, the oldest of them first."""
+        ...
 
 
 class AgentServer:
@@ -70,6 +79,7 @@ class AgentServer:
         list_records: Returns the records that slurmdbd has of Slurm jobs with certain names.
         reports: The reports that the nodes have sent.
         report_texts: Returns the texts of a number of reports of the benchmarks, the newest last.
+        benchmarks: Starts the benchmarks, and reports how far they are.
         allowed_client: The common name in the supervisor's certificate. All other clients are
             refused.
 
@@ -87,12 +97,13 @@ class AgentServer:
         list_records: ListRecords,
         reports: Reports,
         report_texts: ReportTexts,
+        benchmarks: BenchmarkControl,
         allowed_client: str,
     ) -> None:
         if files.client_ca is None:
             raise ConfigError("cannot start the agent without a client CA")
         self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed_client])])
-        servicer = _Servicer(scheduler, list_records, reports, report_texts)
+        servicer = _Servicer(scheduler, list_records, reports, report_texts, benchmarks)
         # The generated function has no types.
         agent_pb2_grpc.add_ClusterAgentServicer_to_server(  # type: ignore[no-untyped-call]
             servicer,
@@ -116,11 +127,13 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         list_records: ListRecords,
         reports: Reports,
         report_texts: ReportTexts,
+        benchmarks: BenchmarkControl,
     ) -> None:
         self._scheduler = scheduler
         self._list_records = list_records
         self._reports = reports
         self._report_texts = report_texts
+        self._benchmarks = benchmarks
 
     def Submit(  # noqa: N802
         self,
@@ -205,8 +218,22 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         with _abort_on_error(context):
             if not 1 <= request.count <= MAX_REPORTS:
                 raise InvalidInput(f"count is {request.count}; allowed are 1 to {MAX_REPORTS}")
-            for text in self._report_texts(request.count):
+            for text in self._report_texts(request.count, whole_site=request.whole_site):
                 yield pb.BenchmarkReport(text=text)
+
+    def StartBenchmarks(  # noqa: N802
+        self, request: pb.StartBenchmarksRequest, context: grpc.ServicerContext
+    ) -> pb.StartBenchmarksResponse:
+        with _abort_on_error(context):
+            selection = Selection(nodes=tuple(request.nodes), suites=tuple(request.suites))
+            self._benchmarks.start_benchmarks(selection)
+            return pb.StartBenchmarksResponse()
+
+    def BenchmarkProgress(  # noqa: N802
+        self, _request: pb.BenchmarkProgressRequest, context: grpc.ServicerContext
+    ) -> pb.BenchmarkProgressResponse:
+        with _abort_on_error(context):
+            return _to_progress(self._benchmarks.benchmark_status())
 
     def PullReports(  # noqa: N802
         self, request: pb.PullReportsRequest, context: grpc.ServicerContext
@@ -321,6 +348,22 @@ def _to_nodes(hardware: Hardware) -> list[pb.Node]:
         hardware.cpus_per_node, hardware.memory_per_node_mb, hardware.gpus_per_node, strict=True
     )
     return [pb.Node(cpus=cpus, memory_mb=memory_mb, gpus=gpus) for cpus, memory_mb, gpus in nodes]
+
+
+def _to_progress(status: RunStatus) -> pb.BenchmarkProgressResponse:
+    progress = status.progress
+    if progress is None:
+        return pb.BenchmarkProgressResponse(state=status.state.value)
+    return pb.BenchmarkProgressResponse(
+        state=status.state.value,
+        started_at=progress.started_at,
+        ended_at=progress.ended_at,
+        steps_total=progress.steps_total,
+        steps_done=progress.steps_done,
+        steps_failed=progress.steps_failed,
+        steps_running=progress.steps_running,
+        failure=progress.failure,
+    )
 
 
 def _to_report(report: NodeReport) -> pb.Report:

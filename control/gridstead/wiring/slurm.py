@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from gridstead.adapters.benchmarks.reports import JsonReports
+from gridstead.adapters.benchmarks.runs import ProgressFile, RequestFile, RunLockFile
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner
 from gridstead.adapters.slurm.munge import Munge
@@ -14,6 +15,7 @@ from gridstead.adapters.users.storage import UserStorage
 from gridstead.config import AgentSettings
 from gridstead.domain.users.accounts import WalletIdRange
 from gridstead.rpc.slurm import AgentServer, DatagramReceiver
+from gridstead.services.benchmarks.control import RunControl
 from gridstead.services.benchmarks.history import ReportHistory
 from gridstead.services.slurm.agent import Agent
 from gridstead.services.slurm.report_intake import ReportIntake
@@ -44,6 +46,11 @@ def run(settings: AgentSettings) -> None:
         list_records=agent.list_records,
         reports=agent,
         report_texts=ReportHistory(JsonReports(settings.benchmark_directory)).last_texts,
+        benchmarks=RunControl(
+            RunLockFile(settings.benchmark_directory),
+            ProgressFile(settings.benchmark_directory),
+            RequestFile(settings.benchmark_request_directory),
+        ),
         allowed_client=settings.allowed_client,
     )
     close_functions = [reports.close, server.stop]

@@ -4,6 +4,7 @@
 from pathlib import Path
 
 import pytest
+from tests.fakes.benchmarks import RecordingWatch
 
 from gridstead.adapters.benchmarks.steps import ReframeSteps, split_tasks
 from gridstead.domain.benchmarks.site import Failure, Step
@@ -16,7 +17,7 @@ def step(name, script, *, limit_s=30):
     return Step(name=name, nodes=("n1",), tasks_per_node=1, script=script, limit_s=limit_s)
 
 
-def local_steps(program, directory):
+def local_steps(program, directory, watch=None):
     """Return the adapter with a ReFrame that runs the steps on this host."""
     return ReframeSteps(
         runner=None,
@@ -24,15 +25,21 @@ def local_steps(program, directory):
         directory=directory,
         partition="benchmarks",
         jobs_at_once=4,
+        watch=watch or RecordingWatch(),
         scheduler="local",
     )
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
+def watch():
+    return RecordingWatch()
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory, watch):
     shared_directory = tmp_path_factory.mktemp("shared")
     (shared_directory / "another-file").touch()
-    steps = local_steps(REFRAME, shared_directory)
+    steps = local_steps(REFRAME, shared_directory, watch)
     steps.directory.mkdir()
     (steps.directory / "left-by-an-earlier-run").touch()
     outcomes = steps.run(
@@ -57,6 +64,19 @@ def test_a_failed_step_returns_its_exit_code_and_its_last_errors(outcomes):
 
 def test_a_step_that_exceeds_its_limit_has_failed(outcomes):
     assert "timed out" in outcomes["slow"].reason
+
+
+@pytest.mark.usefixtures("outcomes")
+def test_the_start_and_the_end_of_each_step_are_reported(watch):
+    names = ["bad", "good", "slow"]
+
+    assert watch.events[0] == ("planned", 3)
+    assert sorted(watch.events[1:]) == [
+        ("ended", "good"),
+        ("failed", "bad"),
+        ("failed", "slow"),
+        *[("started", name) for name in names],
+    ]
 
 
 def test_a_program_that_writes_no_report_is_an_error_with_its_output(tmp_path):

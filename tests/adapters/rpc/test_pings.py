@@ -47,7 +47,8 @@ class Servers:
             scheduler=None,
             list_records=None,
             reports=None,
-            report_texts=lambda _count: (),
+            report_texts=None,
+            benchmarks=None,
             allowed_client="supervisor",
         )
         server.start()

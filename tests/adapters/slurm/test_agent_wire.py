@@ -12,6 +12,7 @@ from dataclasses import replace
 import grpc
 import pytest
 from tests.fakes.agent import FakeAccounts, FakeReportStore, FakeSlurm
+from tests.fakes.benchmarks import FakeBenchmarkControl
 from tests.fakes.certificates import Authority
 from tests.fakes.scheduler import FakeScheduler
 from tests.fakes.store import FakeClock
@@ -79,11 +80,15 @@ class AgentConnection:
             scheduler=agent,
             list_records=agent.list_records,
             reports=agent,
-            report_texts=lambda _count: iter(self.report_texts),
+            report_texts=self.last_texts,
+            benchmarks=FakeBenchmarkControl(),
             allowed_client="supervisor",
         )
         self.server.start()
         self.channels = []
+
+    def last_texts(self, count, *, whole_site):
+        yield from self.report_texts
 
     def client(self, certificate=None):
         """Return a client with this certificate, or by default without a certificate."""
@@ -161,7 +166,8 @@ def test_an_agent_without_a_client_ca_does_not_start(connection):
             scheduler=connection.scheduler,
             list_records=connection.scheduler.list_records_by_name,
             reports=connection.reports,
-            report_texts=lambda _count: (),
+            report_texts=None,
+            benchmarks=FakeBenchmarkControl(),
             allowed_client="supervisor",
         )
 

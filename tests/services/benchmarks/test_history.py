@@ -42,6 +42,6 @@ def test_a_file_that_was_removed_meanwhile_is_skipped(files):
 
 
 def test_the_texts_are_those_of_the_files(files):
-    texts = ReportHistory(files).last_texts(2)
+    texts = ReportHistory(files).last_texts(2, whole_site=False)
 
     assert texts == (files.files["000000002000.json"], files.files["000000003000.json"])

@@ -18,10 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gridstead.adapters.benchmarks.reframe_output import watch_output
 from gridstead.adapters.slurm import commands
 from gridstead.adapters.slurm.runner import Runner, read_output
 from gridstead.domain.benchmarks.site import Failure, Outcome, Outcomes, Step
 from gridstead.errors import UnexpectedOutput
+from gridstead.ports.benchmarks import StepWatch
 
 # This file is not a module of this package, because only ReFrame can import it.
 CHECKS = Path(__file__).with_name("reframe") / "checks.py"
@@ -40,13 +42,14 @@ class ReframeSteps:
             ``gridstead-steps`` is replaced.
         partition: The partition of the Slurm jobs.
         jobs_at_once: How many Slurm jobs are submitted at the same time.
+        watch: Receives the progress of the steps.
         scheduler: The scheduler of ReFrame. Tests use ``local``.
 
     Attributes:
         directory: The subdirectory.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each argument is another part of a run
         self,
         runner: Runner,
         *,
@@ -54,6 +57,7 @@ class ReframeSteps:
         directory: Path,
         partition: str,
         jobs_at_once: int,
+        watch: StepWatch,
         scheduler: str = "slurm",
     ) -> None:
         self._runner = runner
@@ -61,6 +65,7 @@ class ReframeSteps:
         self.directory = directory / "gridstead-steps"
         self._partition = partition
         self._jobs_at_once = jobs_at_once
+        self._watch = watch
         self._scheduler = scheduler
 
     def run(self, steps: Sequence[Step]) -> Outcomes:
@@ -72,6 +77,7 @@ class ReframeSteps:
         """
         self._cancel_old_jobs()
         self._write_files(steps)
+        self._watch.planned(len(steps))
         report_file = self.directory / "report.json"
         command = [
             str(self._program),
@@ -83,16 +89,17 @@ class ReframeSteps:
             "--keep-stage-files",
             "--nocolor",
         ]
-        result = subprocess.run(
+        process = subprocess.Popen(
             command,
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
+        with process:
+            output = watch_output(process.stdout or (), self._watch)
         if not report_file.exists():
-            output = (result.stdout + result.stderr).decode(errors="replace")
-            raise UnexpectedOutput("reframe", output)
+            raise UnexpectedOutput("reframe", output.decode(errors="replace"))
         return _outcomes(steps, json.loads(report_file.read_text()))
 
     def _cancel_old_jobs(self) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the cluster agent: gRPC with mutual TLS.
 
-Implements the ports ``Scheduler``, ``Accounting``, ``Reports``, ``BenchmarkRuns`` and
-``BenchmarkHistory``.
+Implements the ports ``Scheduler``, ``Accounting``, ``Reports``, ``BenchmarkRuns``,
+``BenchmarkHistory`` and ``BenchmarkControl``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 
 import grpc
 
+from gridstead.domain.benchmarks.progress import Progress, RunState, RunStatus
 from gridstead.domain.benchmarks.report import COMPARED_RUNS, PastRun, Report
 from gridstead.domain.benchmarks.report_text import parse_report
+from gridstead.domain.benchmarks.selection import Selection
 from gridstead.domain.jobs.ids import JobId, JobKey, parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
@@ -25,6 +27,7 @@ from gridstead.domain.supervisor.attempt import (
 )
 from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
 from gridstead.errors import (
+    BenchmarksNotStarted,
     GridsteadError,
     InvalidInput,
     NotAllowed,
@@ -122,17 +125,34 @@ class AgentClient:
 
     def last_runs(self) -> tuple[PastRun, ...]:
         """Return the last two runs of the benchmarks, or those that exist, the older one first."""
-        return tuple(map(PastRun.of, self.last_reports(COMPARED_RUNS)))
+        return tuple(map(PastRun.of, self._last_reports(COMPARED_RUNS, whole_site=True)))
 
     def last_reports(self, count: int) -> tuple[Report, ...]:
         """Return the newest reports of the benchmarks, the oldest of them first."""
+        return self._last_reports(count, whole_site=False)
 
+    def _last_reports(self, count: int, *, whole_site: bool) -> tuple[Report, ...]:
         def read_all(request: object, *, timeout: float) -> list[pb.BenchmarkReport]:
             return list(self._stub.BenchmarkReports(request, timeout=timeout))
 
-        request = pb.BenchmarkReportsRequest(count=count)
+        request = pb.BenchmarkReportsRequest(count=count, whole_site=whole_site)
         answers = self._call(read_all, request, "could not read the reports of the benchmarks")
         return tuple(parse_report(answer.text, source=_SOURCE) for answer in answers)
+
+    def start_benchmarks(self, selection: Selection) -> None:
+        """Request a run of the benchmarks."""
+        request = pb.StartBenchmarksRequest(nodes=selection.nodes, suites=selection.suites)
+        message = "could not request a run of the benchmarks"
+        try:
+            self._call(self._stub.StartBenchmarks, request, message)
+        except SubmitRejected as error:  # FAILED_PRECONDITION
+            raise BenchmarksNotStarted(message, detail=error.detail) from error
+
+    def benchmark_status(self) -> RunStatus:
+        """Return the state of the last run of the benchmarks."""
+        request = pb.BenchmarkProgressRequest()
+        message = "could not read the progress of the benchmarks"
+        return _to_status(self._call(self._stub.BenchmarkProgress, request, message))
 
     def free_nodes(self) -> Hardware:
         """Return the free resources of the nodes that accept jobs."""
@@ -190,6 +210,25 @@ def _to_hardware(answer: pb.HardwareResponse | pb.FreeNodesResponse) -> Hardware
         cpus_per_node=tuple(node.cpus for node in nodes),
         memory_per_node_mb=tuple(node.memory_mb for node in nodes),
     )
+
+
+def _to_status(answer: pb.BenchmarkProgressResponse) -> RunStatus:
+    try:
+        state = RunState(answer.state)
+    except ValueError as error:
+        raise UnexpectedOutput(_SOURCE, answer.state) from error
+    if not answer.started_at:
+        return RunStatus(state=state)
+    progress = Progress(
+        started_at=answer.started_at,
+        ended_at=answer.ended_at,
+        steps_total=answer.steps_total,
+        steps_done=answer.steps_done,
+        steps_failed=answer.steps_failed,
+        steps_running=tuple(answer.steps_running),
+        failure=answer.failure,
+    )
+    return RunStatus(state=state, progress=progress)
 
 
 def _to_report(report: pb.Report) -> NodeReport:

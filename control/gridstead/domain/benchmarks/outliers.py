@@ -42,6 +42,7 @@ class SlowNode:
         reference: The value that it is compared with: the median of its class in the last run, or
             the median of its own earlier runs.
         percent_slower: How much slower the value is than the reference.
+        runs: In how many runs, up to the last one, the node was found slow: 1 or 2.
         sentence: The reason, for people.
     """
 
@@ -50,6 +51,7 @@ class SlowNode:
     value: Decimal
     reference: Decimal
     percent_slower: Decimal
+    runs: int
     sentence: str
 
 
@@ -78,7 +80,7 @@ def _by_z_score(metric: Metric, node: str, run: Run) -> SlowNode | None:
     if percent_slower <= MIN_PERCENT_SLOWER or z_score <= MAX_Z_SCORE:
         return None
     reason = f"the median {middle:.6g} of {len(run)} equal nodes (robust z-score {z_score:.1f})"
-    return _slow_node(metric, node, value, middle, reason)
+    return _slow_node(metric, node, value, middle, reason, runs=1)
 
 
 def _by_history(metric: Metric, node: str, runs: Sequence[Run]) -> SlowNode | None:
@@ -99,11 +101,12 @@ def _by_history(metric: Metric, node: str, runs: Sequence[Run]) -> SlowNode | No
     if not is_alone:
         best = metric.best(*runs[-1].values())
         reason += f", and the best of {len(runs[-1])} equal nodes has {best:.6g}"
-    return _slow_node(metric, node, runs[-1][node], usual, f"{reason}, in two runs")
+    value = runs[-1][node]
+    return _slow_node(metric, node, value, usual, f"{reason}, in two runs", runs=_CONFIRMING_RUNS)
 
 
 def _slow_node(
-    metric: Metric, node: str, value: Decimal, reference: Decimal, reason: str
+    metric: Metric, node: str, value: Decimal, reference: Decimal, reason: str, *, runs: int
 ) -> SlowNode:
     percent_slower = metric.percent_slower(value, reference)
     measured = f"{metric.name} is {value:.6g} {metric.unit}"
@@ -113,5 +116,6 @@ def _slow_node(
         value=value,
         reference=reference,
         percent_slower=percent_slower,
+        runs=runs,
         sentence=f"{node}: {measured}, {percent_slower:.1f} % slower than {reason}",
     )

@@ -8,26 +8,31 @@ that they do not know.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from gridstead.domain.benchmarks.metrics import Kind, Metric
-from gridstead.domain.benchmarks.report import Report
+from gridstead.domain.benchmarks.outliers import SlowNode
+from gridstead.domain.benchmarks.report import Drain, Report
+from gridstead.domain.benchmarks.selection import Selection
 from gridstead.domain.benchmarks.site import (
     Findings,
     Measurement,
     Mode,
+    Node,
     Omission,
     PairMeasurement,
 )
 from gridstead.domain.jobs.job import Label
 from gridstead.domain.labels.keys import BENCHMARK_SUITE, BENCHMARK_TIME
-from gridstead.domain.labels.values import number_or_none
 from gridstead.errors import UnexpectedOutput
 
 FORMAT = "gridstead-benchmarks-1"
 _ABOUT_RUN = (BENCHMARK_TIME, BENCHMARK_SUITE)  # labels that the report adds to the findings
+# Measured and computed values have more digits than labels may have.
+_DECIMAL = re.compile(r"[0-9]{1,40}(\.[0-9]{1,60})?")
 _KINDS = {kind.prefix: kind for kind in Kind}
 
 Document = Mapping[str, Any]
@@ -54,8 +59,33 @@ def report_text(report: Report) -> str:
             {"nodes": list(pair.nodes), **_figure(pair.metric, pair.value)}
             for pair in findings.pairs
         ],
+        **_judgement(report),
     }
     return json.dumps(document, indent=1) + "\n"
+
+
+def _judgement(report: Report) -> dict[str, Any]:
+    """Return the keys about the site and its slow nodes."""
+    partial = report.partial
+    return {
+        "hardware": [
+            {"node": node.name, "cores": node.cores, "memory_mib": node.memory_mib}
+            for node in report.hardware
+        ],
+        "partial": partial and {"nodes": list(partial.nodes), "suites": list(partial.suites)},
+        "outliers": [
+            {
+                "node": slow.node,
+                **_figure(slow.metric, slow.value),
+                "expected": format(slow.reference, "f"),
+                "percent_slower": format(slow.percent_slower, "f"),
+                "runs": slow.runs,
+                "sentence": slow.sentence,
+            }
+            for slow in report.slow_nodes
+        ],
+        "drains": [{"node": drain.node, "failure": drain.failure} for drain in report.drains],
+    }
 
 
 def parse_report(text: str, *, source: str) -> Report:
@@ -91,7 +121,43 @@ def _report(document: Document) -> Report:
         nodes=tuple(map(str, document["nodes"])),
         suite=labels[BENCHMARK_SUITE],
         findings=findings,
+        hardware=tuple(map(_node, document.get("hardware", ()))),
+        partial=_partial(document.get("partial")),
+        slow_nodes=tuple(map(_slow_node, document.get("outliers", ()))),
+        drains=tuple(map(_drain, document.get("drains", ()))),
     )
+
+
+def _node(document: Document) -> Node:
+    return Node(
+        name=str(document["node"]),
+        cores=int(document["cores"]),
+        memory_mib=int(document["memory_mib"]),
+    )
+
+
+def _partial(document: Document | None) -> Selection | None:
+    if document is None:
+        return None
+    return Selection(
+        nodes=tuple(map(str, document["nodes"])), suites=tuple(map(str, document["suites"]))
+    )
+
+
+def _slow_node(document: Document) -> SlowNode:
+    return SlowNode(
+        node=str(document["node"]),
+        metric=_metric(document),
+        value=_positive(document["value"]),
+        reference=_positive(document["expected"]),
+        percent_slower=_positive(document["percent_slower"]),
+        runs=int(document["runs"]),
+        sentence=str(document["sentence"]),
+    )
+
+
+def _drain(document: Document) -> Drain:
+    return Drain(node=str(document["node"]), failure=str(document["failure"]))
 
 
 def _omission(document: Document) -> Omission:
@@ -133,7 +199,6 @@ def _metric(document: Document) -> Metric:
 
 
 def _positive(text: str) -> Decimal:
-    value = number_or_none(text)
-    if value is None or value <= 0:
+    if not _DECIMAL.fullmatch(text) or not Decimal(text):
         raise ValueError("not a number above 0")
-    return value
+    return Decimal(text)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from gridstead.domain.benchmarks.site import Findings, MeasuredSite, Outcomes, Step
 from gridstead.domain.benchmarks.suites import compute, network, processor, storage
 
@@ -16,8 +18,8 @@ SUITES = {
 
 
 def steps(site: MeasuredSite) -> tuple[Step, ...]:
-    """Return the steps of all suites."""
-    return tuple(step for suite in SUITES.values() for step in suite.steps(site))
+    """Return the steps of the selected suites."""
+    return tuple(step for suite in _selected(site) for step in suite.steps(site))
 
 
 def findings(site: MeasuredSite, outcomes: Outcomes) -> Findings:
@@ -28,10 +30,15 @@ def findings(site: MeasuredSite, outcomes: Outcomes) -> Findings:
         outcomes: The outcome of each step of the site.
     """
     site_findings = Findings()
-    for suite in SUITES.values():
+    for suite in _selected(site):
         site_findings.add(suite.findings(site, outcomes))
     site_findings.omit("gpu", "GPUs are not measured yet")
     site_findings.omit(
         "network.upload.bw.mbps, network.download.bw.mbps", "the Internet is not measured yet"
     )
     return site_findings
+
+
+def _selected(site: MeasuredSite) -> list[ModuleType]:
+    names = site.options.suites or tuple(SUITES)
+    return [suite for name, suite in SUITES.items() if name in names]

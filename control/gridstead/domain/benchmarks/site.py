@@ -47,10 +47,12 @@ class Options:
     Attributes:
         mode: How long a run takes.
         directories: The directory on the nodes for each key of ``STORAGE`` that is measured.
+        suites: The names of the suites. Empty for all suites.
     """
 
     mode: Mode
     directories: Mapping[str, str]
+    suites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,24 +29,32 @@ class ReportHistory:
         self._skipped_names: set[str] = set()
 
     def last_runs(self) -> tuple[PastRun, ...]:
-        """Return the last two runs, or those that exist, the older one first."""
-        return tuple(map(PastRun.of, self.last_reports(COMPARED_RUNS)))
+        """Return the last two runs of the whole site, or those that exist, the older one first."""
+        reports = [report for _text, report in self._last(COMPARED_RUNS, whole_site=True)]
+        return tuple(map(PastRun.of, reports))
 
     def last_reports(self, count: int) -> tuple[Report, ...]:
         """Return the newest reports, the oldest of them first."""
-        return tuple(report for _text, report in self._last(count))
+        return tuple(report for _text, report in self._last(count, whole_site=False))
 
-    def last_texts(self, count: int) -> tuple[str, ...]:
-        """Return the texts of the newest reports, the oldest of them first."""
-        return tuple(text for text, _report in self._last(count))
+    def last_texts(self, count: int, *, whole_site: bool) -> tuple[str, ...]:
+        """Return the texts of the newest reports, the oldest of them first.
 
-    def _last(self, count: int) -> list[tuple[str, Report]]:
-        found: list[tuple[str, Report]] = []
-        for pair in self._newest_first():
-            found.insert(0, pair)
-            if len(found) == count:
+        Args:
+            count: How many.
+            whole_site: Whether reports of a part of the site are left out.
+        """
+        return tuple(text for text, _report in self._last(count, whole_site=whole_site))
+
+    def _last(self, count: int, *, whole_site: bool) -> list[tuple[str, Report]]:
+        newest: list[tuple[str, Report]] = []
+        for text, report in self._newest_first():
+            if whole_site and report.partial is not None:
+                continue
+            newest.insert(0, (text, report))
+            if len(newest) == count:
                 break
-        return found
+        return newest
 
     def _newest_first(self) -> Iterator[tuple[str, Report]]:
         """Yield the text and the report of each file that has a report."""

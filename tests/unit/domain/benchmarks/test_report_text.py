@@ -2,11 +2,15 @@
 """Tests of the text of a report."""
 
 import json
+from decimal import Decimal
 
 import pytest
-from tests.fakes.benchmarks import report
+from tests.fakes.benchmarks import COMPUTE, report
 
+from gridstead.domain.benchmarks.outliers import SlowNode
+from gridstead.domain.benchmarks.report import Drain
 from gridstead.domain.benchmarks.report_text import parse_report, report_text
+from gridstead.domain.benchmarks.selection import Selection
 from gridstead.errors import UnexpectedOutput
 
 REPORT = report(1_000)
@@ -22,6 +26,26 @@ def parse(changed_document):
 
 def test_a_report_is_read_as_it_was_written():
     assert parse_report(report_text(REPORT), source="report r") == REPORT
+
+
+def test_a_report_of_a_part_of_the_site_with_slow_nodes_is_read_as_it_was_written():
+    slow = SlowNode(
+        node="n1",
+        metric=COMPUTE,
+        value=Decimal(50),
+        reference=Decimal(99),
+        percent_slower=Decimal(4900) / 99,
+        runs=2,
+        sentence="n1 is slow",
+    )
+    changed = report(
+        1_000,
+        partial=Selection(nodes=("n1",)),
+        slow_nodes=(slow,),
+        drains=(Drain(node="n1", failure="permission denied"),),
+    )
+
+    assert parse_report(report_text(changed), source="report r") == changed
 
 
 def test_the_text_has_plain_decimals_and_the_direction_of_each_metric():
@@ -40,7 +64,8 @@ def test_the_text_has_plain_decimals_and_the_direction_of_each_metric():
 
 def test_a_report_without_pairs_and_with_unknown_keys_is_read():
     older = document() | {"colour": "red"}
-    del older["pairs"]
+    for key in ("pairs", "hardware", "partial", "outliers", "drains"):
+        del older[key]
 
     assert parse(older).findings.pairs == []
     assert parse(older).findings.measurements == REPORT.findings.measurements

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the nodes of the newest report with equal nodes, and with their own earlier values.
+
+Rule 1: nodes are equal if they have as many cores, and their memory differs by at most 5 %. The
+    memory that equal machines report differs a little.
+Rule 2: only runs with the same suite are compared, because another version or mode may measure
+    something else.
+Rule 3: runs of a part of the site are compared only with a run that is also of a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gridstead.domain.benchmarks.metrics import PERCENT, Metric
+from gridstead.domain.benchmarks.outliers import Run, SlowNode, slow_nodes
+from gridstead.domain.benchmarks.report import Report
+from gridstead.domain.benchmarks.site import Node
+
+MAX_MEMORY_DIFFERENCE_PERCENT = 5
+
+
+def slow_nodes_of(reports: Sequence[Report]) -> tuple[SlowNode, ...]:
+    """Return the slow nodes of the newest report, sorted by name and metric.
+
+    Args:
+        reports: The oldest first. At least one. The newest report has the hardware of its nodes.
+    """
+    newest = reports[-1]
+    compared = [report for report in reports[:-1] if _is_comparable(report, newest)] + [newest]
+    metrics = {each.metric for each in newest.findings.measurements}
+    slow: list[SlowNode] = []
+    for node_class in classes_of(newest.hardware):
+        for metric in metrics:
+            runs = [_run(report, metric, node_class) for report in compared]
+            if runs[-1]:
+                slow += slow_nodes(metric, [run for run in runs if run])
+    return tuple(sorted(slow, key=lambda each: (each.node, each.metric.name)))
+
+
+def classes_of(nodes: Iterable[Node]) -> tuple[tuple[Node, ...], ...]:
+    """Return the classes of equal nodes."""
+    classes: list[list[Node]] = []
+    for node in sorted(nodes, key=lambda node: (node.cores, node.memory_mib, node.name)):
+        if classes and are_equal(classes[-1][0], node):
+            classes[-1].append(node)
+        else:
+            classes.append([node])
+    return tuple(map(tuple, classes))
+
+
+def are_equal(first: Node, second: Node) -> bool:
+    """Return whether two nodes have equal hardware."""
+    difference_mib = abs(first.memory_mib - second.memory_mib)
+    smaller_mib = min(first.memory_mib, second.memory_mib)
+    is_memory_equal = difference_mib * PERCENT <= MAX_MEMORY_DIFFERENCE_PERCENT * smaller_mib
+    return first.cores == second.cores and is_memory_equal
+
+
+def _is_comparable(report: Report, newest: Report) -> bool:
+    if report.suite != newest.suite:
+        return False
+    return report.partial is None or newest.partial is not None
+
+
+def _run(report: Report, metric: Metric, node_class: Iterable[Node]) -> Run:
+    """Return the values of the nodes of a class that had the same hardware in the report."""
+    hardware_then = {node.name: node for node in report.hardware}
+    names = [
+        node.name
+        for node in node_class
+        # Early reports do not have the hardware.
+        if are_equal(hardware_then.get(node.name, node), node)
+    ]
+    return {
+        each.node: each.value
+        for each in report.findings.measurements
+        if each.metric == metric and each.node in names
+    }
