@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gridstead provider list|status|approve|remove`: shows and administers the providers of a grid.
 
-The commands that run Ansible on your own site are in site.py.
+The commands that run Ansible on your own site are in site.py. Those about benchmarks are in
+benchmark.py.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gridstead.cli import site
+from gridstead.cli import benchmark, site
 from gridstead.cli.client import GridClient, open_client
 from gridstead.cli.options import Config, Json
 from gridstead.cli.output import credits_text, emit_json, emit_record, emit_result, emit_table
@@ -21,6 +22,7 @@ from gridstead.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True)
 app.add_typer(site.app)
+app.add_typer(benchmark.app, name="benchmark", help="Measure your own site, and show the results.")
 
 Address = Annotated[
     str, typer.Argument(metavar="ADDRESS", help="Address of the provider's wallet.")

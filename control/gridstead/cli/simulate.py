@@ -87,8 +87,9 @@ def simulate(
     if html is not None and not html.parent.is_dir():
         raise InvalidInput(f"cannot write {html}", detail=f"{html.parent} is not a folder")
     # Only the simulation needs these imports.
+    from gridstead.cli.html_page import write_page  # noqa: PLC0415
     from gridstead.cli.simulation_output import emit_report, report_json  # noqa: PLC0415
-    from gridstead.cli.simulation_page import write_page  # noqa: PLC0415
+    from gridstead.cli.simulation_page import page  # noqa: PLC0415
 
     report = _simulate(_open(scenario, policy, seed), scenario.name)
     if as_json:
@@ -96,7 +97,7 @@ def simulate(
     else:
         emit_report(report)
     if html is not None:
-        write_page(report, html)
+        write_page(page(report), html)
         print_note(f"wrote {html}")
     if not report.is_complete:
         raise typer.Exit(EXIT_INTERRUPTED)

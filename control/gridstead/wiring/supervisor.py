@@ -9,7 +9,7 @@ from gridstead.adapters.benchmarks.public_files import PublicReportFiles
 from gridstead.adapters.chain.contract import ask
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.wallet import Wallet
-from gridstead.adapters.channel import GrpcPeer, open_channel
+from gridstead.adapters.channel import GrpcPeer
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.definitions.job_definitions import JobDefinitionClient, ProviderWallet
 from gridstead.adapters.slurm.agent import AgentClient
@@ -31,6 +31,7 @@ from gridstead.services.supervisor.registration import Registration
 from gridstead.services.supervisor.report_publisher import ReportPublisher, Signer
 from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 from gridstead.wiring import loop
+from gridstead.wiring.agent import open_agent
 from gridstead.wiring.chain import ChainAccess, open_chain, open_wallet
 from gridstead.wiring.credentials import read_key, tls_files
 from gridstead.wiring.transactions import open_outbox
@@ -128,7 +129,7 @@ def open_slurm(settings: Slurm, clock: Clock) -> AgentClient | SshScheduler:
         ConfigError: If the table of the selected transport is missing.
     """
     if settings.transport == "agent":
-        return _agent_client(settings)
+        return open_agent(settings)
     if settings.ssh is None:
         raise ConfigError(
             "slurm.ssh is missing", hint="Add a table slurm.ssh, which transport ssh requires."
@@ -141,22 +142,6 @@ def open_slurm(settings: Slurm, clock: Clock) -> AgentClient | SshScheduler:
         known_hosts_file=ssh.known_hosts_file,
     )
     return SshScheduler(access, clock)
-
-
-def _agent_client(settings: Slurm) -> AgentClient:
-    if settings.agent is None:
-        raise ConfigError(
-            "slurm.agent is missing",
-            hint="Add a table slurm.agent, which transport agent requires.",
-        )
-    agent = settings.agent
-    peer = GrpcPeer(
-        address=agent.endpoint,
-        ca=agent.ca_file,
-        certificate=agent.certificate_file,
-        key=agent.key_file,
-    )
-    return AgentClient(open_channel(peer))
 
 
 def _follower(
