@@ -38,6 +38,9 @@ MOOSEFS_DATA = (
 )
 # Objects that a role's tasks name but its footprint in the example omits, with the reason.
 NOT_OWNED = {
+    ("benchmarks", "/opt/cache/shared/gridstead-benchmarks"): (
+        "only the storage host creates and removes the directory"
+    ),
     ("devnet", "/var/lib/private"): "systemd owns the folder",
     ("shared_storage", "/srv/moosefs"): MOOSEFS_DATA,
     ("shared_storage", "/var/lib/mfs/metadata.mfs"): MOOSEFS_DATA,

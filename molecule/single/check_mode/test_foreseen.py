@@ -13,6 +13,7 @@ LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEADER}|{CHANGED})")
 # Some roles install programs that later tasks of the same role need. On a new host, check mode
 # predicts these installing tasks, but not the later tasks.
 INSTALL_TASKS = {
+    "benchmarks : Install the packages of the benchmarks",
     "container_runtime : Install Apptainer and the programs that job scripts use",
     "database : Install MariaDB",
     "munge : Install munge",
