@@ -11,6 +11,7 @@ from gridstead.domain.benchmarks.report import Report
 from gridstead.domain.benchmarks.report_text import report_text
 from gridstead.domain.benchmarks.selection import check_suites
 from gridstead.domain.benchmarks.site import (
+    Diagnostic,
     Findings,
     Measurement,
     Mode,
@@ -44,6 +45,8 @@ def report(ended_at, *, gflops="12.50", speeds=None, hardware=True, **changes):
         ],
         omissions=[Omission(keys="gpu", reason="there is none")],
         pairs=[PairMeasurement(nodes=("n1", "n2"), metric=LATENCY, value=Decimal("1.5"))],
+        diagnostics=[Diagnostic(node="n9", reason="it is not measured: its state is DOWN")],
+        transport="tcp: n1 has no active RDMA port",
     )
     nodes = tuple(Node(name=name, cores=4, memory_mib=16_000) for name in speeds)
     new_report = Report(

@@ -9,7 +9,7 @@ from gridstead.adapters.benchmarks.drain import ScontrolDrain
 from gridstead.adapters.benchmarks.nodes import ScontrolNodes
 from gridstead.adapters.benchmarks.reports import JsonReports
 from gridstead.adapters.benchmarks.runs import ProgressFile, RequestFile, RunLockFile
-from gridstead.adapters.benchmarks.steps import ReframeSteps
+from gridstead.adapters.benchmarks.steps import JobOptions, ReframeSteps
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm.local import LocalRunner
 from gridstead.config import BenchmarksSettings, MeasuredDirectories
@@ -52,8 +52,7 @@ def _runner(settings: BenchmarksSettings, progress: RunProgress) -> BenchmarkRun
         runner,
         program=settings.reframe,
         directory=settings.shared_directory,
-        partition=settings.partition,
-        jobs_at_once=settings.jobs_at_once,
+        jobs=JobOptions(partition=settings.partition, jobs_at_once=settings.jobs_at_once),
         watch=progress,
     )
     return BenchmarkRunner(

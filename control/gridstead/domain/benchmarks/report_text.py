@@ -18,6 +18,7 @@ from gridstead.domain.benchmarks.outliers import SlowNode
 from gridstead.domain.benchmarks.report import Drain, Report
 from gridstead.domain.benchmarks.selection import Selection
 from gridstead.domain.benchmarks.site import (
+    Diagnostic,
     Findings,
     Measurement,
     Mode,
@@ -60,6 +61,11 @@ def report_text(report: Report) -> str:
             for pair in findings.pairs
         ],
         **_judgement(report),
+        "transport": findings.transport,
+        "diagnostics": [
+            {"node": diagnostic.node, "reason": diagnostic.reason}
+            for diagnostic in findings.diagnostics
+        ],
     }
     return json.dumps(document, indent=1) + "\n"
 
@@ -113,6 +119,8 @@ def _report(document: Document) -> Report:
         measurements=list(map(_measurement, document["measurements"])),
         omissions=list(map(_omission, document["omissions"])),
         pairs=list(map(_pair, document.get("pairs", ()))),
+        transport=str(document.get("transport", "")),
+        diagnostics=list(map(_diagnostic, document.get("diagnostics", ()))),
     )
     return Report(
         mode=Mode(document["mode"]),
@@ -162,6 +170,10 @@ def _drain(document: Document) -> Drain:
 
 def _omission(document: Document) -> Omission:
     return Omission(keys=str(document["keys"]), reason=str(document["reason"]))
+
+
+def _diagnostic(document: Document) -> Diagnostic:
+    return Diagnostic(node=str(document["node"]), reason=str(document["reason"]))
 
 
 def _measurement(document: Document) -> Measurement:

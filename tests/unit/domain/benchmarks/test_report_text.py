@@ -62,12 +62,15 @@ def test_the_text_has_plain_decimals_and_the_direction_of_each_metric():
     assert pair["lower_is_better"] is True
 
 
-def test_a_report_without_pairs_and_with_unknown_keys_is_read():
+def test_a_report_without_newer_keys_and_with_unknown_keys_is_read():
     older = document() | {"colour": "red"}
-    for key in ("pairs", "hardware", "partial", "outliers", "drains"):
+    newer_keys = ("pairs", "hardware", "partial", "outliers", "drains", "diagnostics", "transport")
+    for key in newer_keys:
         del older[key]
 
     assert parse(older).findings.pairs == []
+    assert parse(older).findings.diagnostics == []
+    assert parse(older).findings.transport == ""
     assert parse(older).findings.measurements == REPORT.findings.measurements
 
 
