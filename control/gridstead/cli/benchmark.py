@@ -72,7 +72,7 @@ def run(
         verb = "failed" if status.state is RunState.FAILED else "was interrupted"
         failure = status.progress.failure if status.progress else ""
         raise SchedulerUnavailable(f"the run of the benchmarks {verb}", detail=failure)
-    _emit_summary(agent.last_reports(1)[0], as_json=as_json)
+    _emit_summary(_last_reports(agent, 1)[-1], as_json=as_json)
 
 
 @app.command()
@@ -102,12 +102,7 @@ def report(
     from gridstead.cli.html_page import write_page  # noqa: PLC0415 - slow import
 
     count = last or (MAX_REPORTS if html else 1)
-    reports = _open_agent(config).last_reports(count)
-    if not reports:
-        raise InvalidInput(
-            "there is no report of the benchmarks",
-            hint="Run `gridstead provider benchmark run` to measure the site.",
-        )
+    reports = _last_reports(_open_agent(config), count)
     if as_json:
         emit_json(benchmark_output.reports_json(reports))
     else:
@@ -121,6 +116,17 @@ def _open_agent(config: Path | None) -> AgentClient:
     from gridstead.wiring.agent import open_agent_of_supervisor  # noqa: PLC0415 - slow import
 
     return open_agent_of_supervisor(service_settings_path("supervisor", config))
+
+
+def _last_reports(agent: AgentClient, count: int) -> tuple[Report, ...]:
+    """Return the newest reports, at least one. Raises InvalidInput if there is none."""
+    reports = agent.last_reports(count)
+    if not reports:
+        raise InvalidInput(
+            "there is no report of the benchmarks",
+            hint="Run `gridstead provider benchmark run` to measure the site.",
+        )
+    return reports
 
 
 def _selection(nodes: str, suites: list[str]) -> Selection:

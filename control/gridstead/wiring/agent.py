@@ -36,6 +36,12 @@ def open_agent_of_supervisor(path: Path) -> AgentClient:
     """Return a client of the agent in the supervisor's settings file.
 
     Raises:
-        ConfigError: If the file is invalid, or names no agent.
+        ConfigError: If the file is invalid, or the supervisor does not use the agent.
     """
-    return open_agent(load(SupervisorSettings, path).slurm)
+    settings = load(SupervisorSettings, path).slurm
+    if settings.transport != "agent":
+        raise ConfigError(
+            f"slurm.transport in {path} is {settings.transport!r}; only 'agent' is allowed",
+            hint="The cluster agent starts the benchmarks and returns their reports.",
+        )
+    return open_agent(settings)

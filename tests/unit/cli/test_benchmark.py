@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of `gridstead provider benchmark`."""
 
+import io
 import json
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tests.fakes.benchmarks import FakeBenchmarkControl, report
 
 from gridstead.cli import benchmark_progress
@@ -107,6 +110,18 @@ def test_a_run_shows_each_change_and_ends_with_a_summary(gridstead, agent):
         "details: gridstead provider benchmark report",
     ]
     assert agent.selections == [Selection()]
+
+
+def test_a_terminal_shows_the_steps_in_one_line(gridstead, agent, monkeypatch):
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
+    monkeypatch.setattr(benchmark_progress, "stderr_console", terminal)
+    agent.statuses = [RunStatus(state=RunState.RUNNING, progress=RUNNING), SUCCEEDED]
+    agent.reports = (report(160),)
+
+    result = gridstead("provider", "benchmark", "run")
+
+    assert (result.code, result.err) == (0, "")
+    assert "succeeded, 8 of 8 steps done, 1 failed" in terminal.file.getvalue()
 
 
 def test_a_run_measures_the_selected_nodes_and_suites(gridstead, agent):
@@ -274,6 +289,20 @@ def test_the_page_escapes_texts_and_marks_a_run_of_a_part(gridstead, agent, tmp_
     assert "script" not in page.tags
     assert "<script>alert(1)</script>" in page.texts
     assert any("only a part of the site: all nodes; suites compute" in each for each in page.texts)
+
+
+def test_a_supervisor_without_the_agent_is_an_error(gridstead, tmp_path):
+    page = Path("docs/reference/settings.md").read_text()
+    _, _, section = page.partition("A complete `/etc/gridstead/supervisor.toml`:\n\n```toml\n")
+    text, _, _ = section.partition("\n```")
+    settings = tmp_path / "supervisor.toml"
+    settings.write_text(text.replace('transport = "agent"', 'transport = "ssh"'))
+
+    result = gridstead("provider", "benchmark", "report", "--config", settings)
+
+    assert result.code == 78
+    assert "slurm.transport" in result.err
+    assert "only 'agent' is allowed" in result.err
 
 
 def test_a_page_that_cannot_be_written_is_an_error(gridstead, agent):

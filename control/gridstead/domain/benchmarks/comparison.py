@@ -10,7 +10,8 @@ Rule 3: runs of a part of the site are compared only with a run that is also of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 
 from gridstead.domain.benchmarks.metrics import PERCENT, Metric
 from gridstead.domain.benchmarks.outliers import Run, SlowNode, slow_nodes
@@ -28,13 +29,14 @@ def slow_nodes_of(reports: Sequence[Report]) -> tuple[SlowNode, ...]:
     """
     newest = reports[-1]
     compared = [report for report in reports[:-1] if _is_comparable(report, newest)] + [newest]
-    metrics = {each.metric for each in newest.findings.measurements}
+    runs = [_values(report, newest.hardware) for report in compared]
     slow: list[SlowNode] = []
     for node_class in classes_of(newest.hardware):
-        for metric in metrics:
-            runs = [_run(report, metric, node_class) for report in compared]
-            if runs[-1]:
-                slow += slow_nodes(metric, [run for run in runs if run])
+        names = {node.name for node in node_class}
+        for metric in runs[-1]:
+            class_runs = [_of_nodes(names, values.get(metric, {})) for values in runs]
+            if class_runs[-1]:
+                slow += slow_nodes(metric, [run for run in class_runs if run])
     return tuple(sorted(slow, key=lambda each: (each.node, each.metric.name)))
 
 
@@ -63,17 +65,18 @@ def _is_comparable(report: Report, newest: Report) -> bool:
     return report.partial is None or newest.partial is not None
 
 
-def _run(report: Report, metric: Metric, node_class: Iterable[Node]) -> Run:
-    """Return the values of the nodes of a class that had the same hardware in the report."""
+def _values(report: Report, hardware: Iterable[Node]) -> Mapping[Metric, Run]:
+    """Return the values of each metric on the nodes that had the same hardware in the report."""
     hardware_then = {node.name: node for node in report.hardware}
-    names = [
-        node.name
-        for node in node_class
-        # Early reports do not have the hardware.
-        if are_equal(hardware_then.get(node.name, node), node)
-    ]
-    return {
-        each.node: each.value
-        for each in report.findings.measurements
-        if each.metric == metric and each.node in names
-    }
+    # Early reports do not have the hardware.
+    equal_nodes = [node for node in hardware if are_equal(hardware_then.get(node.name, node), node)]
+    names = {node.name for node in equal_nodes}
+    values: dict[Metric, dict[str, Decimal]] = {}
+    for measurement in report.findings.measurements:
+        if measurement.node in names:
+            values.setdefault(measurement.metric, {})[measurement.node] = measurement.value
+    return values
+
+
+def _of_nodes(names: Collection[str], run: Run) -> Run:
+    return {node: value for node, value in run.items() if node in names}
