@@ -16,6 +16,15 @@ from gridstead.cli import benchmark, site
 from gridstead.cli.client import GridClient, open_client
 from gridstead.cli.options import Config, Json
 from gridstead.cli.output import credits_text, emit_json, emit_record, emit_result, emit_table
+from gridstead.cli.provider_labels import (
+    AllowPrivate,
+    Verification,
+    Verify,
+    judge_all,
+    labels_to_json,
+    print_labels,
+    summary,
+)
 from gridstead.domain.jobs.ids import parse_address
 from gridstead.domain.jobs.job import Provider
 from gridstead.errors import InvalidInput
@@ -62,21 +71,51 @@ def _providers(client: GridClient) -> list[Provider]:
 
 
 @app.command("list")
-def list_(config: Config = None, as_json: Json = False) -> None:
-    """List all providers that have ever registered."""
-    providers = _providers(open_client(config))
-    records = list(map(_to_json, providers))
+def list_(
+    verify: Verify = False,
+    allow_private: AllowPrivate = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """List all providers that have ever registered.
+
+    With --verify, the column SELF-MEASURED says how many of the values with a fixed meaning are in
+    a signed report of the provider.
+    """
+    client = open_client(config)
+    providers = _providers(client)
+    verification = Verification(is_wanted=verify, allow_private=allow_private)
+    judgements = judge_all(client, providers, verification)
+    records = []
+    for provider in providers:
+        details = labels_to_json(provider, judgements[provider.address])
+        records.append({**_to_json(provider), "label_details": details})
     if as_json:
         emit_json(records)
         return
     to_row = itemgetter("address", "state", "nodes", "cpus", "memory_mb", "gpus")
+    columns = ["ADDRESS", "STATE", "NODES", "CPUS", "MEMORY MB", "GPUS"]
     rows = list(map(to_row, records))
-    emit_table(("ADDRESS", "STATE", "NODES", "CPUS", "MEMORY MB", "GPUS"), rows)
+    if verify:
+        columns.append("SELF-MEASURED")
+        rows = [(*row, summary(judgements[row[0]])) for row in rows]
+    emit_table(columns, rows)
 
 
 @app.command()
-def status(address: Address, config: Config = None, as_json: Json = False) -> None:
-    """Show the hardware, prices and labels of a provider."""
+def status(
+    address: Address,
+    verify: Verify = False,
+    allow_private: AllowPrivate = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Show the hardware, prices and labels of a provider.
+
+    A value with a fixed meaning is self-measured if a report that the provider signed contains it,
+    and the report is at most 90 days old. Otherwise it is claimed. Without the label
+    benchmark.suite, the units of numbers are unknown.
+    """
     wallet = parse_address(address)
     client = open_client(config)
     providers = client.ledger.providers([wallet], at_block=client.ledger.head())
@@ -86,10 +125,13 @@ def status(address: Address, config: Config = None, as_json: Json = False) -> No
             f"{wallet} is not registered as a provider",
             hint="Run `gridstead provider list` to list the providers.",
         )
+    verification = Verification(is_wanted=verify, allow_private=allow_private)
+    judgement = judge_all(client, [provider], verification)[wallet]
     record = _to_json(provider)
     if as_json:
-        emit_json(record)
+        emit_json({**record, "label_details": labels_to_json(provider, judgement)})
         return
+    del record["labels"]
     fields: dict[str, object] = {}
     for key, value in record.items():
         if key.endswith("_wei"):
@@ -97,6 +139,7 @@ def status(address: Address, config: Config = None, as_json: Json = False) -> No
         else:
             fields[key] = value
     emit_record(fields)
+    print_labels(provider, judgement)
 
 
 @app.command()

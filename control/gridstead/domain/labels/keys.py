@@ -148,6 +148,16 @@ BENCHMARK_KEYS = (
 STANDARD_KEYS = {standard.key: standard for standard in (*DEEPSQUARE_KEYS, *BENCHMARK_KEYS)}
 
 
+def unit_of(key: str) -> str:
+    """Return the short unit of the values of a key. Empty if they have none.
+
+    DeepSquare's own software publishes some values in other units. Its labels have no
+    ``benchmark.suite``.
+    """
+    standard = STANDARD_KEYS.get(key)
+    return standard.unit.partition(" (")[0] if standard else ""
+
+
 def provider_labels(labels: Mapping[str, str]) -> tuple[Label, ...]:
     """Return the labels of a provider in the form of the grid, sorted by key.
 

@@ -7,6 +7,7 @@ from gridstead.domain.labels.keys import (
     DEEPSQUARE_KEYS,
     STANDARD_KEYS,
     provider_labels,
+    unit_of,
 )
 from gridstead.domain.labels.reserved import RESERVED_KEYS
 from gridstead.domain.labels.values import label_key
@@ -27,6 +28,20 @@ def test_no_reserved_key_is_a_standard_key():
 
 def test_standard_keys_have_the_form_of_the_grid():
     assert [label_key(key) for key in STANDARD_KEYS] == list(STANDARD_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("key", "unit"),
+    [
+        ("compute.gflops", "Gflop/s"),
+        ("storage.scratch.read.bw.mibps", "MiB/s"),
+        ("network.p2p.latency.us", "microseconds"),
+        ("cpu", ""),
+        ("zone", ""),
+    ],
+)
+def test_unit_of_a_key_is_short(key, unit):
+    assert unit_of(key) == unit
 
 
 def test_labels_have_the_form_of_the_grid_and_are_sorted_by_key():
