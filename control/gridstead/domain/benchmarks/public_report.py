@@ -29,6 +29,9 @@ from gridstead.errors import InvalidInput
 
 FORMAT = "gridstead-benchmark-report-1"
 MAX_BYTES = 2**20
+# So deep nesting, which could overflow the stack of the reader, is refused.
+MAX_BRACKETS = 500
+_NO_REPORT = "the file is not a report of benchmarks"
 _SIGNATURE = re.compile(r"0x(?P<digits>[0-9a-f]{130})")
 
 
@@ -105,10 +108,12 @@ def read_file(file: bytes) -> PublicReport:
     Raises:
         InvalidInput: If the file has another form.
     """
+    if file.count(b"[") + file.count(b"{") > MAX_BRACKETS:
+        raise InvalidInput(_NO_REPORT, detail=f"it has more than {MAX_BRACKETS} arrays and objects")
     try:
         return _public_report(json.loads(file))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidInput("the file is not a report of benchmarks", detail=repr(error)) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(_NO_REPORT, detail=repr(error)) from error
 
 
 def _public_report(document: Mapping[str, Any]) -> PublicReport:
