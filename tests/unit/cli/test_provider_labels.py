@@ -41,8 +41,8 @@ def signed_report():
     return file, labels | {"benchmark.report": digest(file), "benchmark.report.url": URL}
 
 
-class Grid:
-    """A grid with one provider, whose report is a file, or an error that its download raises."""
+class ListedProvider:
+    """A provider of a grid. Its report is a file, or an error that the download raises."""
 
     def __init__(self, monkeypatch, gridstead):
         self.labels = {}
@@ -77,7 +77,7 @@ class Grid:
 
 @pytest.fixture
 def grid(monkeypatch, gridstead):
-    return Grid(monkeypatch, gridstead)
+    return ListedProvider(monkeypatch, gridstead)
 
 
 def test_values_in_the_signed_report_are_self_measured(grid):
