@@ -127,7 +127,7 @@ campaign-outliers: setup ## Check on 1,000 synthetic clusters that slow nodes ar
 campaign-slow-nodes: setup ## Slow down a node of the lab, and check that benchmarks name it.
 	@python tests/bench/slow_nodes.py $(ARGS)
 
-campaign-paid-jobs: setup ## Compare jobs beside benchmarks with jobs on an idle lab.
+campaign-paid-jobs: setup ## Compare jobs during benchmarks with jobs on an idle lab.
 	@python tests/bench/jobs_and_benchmarks.py $(ARGS)
 
 campaign-soak: setup ## Run 10,000 jobs while services are killed, and check all; ARGS=--lab.

@@ -3,10 +3,10 @@
 """Compare jobs of a customer that start during benchmarks with jobs that start on an idle cluster.
 
 Each job uses a CPU of both nodes and computes for some seconds, as the user of a wallet in Slurm.
-A benchmark needs whole nodes, so it cannot run beside the job. A control job is submitted when no
+A benchmark needs whole nodes, so it cannot run at the same time as the job. A control job is submitted when no
 benchmark runs, the next job while one runs, and so on.
 
-The exit code is 1 if a job beside the benchmarks starts more than 10 s later, or runs more than 5 %
+The exit code is 1 if a job during the benchmarks starts more than 10 s later, or runs more than 5 %
 longer, than the slowest control job. A lab must run, and this machine should have no other load.
 """
 
@@ -64,7 +64,7 @@ def main() -> int:
             paid_times.append(_run(lab, customer))
             print(
                 f"{number + 1} of {options.jobs}: alone {control_times[-1]}, "
-                f"beside benchmarks {paid_times[-1]}",
+                f"with benchmarks {paid_times[-1]}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -93,7 +93,7 @@ def _run(lab: Lab, customer: SlurmJobs) -> Times:
 
 def _report(control_times: list[Times], paid_times: list[Times]) -> int:
     """Print the figures of both kinds and return the exit code."""
-    for title, times in (("alone", control_times), ("beside benchmarks", paid_times)):
+    for title, times in (("alone", control_times), ("with benchmarks", paid_times)):
         waits = [job.wait_s for job in times]
         runs = [job.run_s for job in times]
         print(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from gridstead.cli.output import emit_record, emit_table, print_line
+from gridstead.cli.output import emit_record, emit_result, emit_table, print_line
 from gridstead.cli.watch import format_time
 from gridstead.domain.benchmarks.metrics import Metric
 from gridstead.domain.benchmarks.report import PastRun, Report
@@ -37,6 +37,24 @@ def emit_reports(reports: Sequence[Report]) -> None:
     if len(reports) > 1:
         print_line("")
         emit_table(*history_table(reports))
+
+
+def emit_status(newest: Report | None, *, now: int, as_json: bool) -> None:
+    """Print the age of the last report, and the slow nodes.
+
+    Args:
+        newest: The last report. None if there was no run.
+        now: The current time, in Unix seconds.
+        as_json: Whether to print a JSON object.
+    """
+    if newest is None:
+        sentence = "the benchmarks have not measured the site yet"
+        emit_result({"age_h": None, "slow_nodes": []}, sentence, as_json=as_json)
+        return
+    age_h = (now - newest.ended_at) // 3600
+    slow = slow_sentences(newest)
+    sentence = "; ".join([f"the last run ended {age_h} h ago", *(slow or ["no node is slow"])])
+    emit_result({"age_h": age_h, "slow_nodes": slow}, sentence, as_json=as_json)
 
 
 def reports_json(reports: Iterable[Report]) -> list[dict[str, Any]]:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import importlib
+import time
 from types import MappingProxyType
 from typing import Annotated
 
 import typer
 
 from gridstead.cli.commands import SERVICE_SUMMARIES
-from gridstead.cli.options import ServiceConfig, service_settings_path
+from gridstead.cli.options import Json, ServiceConfig, service_settings_path
 from gridstead.config import SERVICE_SETTINGS, BenchmarksSettings, Service, load
 
 # The module that runs each service.
@@ -110,3 +111,16 @@ def run_benchmarks(
     importlib.import_module("gridstead.logs").set_up(settings.log_level)
     selection = Selection(nodes=tuple(node), suites=tuple(suite)) if node or suite else None
     importlib.import_module(WIRING["benchmarks"]).run(settings, selection)
+
+
+@benchmarks.command("status")
+def benchmarks_status(config: ServiceConfig = None, as_json: Json = False) -> None:
+    """Show on the Slurm controller when the last run ended, and which nodes are slow.
+
+    On the host of the supervisor, `gridstead provider benchmark report` shows the whole report.
+    """
+    from gridstead.cli.benchmark_output import emit_status  # noqa: PLC0415 - slow import
+
+    settings = load(BenchmarksSettings, service_settings_path("benchmarks", config))
+    report = importlib.import_module(WIRING["benchmarks"]).last_report(settings)
+    emit_status(report, now=int(time.time()), as_json=as_json)

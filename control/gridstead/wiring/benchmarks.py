@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the site: `gridstead benchmarks run`."""
+"""Measures the site, and reads the last report: `gridstead benchmarks run|status`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gridstead.adapters.benchmarks.steps import JobOptions, ReframeSteps
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm.local import LocalRunner
 from gridstead.config import BenchmarksSettings, MeasuredDirectories
+from gridstead.domain.benchmarks.report import Report
 from gridstead.domain.benchmarks.selection import Selection
 from gridstead.domain.benchmarks.site import Mode, Options
 from gridstead.services.benchmarks.history import ReportHistory
@@ -42,6 +43,12 @@ def run(settings: BenchmarksSettings, selection: Selection | None = None) -> Non
         measure=_runner(settings, progress).measure,
     )
     session.run(selection)
+
+
+def last_report(settings: BenchmarksSettings) -> Report | None:
+    """Return the report of the last run, or None if there was no run."""
+    reports = ReportHistory(JsonReports(settings.report_directory)).last_reports(1)
+    return reports[-1] if reports else None
 
 
 def _runner(settings: BenchmarksSettings, progress: RunProgress) -> BenchmarkRunner:

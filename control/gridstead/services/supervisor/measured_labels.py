@@ -54,20 +54,20 @@ class MeasuredLabels:
         return now < self._waiting_since + self._wait_s
 
     def to_offer(
-        self, published: Mapping[str, str], *, active: Provider | None, at: int
+        self, published: Mapping[str, str], *, active: Provider | None, now: int
     ) -> Mapping[str, str]:
         """Return the labels to offer: those of the last runs, or the published ones.
 
         Args:
             published: The labels of the benchmarks in the newest record, by their keys.
             active: The record that was approved last. None if there is none.
-            at: The time of the newest block, in Unix seconds.
+            now: The time of the newest block, in Unix seconds.
         """
         labels = labels_to_publish(
             published,
             [run.labels for run in self._runs.last_runs()],
             published_at=int(published.get(BENCHMARK_TIME, 0)),
-            now=at,
+            now=now,
         )
         measured = without_report(published if labels is None else labels)
         if self._publisher is None:
