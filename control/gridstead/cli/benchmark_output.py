@@ -16,6 +16,7 @@ from gridstead.domain.benchmarks.report_text import report_text
 from gridstead.domain.labels.values import plain_decimal
 
 MISSING = "-"
+NO_SLOW_NODE = "no node is slow"
 OMISSION_COLUMNS = ("LEFT OUT", "REASON")
 
 # The values of a report by metric and node.
@@ -32,7 +33,7 @@ def emit_reports(reports: Sequence[Report]) -> None:
         print_line("")
         emit_table(OMISSION_COLUMNS, omission_rows(newest))
     print_line("")
-    for sentence in slow_sentences(newest) or ["no node is slow"]:
+    for sentence in problem_sentences(newest) + (slow_sentences(newest) or [NO_SLOW_NODE]):
         print_line(sentence)
     if len(reports) > 1:
         print_line("")
@@ -70,6 +71,8 @@ def about_run(report: Report) -> list[tuple[str, str]]:
         ("suite", report.suite),
         ("nodes", str(len(report.nodes))),
     ]
+    if report.findings.transport:
+        rows.append(("transport", report.findings.transport))
     if report.partial is not None:
         rows.append(("measured only", part_text(report)))
     return rows
@@ -114,6 +117,11 @@ def node_rows(report: Report) -> list[list[str]]:
 def omission_rows(report: Report) -> list[tuple[str, str]]:
     """Return the labels that are left out, each with its reason."""
     return [(omission.keys, omission.reason) for omission in report.findings.omissions]
+
+
+def problem_sentences(report: Report) -> list[str]:
+    """Return a sentence for each problem of a node that the run met."""
+    return [f"{each.node}: {each.reason}" for each in report.findings.diagnostics]
 
 
 def slow_sentences(report: Report) -> list[str]:

@@ -11,11 +11,13 @@ from decimal import Decimal
 from html import escape
 
 from gridstead.cli.benchmark_output import (
+    NO_SLOW_NODE,
     OMISSION_COLUMNS,
     about_run,
     node_columns,
     omission_rows,
     part_text,
+    problem_sentences,
     slow_sentences,
     values_of,
     whole_site_runs,
@@ -43,7 +45,9 @@ def page(reports: Sequence[Report]) -> str:
         notice = escape(f"This run measured only a part of the site: {part_text(newest)}.")
         parts.append(f'<p class="incomplete">{notice}</p>')
     parts += [table(("RUN", ""), about_run(newest)), "<h2>Nodes</h2>", _heat_map(newest)]
-    parts += ["<h2>Slow nodes</h2>", _list(slow_sentences(newest) or ["none"])]
+    parts += ["<h2>Slow nodes</h2>", _list(slow_sentences(newest) or [NO_SLOW_NODE])]
+    if newest.findings.diagnostics:
+        parts += ["<h2>Problems of nodes</h2>", _list(problem_sentences(newest))]
     for metric, values in _pairs_of(newest).items():
         parts += [f"<h2>Pairs of nodes: {escape(_title(metric))}</h2>", _matrix(metric, values)]
     parts += ["<h2>Labels that are left out</h2>", table(OMISSION_COLUMNS, omission_rows(newest))]

@@ -14,7 +14,7 @@ from gridstead.cli import benchmark_progress
 from gridstead.domain.benchmarks.progress import Progress, RunState, RunStatus
 from gridstead.domain.benchmarks.report import Drain
 from gridstead.domain.benchmarks.selection import Selection
-from gridstead.domain.benchmarks.site import Omission
+from gridstead.domain.benchmarks.site import Diagnostic, Omission
 from gridstead.errors import SchedulerUnavailable
 from gridstead.wiring import agent as agent_wiring
 
@@ -224,6 +224,20 @@ def test_the_report_shows_nodes_omissions_and_slow_nodes(gridstead, agent):
     assert ["gpu", "there", "is", "none"] in lines
     assert "n2: compute is 50 Gflop/s, 50.5 % slower" in result.out
     assert "n2 could not be drained: permission denied" in result.out
+
+
+def test_the_report_shows_problems_of_nodes_and_the_transport(gridstead, agent, tmp_path):
+    troubled = report(4_000)
+    troubled.findings.diagnostics = [Diagnostic(node="n3", reason="it did not start in time")]
+    troubled.findings.transport = "tcp"
+    agent.reports = (troubled,)
+
+    result = gridstead("provider", "benchmark", "report", "--html", tmp_path / "page.html")
+
+    assert "n3: it did not start in time" in result.out
+    assert ["transport", "tcp"] in [line.split() for line in result.out.splitlines()]
+    page = Page((tmp_path / "page.html").read_text())
+    assert "n3: it did not start in time" in page.texts
 
 
 def test_a_report_without_slow_nodes_says_so(gridstead, agent):
