@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.unit.domain.benchmarks import written
 
 from gridstead.domain.benchmarks.outputs import hpcc, hpl_ai, internet, messages, processor, storage
+from gridstead.domain.benchmarks.outputs.reading import number_label
 
 FIO_SIZE_MIB = 64
 RECORDED = Path(__file__).parent / "recorded"
@@ -35,7 +36,7 @@ def case(text, labels, *, end=None):
 
 
 def hpcc_labels(text):
-    return hpcc.labels(hpcc.parse(text, HPCC_RUN), nodes=2)
+    return (number_label("compute.gflops", hpcc.parse(text, HPCC_RUN).gflops),)
 
 
 def latency_labels(text):

@@ -11,27 +11,22 @@ from tests.unit.domain.benchmarks.recorded_outputs import HPCC_RUN, recorded
 
 from gridstead.domain.benchmarks.outputs.hpcc import (
     FULL_MEMORY_PERCENT,
-    labels,
     parse,
     render,
     size,
 )
 from gridstead.domain.benchmarks.outputs.reading import UnusableOutput
-from gridstead.domain.jobs.job import Label
 
 TEXT = recorded("hpccoutf.txt")
 
 
-def test_recorded_run_gives_gflops_and_messages_between_nodes():
-    assert labels(parse(TEXT, HPCC_RUN), nodes=2) == (
-        Label(key="compute.gflops", value="0.0906"),
-        Label(key="network.p2p.bw.mbps", value="2426.66"),
-        Label(key="network.p2p.latency.us", value="0.292"),
-    )
+def test_figures_of_a_recorded_run_are_read():
+    result = parse(TEXT, HPCC_RUN)
 
-
-def test_messages_that_may_stay_in_a_node_give_no_labels():
-    assert [label.key for label in labels(parse(TEXT, HPCC_RUN), nodes=1)] == ["compute.gflops"]
+    assert (result.processes, result.order) == (2, 384)
+    assert result.gflops == Decimal("0.0905586")
+    assert result.latency_us == Decimal("0.292097")
+    assert result.bandwidth_gbytes == Decimal("0.303333")
 
 
 def test_run_with_one_process_has_no_messages():
@@ -45,7 +40,7 @@ def test_run_with_one_process_has_no_messages():
     result = parse(text, run)
 
     assert (run.order, result.latency_us, result.ring_bandwidth_gbytes) == (384, None, None)
-    assert [label.key for label in labels(result, nodes=1)] == ["compute.gflops"]
+    assert result.gflops == parse(TEXT, HPCC_RUN).gflops
 
 
 @pytest.mark.parametrize(

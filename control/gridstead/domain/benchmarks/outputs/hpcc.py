@@ -15,8 +15,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gridstead.domain.benchmarks.outputs.reading import Output, number_label
-from gridstead.domain.jobs.job import Label
+from gridstead.domain.benchmarks.outputs.reading import Output
 
 PROGRAM = "hpcc"
 DEFAULT_MEMORY_PERCENT = 30
@@ -24,7 +23,6 @@ FULL_MEMORY_PERCENT = 80
 DEFAULT_BLOCK_SIZE = 192
 _BYTES_PER_NUMBER = 8
 _BYTES_PER_MIB = 2**20
-_MBPS_PER_GBYTES = 8000
 _GFLOPS_PER_TFLOPS = 1000
 _HPL_SECTION = ("Begin of HPL section.", "End of HPL section.")
 _SUMMARY_SECTION = ("Begin of Summary section.", "End of Summary section.")
@@ -234,25 +232,3 @@ class Summary:
         if name not in self._values:
             raise self._output.error(f"{name} is missing in the summary")
         return self._values[name]
-
-
-def labels(result: HpccResult, *, nodes: int) -> tuple[Label, ...]:
-    """Return the labels of a cluster from a run on all its nodes.
-
-    With one process on each of several nodes, the pairs of processes are pairs of nodes. Otherwise
-    the labels about the network are left out, because some messages do not leave a node.
-
-    Args:
-        result: The results of the run.
-        nodes: The number of nodes.
-    """
-    compute = number_label("compute.gflops", result.gflops)
-    has_one_process_per_node = result.processes == nodes
-    if not has_one_process_per_node or result.latency_us is None or result.bandwidth_gbytes is None:
-        return (compute,)
-    bandwidth_mbps = result.bandwidth_gbytes * _MBPS_PER_GBYTES
-    return (
-        compute,
-        number_label("network.p2p.bw.mbps", bandwidth_mbps),
-        number_label("network.p2p.latency.us", result.latency_us),
-    )
