@@ -48,7 +48,7 @@ def report(ended_at, *, gflops="12.50", speeds=None, hardware=True, **changes):
         diagnostics=[Diagnostic(node="n9", reason="it is not measured: its state is DOWN")],
         transport="tcp: n1 has no active RDMA port",
     )
-    nodes = tuple(Node(name=name, cores=4, memory_mib=16_000) for name in speeds)
+    nodes = tuple(Node(name=name, cores=4, memory_mib=16_000, gpus=2) for name in speeds)
     new_report = Report(
         mode=Mode.LAB,
         started_at=ended_at - 60,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the nodes of the newest report with equal nodes, and with their own earlier values.
 
-Rule 1: nodes are equal if they have as many cores, and their memory differs by at most 5 %. The
-    memory that equal machines report differs a little.
+Rule 1: nodes are equal if they have as many cores and GPUs, and their memory differs by at most
+    5 %. The memory that equal machines report differs a little.
 Rule 2: only runs with the same suite are compared, because another version or mode may measure
     something else.
 Rule 3: runs of a part of the site are compared only with a run that is also of a part.
@@ -43,7 +43,7 @@ def slow_nodes_of(reports: Sequence[Report]) -> tuple[SlowNode, ...]:
 def classes_of(nodes: Iterable[Node]) -> tuple[tuple[Node, ...], ...]:
     """Return the classes of equal nodes."""
     classes: list[list[Node]] = []
-    for node in sorted(nodes, key=lambda node: (node.cores, node.memory_mib, node.name)):
+    for node in sorted(nodes, key=lambda node: (node.cores, node.gpus, node.memory_mib)):
         if classes and are_equal(classes[-1][0], node):
             classes[-1].append(node)
         else:
@@ -56,7 +56,8 @@ def are_equal(first: Node, second: Node) -> bool:
     difference_mib = abs(first.memory_mib - second.memory_mib)
     smaller_mib = min(first.memory_mib, second.memory_mib)
     is_memory_equal = difference_mib * PERCENT <= MAX_MEMORY_DIFFERENCE_PERCENT * smaller_mib
-    return first.cores == second.cores and is_memory_equal
+    has_equal_counts = (first.cores, first.gpus) == (second.cores, second.gpus)
+    return has_equal_counts and is_memory_equal
 
 
 def _is_comparable(report: Report, newest: Report) -> bool:

@@ -75,7 +75,12 @@ def _judgement(report: Report) -> dict[str, Any]:
     partial = report.partial
     return {
         "hardware": [
-            {"node": node.name, "cores": node.cores, "memory_mib": node.memory_mib}
+            {
+                "node": node.name,
+                "cores": node.cores,
+                "memory_mib": node.memory_mib,
+                "gpus": node.gpus,
+            }
             for node in report.hardware
         ],
         "partial": partial and {"nodes": list(partial.nodes), "suites": list(partial.suites)},
@@ -141,6 +146,7 @@ def _node(document: Document) -> Node:
         name=str(document["node"]),
         cores=int(document["cores"]),
         memory_mib=int(document["memory_mib"]),
+        gpus=int(document.get("gpus", 0)),
     )
 
 

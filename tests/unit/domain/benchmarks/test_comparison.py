@@ -23,8 +23,8 @@ def names(reports):
     return [slow.node for slow in slow_nodes_of(reports)]
 
 
-def node(name, *, cores=4, memory_mib=16_000):
-    return Node(name=name, cores=cores, memory_mib=memory_mib)
+def node(name, *, cores=4, memory_mib=16_000, gpus=0):
+    return Node(name=name, cores=cores, memory_mib=memory_mib, gpus=gpus)
 
 
 def test_a_node_of_a_small_class_is_slow_after_two_runs():
@@ -96,9 +96,11 @@ def test_a_metric_that_a_class_does_not_have_is_skipped():
     assert names([replace(newest, hardware=(*newest.hardware, node("gpu1", cores=64)))]) == []
 
 
-def test_equal_nodes_have_as_many_cores_and_almost_the_same_memory():
+def test_equal_nodes_have_as_many_cores_and_gpus_and_almost_the_same_memory():
     a, b = node("a"), node("b", memory_mib=16_790)
     c, d = node("c", cores=8), node("d", memory_mib=16_810)
 
-    assert classes_of([c, d, b, a]) == ((a, b), (d,), (c,))
+    e = node("e", gpus=4)
+
+    assert classes_of([e, c, d, b, a]) == ((a, b), (d,), (e,), (c,))
     assert classes_of([]) == ()
