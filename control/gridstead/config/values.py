@@ -25,7 +25,8 @@ def _check_address(address: str) -> str:
     return lower_case_address
 
 
-def _check_endpoint(endpoint: str) -> str:
+def check_endpoint(endpoint: str) -> str:
+    """Return an endpoint. Raises ValueError if it is not ``host:port``."""
     host, colon, port = endpoint.rpartition(":")
     has_host = bool(host and colon) and "/" not in host
     has_port = port.isdigit() and 0 < int(port) < 65536
@@ -98,7 +99,7 @@ Address = Annotated[str, AfterValidator(_check_address), _format("address")]
 Url = Annotated[str, AfterValidator(_check_url), _format("URL")]
 ReportUrl = Annotated[str, AfterValidator(_check_report_url), _format("HTTPS URL")]
 Origin = Annotated[str, AfterValidator(_check_origin), _format("origin")]
-Endpoint = Annotated[str, AfterValidator(_check_endpoint), _format("host:port")]
+Endpoint = Annotated[str, AfterValidator(check_endpoint), _format("host:port")]
 Network = Annotated[str, AfterValidator(_check_network), _format("network")]
 PositiveInt = Annotated[int, Field(gt=0)]
 NaturalInt = Annotated[int, Field(ge=0)]

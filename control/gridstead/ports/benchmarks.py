@@ -16,8 +16,15 @@ from gridstead.domain.benchmarks.site import Node, Outcomes, Step
 class Nodes(Protocol):
     """The nodes of the cluster."""
 
-    def accepting(self) -> tuple[Node, ...]:
-        """Return the nodes that accept jobs, sorted by name."""
+    def listed(self) -> tuple[Node, ...]:
+        """Return the nodes on which the steps may run, sorted by name.
+
+        Nodes on which Slurm starts no jobs are included, with the reason.
+        """
+        ...
+
+    def busy(self) -> frozenset[str]:
+        """Return the names of the nodes of the whole cluster on which jobs run."""
         ...
 
 
@@ -28,7 +35,9 @@ class Steps(Protocol):
         """Run steps to their ends, and return what each one printed, or why it failed.
 
         A node runs one step at a time. A step that exceeds its limit is cancelled and has failed.
-        Jobs of an earlier call of this account that was killed are cancelled first.
+        So is a step that does not start in time. A step that was preempted by a job of another
+        partition has failed with this cause. Jobs of an earlier call of this account that was
+        killed are cancelled first. If the call raises an error, its own jobs are cancelled.
         """
         ...
 

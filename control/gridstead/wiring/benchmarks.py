@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import signal
 from importlib.metadata import version
+
+import structlog
 
 from gridstead.adapters.benchmarks.drain import ScontrolDrain
 from gridstead.adapters.benchmarks.nodes import ScontrolNodes
@@ -13,6 +16,7 @@ from gridstead.adapters.benchmarks.steps import JobOptions, ReframeSteps
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm.local import LocalRunner
 from gridstead.config import BenchmarksSettings, MeasuredDirectories
+from gridstead.domain.benchmarks.equipment import NetworkOptions, Ucx
 from gridstead.domain.benchmarks.report import Report
 from gridstead.domain.benchmarks.selection import Selection
 from gridstead.domain.benchmarks.site import Mode, Options
@@ -20,6 +24,8 @@ from gridstead.services.benchmarks.history import ReportHistory
 from gridstead.services.benchmarks.runner import BenchmarkRunner
 from gridstead.services.benchmarks.session import BenchmarkSession, RunProgress
 from gridstead.services.benchmarks.slow_nodes import SlowNodeCheck
+
+log = structlog.get_logger()
 
 
 def run(settings: BenchmarksSettings, selection: Selection | None = None) -> None:
@@ -42,7 +48,15 @@ def run(settings: BenchmarksSettings, selection: Selection | None = None) -> Non
         RequestFile(settings.request_directory),
         measure=_runner(settings, progress).measure,
     )
-    session.run(selection)
+    # Raise KeyboardInterrupt, so that the jobs are cancelled.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        session.run(selection)
+    except KeyboardInterrupt:
+        # systemd expects the end of the process by the signal.
+        log.warning("benchmarks_interrupted")
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
 
 
 def last_report(settings: BenchmarksSettings) -> Report | None:
@@ -59,17 +73,41 @@ def _runner(settings: BenchmarksSettings, progress: RunProgress) -> BenchmarkRun
         runner,
         program=settings.reframe,
         directory=settings.shared_directory,
-        jobs=JobOptions(partition=settings.partition, jobs_at_once=settings.jobs_at_once),
+        jobs=JobOptions(
+            partition=settings.partition,
+            reservation=settings.reservation,
+            jobs_at_once=settings.jobs_at_once,
+            start_limit_s=settings.start_limit_s,
+        ),
         watch=progress,
     )
     return BenchmarkRunner(
         clock=SystemClock(),
-        nodes=ScontrolNodes(runner, partition=settings.partition),
+        nodes=ScontrolNodes(runner, partition=settings.partition, reservation=settings.reservation),
         steps=steps,
         reports=reports,
         slow_nodes=SlowNodeCheck(ReportHistory(reports), drain),
-        options=Options(mode=Mode(settings.mode), directories=_directories(settings.directories)),
+        options=_options(settings),
         suite=f"gridstead-{version('gridstead')}-{settings.mode}",
+    )
+
+
+def _options(settings: BenchmarksSettings) -> Options:
+    network = NetworkOptions(
+        ucx=Ucx(settings.network.ucx),
+        devices=settings.network.affinities,
+        transport=settings.network.transport,
+    )
+    return Options(
+        mode=Mode(settings.mode),
+        directories=_directories(settings.directories),
+        program_directories=tuple(map(str, settings.program_directories)),
+        network=network,
+        gpu_command=settings.gpu_command,
+        internet=settings.internet,
+        single_node=settings.network.single_node,
+        asks_all_nodes=settings.unresponsive,
+        quiet_limit_s=settings.quiet_limit_s,
     )
 
 

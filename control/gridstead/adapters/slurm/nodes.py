@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from gridstead.adapters.slurm import commands
 from gridstead.adapters.slurm.runner import Command
@@ -20,6 +20,8 @@ _NODE_ALLOCATION = re.compile(
     r".*?\bCPUAlloc=(\d+) .*?\bAllocMem=(\d+) .*?\bState=(\S+) .*?\bAllocTRES=(\S*)"
 )
 _NODE_THREADS = re.compile(r"\bThreadsPerCore=(\d+) ")
+_NODE_REASON = re.compile(r"\bReason=(.*?)(?: \[\S+@\S+\]| *$)")  # then who set it and when
+_RESERVATION_NODES = re.compile(r"\bNodes=(\S+) ")
 _NODE_PARTITIONS = re.compile(r"\bPartitions=(\S+) ")
 # A node accepts jobs if its state, for example IDLE+PLANNED, has no other parts than these.
 _ACCEPTING_STATES = frozenset(
@@ -28,6 +30,7 @@ _ACCEPTING_STATES = frozenset(
         "POWERED_DOWN", "POWERING_UP",
     }
 )  # fmt: skip
+_RESERVED_STATES = frozenset({"RESERVED", "MAINTENANCE"})  # accept jobs of their reservation
 _TRES_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 
 _NodeResources = tuple[int, int, int]  # GPUs, CPUs, memory in MB
@@ -62,20 +65,78 @@ def parse_free_nodes(text: str) -> Hardware:
     return _to_hardware(free_nodes)
 
 
-def parse_benchmark_nodes(text: str, *, partition: str) -> tuple[Node, ...]:
-    """Return the nodes of a partition that accept jobs, sorted by name."""
+def parse_benchmark_nodes(
+    text: str, *, partition: str, reserved_names: Collection[str] | None = None
+) -> tuple[Node, ...]:
+    """Return the nodes of a partition, sorted by name.
+
+    Args:
+        text: The list of nodes.
+        partition: The partition.
+        reserved_names: The nodes of the reservation in which the jobs run. Only these are returned.
+            None if the jobs run outside of reservations.
+    """
+    accepting_states = _ACCEPTING_STATES
+    if reserved_names is not None:
+        accepting_states |= _RESERVED_STATES
     nodes = []
     for line in text.splitlines():
-        name, (_, cpus, memory_mb) = _parse_node(line)
-        allocation, threads = _NODE_ALLOCATION.match(line), _NODE_THREADS.search(line)
-        if allocation is None or threads is None:
-            raise UnexpectedOutput("scontrol show nodes", line)
+        node = _parse_benchmark_node(line, accepting_states=accepting_states)
         partitions = _NODE_PARTITIONS.search(line)
         is_in_partition = partitions is not None and partition in partitions[1].split(",")
-        if is_in_partition and _ACCEPTING_STATES.issuperset(allocation[3].split("+")):
-            cores = max(1, cpus // int(threads[1]))
-            nodes.append(Node(name=name, cores=cores, memory_mib=memory_mb))
+        is_selected = reserved_names is None or node.name in reserved_names
+        if is_in_partition and is_selected:
+            nodes.append(node)
     return tuple(sorted(nodes, key=lambda node: node.name))
+
+
+def _parse_benchmark_node(line: str, *, accepting_states: Collection[str]) -> Node:
+    name, (gpus, cpus, memory_mb) = _parse_node(line)
+    allocation, threads = _NODE_ALLOCATION.match(line), _NODE_THREADS.search(line)
+    if allocation is None or threads is None:
+        raise UnexpectedOutput("scontrol show nodes", line)
+    state = allocation[3]
+    unavailable = ""
+    if not set(state.split("+")).issubset(accepting_states):
+        reason = _NODE_REASON.search(line)
+        unavailable = f"its state is {state}" + (f" ({reason[1]})" if reason else "")
+    return Node(
+        name=name,
+        cores=max(1, cpus // int(threads[1])),
+        memory_mib=memory_mb,
+        gpus=gpus,
+        unavailable=unavailable,
+    )
+
+
+def parse_busy_nodes(text: str) -> frozenset[str]:
+    """Return the names of the nodes on which jobs run, in all partitions."""
+    names = set()
+    for line in text.splitlines():
+        allocation = _NODE_ALLOCATION.match(line)
+        if allocation is None:
+            raise UnexpectedOutput("scontrol show nodes", line)
+        if int(allocation[1]) > 0:
+            names.add(_parse_node(line)[0])
+    return frozenset(names)
+
+
+def show_reservation(name: str) -> Command:
+    """Render the command that shows a reservation."""
+    return commands.slurm_command("scontrol", "--oneliner", "show", f"reservation={name}")
+
+
+def parse_reservation(text: str) -> str:
+    """Return the nodes of a reservation as Slurm prints them, such as ``compute[1-3]``."""
+    nodes = _RESERVATION_NODES.search(text)
+    if nodes is None:
+        raise UnexpectedOutput("scontrol show reservation", text)
+    return nodes[1]
+
+
+def show_hostnames(nodes: str) -> Command:
+    """Render the command that prints one line for each node of such a list."""
+    return commands.slurm_command("scontrol", "show", "hostnames", nodes)
 
 
 def _parse_node(line: str) -> tuple[str, _NodeResources]:

@@ -3,6 +3,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -12,6 +13,7 @@ from gridstead.domain.benchmarks import run
 from gridstead.domain.benchmarks.report import PastRun, Report
 from gridstead.domain.benchmarks.scripts import script
 from gridstead.domain.benchmarks.site import (
+    Cause,
     Failure,
     Findings,
     MeasuredSite,
@@ -43,8 +45,8 @@ def test_each_node_runs_its_own_steps_and_all_nodes_the_joint_ones():
         "compute-n1": ("n1",),
         "compute-n2": ("n2",),
         "compute-n3": ("n3",),
-        "network-n1-n2": ("n1", "n2"),
-        "network-n2-n3": ("n2", "n3"),
+        "network-pingpong-n1-n2": ("n1", "n2"),
+        "network-pingpong-n2-n3": ("n2", "n3"),
         "network-all-to-all": ("n1", "n2", "n3"),
         "storage-scratch": ("n1", "n2", "n3"),
         "storage-disk-tmp-n1": ("n1",),
@@ -93,14 +95,14 @@ def test_a_lab_runs_one_process_on_a_node(mode, processes):
 
 def test_a_lab_sends_few_messages_and_its_waiting_processes_let_others_run():
     (lab_script, quick_script) = (
-        next(step.script for step in run.steps(measured) if step.name == "network-n1-n2")
+        next(step.script for step in run.steps(measured) if step.name == "network-pingpong-n1-n2")
         for measured in (site("n1", "n2"), site("n1", "n2", mode=Mode.QUICK))
     )
 
     assert "yield_when_idle=1" in lab_script
-    assert "--loop 100" in lab_script
+    assert "--loop 100 " in lab_script
     assert "yield_when_idle=0" in quick_script
-    assert "--loop" not in quick_script
+    assert "--loop 2000 " in quick_script
 
 
 def test_a_script_leaves_no_files_and_removes_old_ones(tmp_path):
@@ -152,8 +154,8 @@ def test_the_speed_is_left_out_if_a_node_was_not_measured():
 def test_each_node_has_figures_about_messages_once():
     three = site("n1", "n2", "n3")
     outcomes = failures(three) | {
-        "network-n1-n2": (recorded("pingpong.txt"), ""),
-        "network-n2-n3": (recorded("pingpong.txt"), ""),
+        "network-pingpong-n1-n2": (recorded("pingpong.txt"), ""),
+        "network-pingpong-n2-n3": (recorded("pingpong.txt"), ""),
         "network-all-to-all": (recorded("alltoall.txt"), ""),
     }
 
@@ -167,7 +169,7 @@ def test_each_node_has_figures_about_messages_once():
 
 def test_a_failed_pair_leaves_the_labels_of_pairs_out_but_not_the_other_pairs():
     three = site("n1", "n2", "n3")
-    outcomes = failures(three) | {"network-n1-n2": (recorded("pingpong.txt"), "")}
+    outcomes = failures(three) | {"network-pingpong-n1-n2": (recorded("pingpong.txt"), "")}
 
     site_findings = run.findings(three, outcomes)
 
@@ -178,9 +180,11 @@ def test_a_failed_pair_leaves_the_labels_of_pairs_out_but_not_the_other_pairs():
     assert "network.p2p.*" in [each.keys for each in site_findings.omissions]
 
 
-def processor_output(system="debian-13", microarchitecture="zen3"):
+def processor_output(system="debian-13", microarchitecture="zen3", equipment=""):
     separator = "--- next output ---\n"
-    return separator.join((f"{system}\n", recorded("lscpu.json"), f"{microarchitecture}\n"))
+    return separator.join(
+        (f"{system}\n", recorded("lscpu.json"), f"{microarchitecture}\n", equipment)
+    )
 
 
 def test_different_nodes_have_their_systems_in_one_label():
@@ -203,6 +207,79 @@ def test_a_system_whose_name_cannot_be_a_label_is_left_out():
     assert "os" not in {label.key for label in run.findings(single, outcomes).labels}
 
 
+def test_the_equipment_of_the_site_is_that_of_all_its_nodes():
+    pair = site("n1", "n2")
+    outcomes = failures(pair) | {
+        f"processor-n{n}": (processor_output(equipment="4: ACTIVE\n"),) for n in (1, 2)
+    }
+
+    with_rdma = run.with_equipment(pair, outcomes)
+    with_failed_node = run.with_equipment(pair, outcomes | {"processor-n2": ("truncated",)})
+
+    assert with_rdma.equipment.uses_ucx
+    assert not with_rdma.equipment.has_osu
+    assert not with_failed_node.equipment.uses_ucx
+
+
+def test_preempted_steps_are_repeated_if_their_nodes_are_free():
+    pair = site("n1", "n2")
+    steps = run.steps(pair)
+    preempted = Failure(reason="paid jobs needed the nodes", cause=Cause.PREEMPTED)
+    names = ("compute-n1", "compute-n2", "network-all-to-all")
+    outcomes = failures(pair) | dict.fromkeys(names, preempted)
+
+    repeatable = [
+        [step.name for step in run.repeatable(steps, outcomes, busy_nodes=busy_nodes)]
+        for busy_nodes in ((), ("n2",), ("other",))
+    ]
+
+    assert repeatable == [
+        ["compute-n1", "compute-n2", "network-all-to-all"],
+        ["compute-n1"],
+        ["compute-n1", "compute-n2"],
+    ]
+
+
+def test_steps_that_need_a_quiet_site_come_last():
+    quiet = [step.needs_quiet for step in run.steps(site("n1", "n2"))]
+
+    assert quiet == sorted(quiet)
+    assert any(quiet)
+
+
+def test_quick_mode_solves_smaller_equations_than_the_memory_allows():
+    quick, full = (
+        next(step.script for step in run.steps(measured) if step.name == "compute-n1")
+        for measured in (
+            site("n1", mode=mode, memory_mib=2**20) for mode in (Mode.QUICK, Mode.FULL)
+        )
+    )
+
+    assert "\n19584      Ns\n" in quick
+    assert "\n19584 " not in full
+
+
+@pytest.mark.parametrize(("nodes", "size_mib"), [(1, 1024), (5, 818), (100, 64)])
+def test_quick_mode_divides_the_files_in_shared_directories(nodes, size_mib):
+    names = [f"n{number}" for number in range(nodes)]
+    steps = {step.name: step for step in run.steps(site(*names, mode=Mode.QUICK))}
+
+    assert f"size={size_mib * 2**20}\n" in steps["storage-scratch"].script
+    assert f"size={1024 * 2**20}\n" in steps["storage-disk-tmp-n0"].script
+
+
+def test_single_node_mode_measures_shared_directories_on_one_node():
+    pair = site("n1", "n2")
+    pair = replace(pair, options=replace(pair.options, single_node=True))
+    steps = {step.name: step for step in run.steps(pair)}
+
+    outcomes = failures(pair) | {"storage-scratch": (fio_output(64),)}
+    labels = {label.key for label in run.findings(pair, outcomes).labels}
+
+    assert steps["storage-scratch"].nodes == ("n1",)
+    assert "storage.scratch.read.bw.mibps" in labels
+
+
 def test_an_incomplete_output_about_the_processor_is_refused():
     single = site("n1")
     outcomes = failures(single) | {"processor-n1": ("debian-13\n",)}
@@ -210,7 +287,7 @@ def test_an_incomplete_output_about_the_processor_is_refused():
     site_findings = run.findings(single, outcomes)
 
     reasons = {each.keys: each.reason for each in site_findings.omissions}
-    assert "it has 1 parts, not 3" in reasons["os, arch, cpu, cpu.microarch"]
+    assert "it has 1 parts, not 4" in reasons["os, arch, cpu, cpu.microarch"]
 
 
 def test_a_report_has_the_labels_of_the_site_and_of_the_run_in_order():
@@ -263,3 +340,38 @@ def test_storage_of_a_node_is_measured_for_each_node():
         ("n2", "disk-tmp write"),
     ]
     assert all(each.value > Decimal(0) for each in site_findings.measurements)
+
+
+def test_messages_need_the_equipment_also_if_only_they_are_selected():
+    pair = site("n1", "n2")
+    pair = replace(pair, options=replace(pair.options, suites=("network",)))
+    outcomes = failures(pair) | {
+        f"processor-n{n}": (processor_output(equipment="4: ACTIVE\n"),) for n in (1, 2)
+    }
+
+    pair = run.with_equipment(pair, outcomes)
+
+    assert [step.name for step in run.steps(pair)] == [
+        "processor-n1",
+        "processor-n2",
+        "network-pingpong-n1-n2",
+        "network-all-to-all",
+    ]
+    assert run.findings(pair, outcomes).transport == "ucx: all nodes have an active RDMA port"
+    assert run.findings(pair, outcomes).labels == []
+
+
+def test_a_single_node_needs_no_equipment():
+    node = site("n1")
+    node = replace(node, options=replace(node.options, suites=("network", "internet")))
+
+    assert run.steps(node) == ()
+    assert run.with_equipment(node, {}).equipment.transport == ""
+
+
+def test_other_suites_need_no_equipment():
+    node = site("n1")
+    node = replace(node, options=replace(node.options, suites=("internet",), internet="librespeed"))
+
+    assert [step.name for step in run.steps(node)] == ["internet"]
+    assert run.with_equipment(node, {}) == node

@@ -120,6 +120,7 @@ def size(
     processes_per_node: int,
     memory_per_node_mib: int,
     memory_percent: int = DEFAULT_MEMORY_PERCENT,
+    largest_order: int | None = None,
     block_size: int = DEFAULT_BLOCK_SIZE,
 ) -> HpccInput:
     """Return the size of a run whose matrix fills a part of the memory of all nodes.
@@ -132,10 +133,13 @@ def size(
         processes_per_node: How many processes on each node, usually its physical cores.
         memory_per_node_mib: The memory of the node with the least memory.
         memory_percent: The part of the memory that the matrix fills.
+        largest_order: The largest N. None if only the memory limits it.
         block_size: NB.
     """
     memory = nodes * memory_per_node_mib * _BYTES_PER_MIB * memory_percent // 100
     order = math.isqrt(memory // _BYTES_PER_NUMBER)
+    if largest_order is not None:
+        order = min(order, largest_order)
     processes = nodes * processes_per_node
     rows = math.isqrt(processes)
     while processes % rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite ``network``: messages between the nodes, with mpi4py.
+"""The suite ``network``: messages between the nodes, with OSU or mpi4py.
 
 The label about the latency and the bandwidth of two nodes is the median of the pairs of neighbours
 in the sorted list of nodes.
@@ -14,7 +14,12 @@ from gridstead.domain.benchmarks.metrics import Kind, Metric
 from gridstead.domain.benchmarks.outputs import messages
 from gridstead.domain.benchmarks.outputs.messages import PointToPoint
 from gridstead.domain.benchmarks.outputs.reading import UnusableOutput, median
-from gridstead.domain.benchmarks.scripts import file_command, mpi_variables, script
+from gridstead.domain.benchmarks.scripts import (
+    file_command,
+    mpi_variables,
+    path_command,
+    script,
+)
 from gridstead.domain.benchmarks.site import (
     Findings,
     MeasuredSite,
@@ -29,57 +34,92 @@ from gridstead.domain.benchmarks.site import (
 LATENCY = Metric(name="latency", unit="us", kind=Kind.NETWORK, is_time=True)
 BANDWIDTH = Metric(name="bandwidth", unit="Mbit/s", kind=Kind.NETWORK)
 _ALL_TO_ALL = "network-all-to-all"
-_LIMITS_S = {Mode.LAB: 60, Mode.QUICK: 120, Mode.FULL: 600}
+_LIMITS_S = {Mode.LAB: 30, Mode.QUICK: 60, Mode.FULL: 600}
+# How often each message is sent: small messages, large ones, and those above 1 MiB.
+_LOOPS = {
+    Mode.LAB: " --loop 100 --skip 10 --loop-large 20 --skip-large 2 --loop-huge 5 --skip-huge 1",
+    Mode.QUICK: (
+        " --loop 2000 --skip 100 --loop-large 200 --skip-large 10 --loop-huge 20 --skip-huge 2"
+    ),
+    Mode.FULL: "",
+}
 _PINGPONG = " ".join(("python3", *messages.PINGPONG_ARGUMENTS))
-# How often each message is sent in a lab: small messages, large ones, and those above 1 MiB.
-_LAB_LOOPS = "--loop 100 --skip 10 --loop-large 20 --skip-large 2 --loop-huge 5 --skip-huge 1"
+_OSU_LATENCY = " ".join(("osu_latency", *messages.OSU_ARGUMENTS))
+_OSU_BANDWIDTH = " ".join(("osu_bw", *messages.OSU_ARGUMENTS))
+_OSU_ALL_TO_ALL = " ".join(("osu_alltoall", *messages.OSU_ALL_TO_ALL_ARGUMENTS))
+_FEW_MESSAGES = " -i 200 -x 20"
+_FEW_WINDOWS = " -i 10 -x 2"  # of 64 messages
 
 
 def steps(site: MeasuredSite) -> tuple[Step, ...]:
-    """Return one step for each pair of neighbours, and one of all nodes. None for a single node."""
-    if len(site.nodes) == 1:
+    """Return the steps of each pair of neighbours, and one of all nodes.
+
+    The pairs are in an order in which half of the nodes' pairs, and then the other half, can run at
+    the same time.
+    """
+    if _reason(site):
         return ()
-    limit_s = _LIMITS_S[site.options.mode]
-    pingpong = _PINGPONG
-    if site.options.mode is Mode.LAB:
-        pingpong = f"{_PINGPONG} {_LAB_LOOPS}"
-    pairs = [
-        Step(
-            name=_pair_name(first, second),
-            nodes=(first, second),
-            tasks_per_node=1,
-            script=script((mpi_variables(site), pingpong)),
-            limit_s=limit_s,
-        )
-        for first, second in pairwise(site.names)
+    pairs = tuple(pairwise(site.names))
+    pair_steps = [
+        _step(site, _pair_name(test, pair), pair, command)
+        for test, command in _pair_commands(site).items()
+        for pair in (*pairs[::2], *pairs[1::2])
     ]
-    all_to_all = Step(
-        name=_ALL_TO_ALL,
-        nodes=site.names,
+    return (*pair_steps, _step(site, _ALL_TO_ALL, site.names, _all_to_all_command(site)))
+
+
+def _reason(site: MeasuredSite) -> str:
+    """Return why nothing is measured. Empty if it is measured."""
+    if len(site.nodes) == 1:
+        return "there is only one node"
+    return "the setting single_node is true" if site.options.single_node else ""
+
+
+def _step(site: MeasuredSite, name: str, nodes: tuple[str, ...], command: str) -> Step:
+    return Step(
+        name=name,
+        nodes=nodes,
         tasks_per_node=1,
-        script=script(
-            (
-                mpi_variables(site),
-                file_command("all_to_all.py", messages.ALL_TO_ALL_SCRIPT),
-                "python3 all_to_all.py",
-            )
-        ),
-        limit_s=limit_s,
+        script=script((path_command(site), mpi_variables(site), command)),
+        limit_s=_LIMITS_S[site.options.mode],
+        needs_quiet=True,
     )
-    return (*pairs, all_to_all)
+
+
+def _pair_commands(site: MeasuredSite) -> Mapping[str, str]:
+    """Return the command of each test of a pair, by the name of the test."""
+    mode = site.options.mode
+    if not site.equipment.has_osu:
+        return {"pingpong": _PINGPONG + _LOOPS[mode]}
+    if mode is Mode.FULL:
+        return {"latency": _OSU_LATENCY, "bandwidth": _OSU_BANDWIDTH}
+    return {
+        "latency": _OSU_LATENCY + _FEW_MESSAGES,
+        "bandwidth": _OSU_BANDWIDTH + _FEW_WINDOWS,
+    }
+
+
+def _all_to_all_command(site: MeasuredSite) -> str:
+    if not site.equipment.has_osu:
+        script_command = file_command("all_to_all.py", messages.ALL_TO_ALL_SCRIPT)
+        return f"{script_command}\npython3 all_to_all.py"
+    few = "" if site.options.mode is Mode.FULL else _FEW_MESSAGES
+    return f"{_OSU_ALL_TO_ALL}{few}"
 
 
 def findings(site: MeasuredSite, outcomes: Outcomes) -> Findings:
     """Return the latency and bandwidth of each pair, and the labels of the site."""
     site_findings = Findings()
-    if len(site.nodes) == 1:
-        site_findings.omit("network.p2p.*, network.all-to-all.*", "there is only one node")
+    reason = _reason(site)
+    if reason:
+        site_findings.omit("network.p2p.*, network.all-to-all.*", reason)
         return site_findings
+    site_findings.transport = site.equipment.transport
     pairs: dict[tuple[str, str], PointToPoint] = {}
     reasons = []
     for pair in pairwise(site.names):
         try:
-            pairs[pair] = messages.parse_pingpong("".join(texts_of(outcomes, _pair_name(*pair))))
+            pairs[pair] = _pair_result(site, pair, outcomes)
         except UnusableOutput as error:
             reasons.append(f"{' to '.join(pair)}: {error.message}")
     point_to_point = None
@@ -101,8 +141,16 @@ def findings(site: MeasuredSite, outcomes: Outcomes) -> Findings:
     return site_findings
 
 
-def _pair_name(first: str, second: str) -> str:
-    return f"network-{first}-{second}"
+def _pair_result(site: MeasuredSite, pair: tuple[str, str], outcomes: Outcomes) -> PointToPoint:
+    """Return the figures of a pair. Raises UnusableOutput if an output is missing or unusable."""
+    texts = ["".join(texts_of(outcomes, _pair_name(test, pair))) for test in _pair_commands(site)]
+    if site.equipment.has_osu:
+        return messages.parse_osu(*texts)
+    return messages.parse_pingpong(*texts)
+
+
+def _pair_name(test: str, pair: tuple[str, str]) -> str:
+    return f"network-{test}-{'-'.join(pair)}"
 
 
 def _pair_measurements(

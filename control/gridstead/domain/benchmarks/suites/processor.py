@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite ``processor``: the operating system and the CPUs of each node."""
+"""The suite ``processor``: the operating system, the CPUs and the equipment of each node."""
 
 from __future__ import annotations
 
+from gridstead.domain.benchmarks import equipment
+from gridstead.domain.benchmarks.equipment import Equipment, NodeEquipment
 from gridstead.domain.benchmarks.outputs import processor
 from gridstead.domain.benchmarks.outputs.processor import Processor
 from gridstead.domain.benchmarks.outputs.reading import Output, UnusableOutput, name_label
-from gridstead.domain.benchmarks.scripts import script
+from gridstead.domain.benchmarks.scripts import path_command, script
 from gridstead.domain.benchmarks.site import Findings, MeasuredSite, Outcomes, Step, texts_of
 
-_LIMIT_S = 60
+_LIMIT_S = 15
 _SEPARATOR = "--- next output ---\n"
 _COMMANDS = (
     '(. /etc/os-release && echo "$ID-${VERSION_ID:-}")',
@@ -17,8 +19,10 @@ _COMMANDS = (
     "lscpu --json",
     f"echo '{_SEPARATOR.strip()}'",
     "if command -v archspec >/dev/null; then archspec cpu; fi",
+    f"echo '{_SEPARATOR.strip()}'",
+    *equipment.COMMANDS,
 )
-_PARTS = 3
+_PARTS = 4
 
 
 def steps(site: MeasuredSite) -> tuple[Step, ...]:
@@ -28,7 +32,7 @@ def steps(site: MeasuredSite) -> tuple[Step, ...]:
             name=_name(node),
             nodes=(node,),
             tasks_per_node=1,
-            script=script(_COMMANDS),
+            script=script((path_command(site), *_COMMANDS)),
             limit_s=_LIMIT_S,
         )
         for node in site.names
@@ -42,7 +46,7 @@ def findings(site: MeasuredSite, outcomes: Outcomes) -> Findings:
     processors: list[Processor] = []
     for node in site.names:
         try:
-            system, lscpu, archspec = _parts("".join(texts_of(outcomes, _name(node))))
+            system, lscpu, archspec, _ = _parts("".join(texts_of(outcomes, _name(node))))
             processors.append(processor.parse(lscpu, archspec or None))
         except UnusableOutput as error:
             site_findings.omit("os, arch, cpu, cpu.microarch", f"{node}: {error.message}")
@@ -53,6 +57,19 @@ def findings(site: MeasuredSite, outcomes: Outcomes) -> Findings:
     if os_label is not None:
         site_findings.labels.append(os_label)
     return site_findings
+
+
+def site_equipment(site: MeasuredSite, outcomes: Outcomes) -> Equipment:
+    """Return what messages between the nodes are measured with."""
+    nodes: dict[str, NodeEquipment | None] = {}
+    for node in site.names:
+        try:
+            text = "".join(texts_of(outcomes, _name(node)))
+            nodes[node] = equipment.parse(_parts(text)[-1])
+        except UnusableOutput:
+            # findings() reports the error.
+            nodes[node] = None
+    return equipment.combine(site.options.network, nodes)
 
 
 def _name(node: str) -> str:

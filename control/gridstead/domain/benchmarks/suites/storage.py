@@ -21,34 +21,45 @@ from gridstead.domain.benchmarks.site import (
 )
 from gridstead.domain.labels.keys import STORAGE
 
-_SIZES_MIB = {Mode.LAB: 64, Mode.QUICK: 2048, Mode.FULL: storage.DEFAULT_SIZE_MIB}
-_LIMITS_S = {Mode.LAB: 60, Mode.QUICK: 300, Mode.FULL: 3600}
+_SIZES_MIB = {Mode.LAB: 64, Mode.QUICK: 1024, Mode.FULL: storage.DEFAULT_SIZE_MIB}
+# In quick mode, the files of all nodes in a shared directory have this size together, if there are
+# not so many nodes that a file would be smaller than that of a lab.
+_QUICK_SHARED_MIB = 4096
+# All directories of a node together. Each has the same part of it.
+_LIMITS_S = {Mode.LAB: 90, Mode.QUICK: 75, Mode.FULL: 5 * 3600}
 _JOB_FILE = "gridstead.fio"
 
 
 def steps(site: MeasuredSite) -> tuple[Step, ...]:
     """Return the steps of all directories: one on all nodes at once, or one on each node."""
-    size_mib = _SIZES_MIB[site.options.mode]
-    job_file = storage.render_fio(".", size_mib=size_mib)
-    planned_steps = []
-    for key, path in site.options.directories.items():
-        if _measured_key(site, key) != key:
-            continue
-        commands = script(
-            (file_command(_JOB_FILE, job_file), f"fio --output-format=json {_JOB_FILE}"),
-            parent=path,
+    measured_keys = [key for key in site.options.directories if _measured_key(site, key) == key]
+    return tuple(
+        Step(
+            name=name,
+            nodes=nodes,
+            tasks_per_node=1,
+            script=_script(site, key),
+            limit_s=_LIMITS_S[site.options.mode] // len(measured_keys),
+            needs_quiet=key not in storage.NODE_DIRECTORIES,
         )
-        planned_steps += [
-            Step(
-                name=name,
-                nodes=nodes,
-                tasks_per_node=1,
-                script=commands,
-                limit_s=_LIMITS_S[site.options.mode],
-            )
-            for name, nodes in _runs(site, key)
-        ]
-    return tuple(planned_steps)
+        for key in measured_keys
+        for name, nodes in _runs(site, key)
+    )
+
+
+def _script(site: MeasuredSite, key: str) -> str:
+    job_file = storage.render_fio(".", size_mib=_size_mib(site, key))
+    commands = (file_command(_JOB_FILE, job_file), f"fio --output-format=json {_JOB_FILE}")
+    return script(commands, parent=site.options.directories[key])
+
+
+def _size_mib(site: MeasuredSite, key: str) -> int:
+    """Return the size of the file of each node. It is even, as fio's operations need."""
+    size_mib = _SIZES_MIB[site.options.mode]
+    if site.options.mode is not Mode.QUICK or key in storage.NODE_DIRECTORIES:
+        return size_mib
+    part_mib = _QUICK_SHARED_MIB // len(site.nodes) // 2 * 2
+    return min(size_mib, max(part_mib, _SIZES_MIB[Mode.LAB]))
 
 
 def findings(site: MeasuredSite, outcomes: Outcomes) -> Findings:
@@ -79,7 +90,7 @@ def _results(site: MeasuredSite, key: str, outcomes: Outcomes) -> list[StorageRe
             reason = f"{len(node_texts)} of {len(nodes)} nodes printed something"
             raise UnusableOutput("fio", reason, "")
         texts += node_texts
-    size_mib = _SIZES_MIB[site.options.mode]
+    size_mib = _size_mib(site, key)
     return [storage.parse_fio(text, size_mib=size_mib) for text in texts]
 
 
@@ -97,7 +108,7 @@ def _measured_key(site: MeasuredSite, key: str) -> str:
 def _runs(site: MeasuredSite, key: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the name and the nodes of each step of a directory."""
     if key not in storage.NODE_DIRECTORIES:
-        yield f"storage-{key}", site.names
+        yield f"storage-{key}", site.names[:1] if site.options.single_node else site.names
         return
     for name in site.names:
         yield f"storage-{key}-{name}", (name,)
