@@ -95,3 +95,16 @@ def test_a_killed_run_is_repeated_and_leaves_no_jobs(lab, running_benchmarks):
     lab.sh(lab.controller, f"systemctl restart --no-block {UNIT}")
 
     wait_until(lambda: len(reports(lab)) > number, timeout=RUN_TIMEOUT_S)
+
+
+def test_an_operator_can_measure_one_node_and_read_the_report(lab):
+    wait_until(lambda: unit_state(lab) == "inactive", timeout=RUN_TIMEOUT_S)
+
+    output = lab.sh(
+        "control", "gridstead provider benchmark run --nodes compute1 --suite processor"
+    )
+    (report,) = json.loads(lab.sh("control", "gridstead provider benchmark report --json"))
+
+    assert "details: gridstead provider benchmark report" in output
+    assert report["nodes"] == ["compute1"]
+    assert report["partial"] == {"nodes": ["compute1"], "suites": ["processor"]}

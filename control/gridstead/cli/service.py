@@ -122,5 +122,7 @@ def benchmarks_status(config: ServiceConfig = None, as_json: Json = False) -> No
     from gridstead.cli.benchmark_output import emit_status  # noqa: PLC0415 - slow import
 
     settings = load(BenchmarksSettings, service_settings_path("benchmarks", config))
+    # The agent logs which files are not reports.
+    importlib.import_module("gridstead.logs").set_up("error")
     report = importlib.import_module(WIRING["benchmarks"]).last_report(settings)
     emit_status(report, now=int(time.time()), as_json=as_json)

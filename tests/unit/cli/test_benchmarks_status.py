@@ -32,6 +32,7 @@ def test_status_has_the_age_of_the_newest_report_and_the_slow_nodes(
 ):
     now = int(time.time())
     reports = JsonReports(tmp_path)
+    (tmp_path / "000000000001.json").write_text("{}")  # not a report
     reports.add(report(ended_at=now - 50 * HOUR_S, drains=(Drain(node="cn9"),)))
     reports.add(report(ended_at=now - 3 * HOUR_S - 10, drains=(Drain(node="cn1"),)))
 
