@@ -20,14 +20,14 @@ PAGE = """\
 A provider publishes labels on the chain: a key and a value each. A job can require labels of its
 provider ([`--uses` and `--affinity`](../howto/use-the-grid.md)). The labels of a site are the
 variable `gridstead_labels`, or the table `labels` of the [supervisor's
-settings](settings.md#supervisor). The supervisor checks only their form. If [`gridstead
-benchmarks run`](settings.md#benchmarks) has measured the site, the supervisor also publishes the
-labels of its report, in place of labels of the site with the same keys. No role installs the
-benchmarks yet.
+settings](settings.md#supervisor). The supervisor checks only their form. If the
+[benchmarks](../howto/benchmarks.md) have measured the site, the supervisor also publishes the
+labels of their report, in place of labels of the site with the same keys.
 
 ## Keys and values
 
-- There are at most {labels} labels. A key and a value have at most {size} bytes each.
+- There are at most {labels} labels, of the site and of the benchmarks together. A key and a value
+  have at most {size} bytes each.
 - In keys and values, other characters than `a` to `z`, `A` to `Z`, `0` to `9`, `.`, `_` and `-` are
   removed or replaced by `-`, and upper case becomes lower case: `AMD EPYC (tm)` becomes
   `amd-epyc-tm`. Two keys that become the same are an error.
@@ -47,6 +47,11 @@ The bandwidths in labels of DeepSquare's own software have other units than thei
 ## Keys about benchmarks
 
 {benchmark_table}
+
+The report is a file that the provider has signed. Clients use it to tell [which values are
+self-measured](../howto/benchmark-report.md#when-clients-trust-a-value) and which are only claimed.
+Without `benchmark.suite`, clients show the units of all numbers as unknown. Jobs can require that
+the benchmarks are not older than some hours: see `benchmark.age.h` below.
 
 ## Reserved keys
 
