@@ -110,7 +110,8 @@ class BenchmarksSettings(Service):
         str,
         Field(
             description="Reservation of the Slurm jobs. Only its nodes are measured, for example "
-            "nodes that were drained, in a maintenance reservation.",
+            "repaired nodes in a maintenance reservation. The labels of such a run are not "
+            "published.",
             examples=["repaired"],
         ),
     ] = ""

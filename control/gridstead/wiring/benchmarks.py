@@ -106,6 +106,7 @@ def _options(settings: BenchmarksSettings) -> Options:
         gpu_command=settings.gpu_command,
         internet=settings.internet,
         single_node=settings.network.single_node,
+        in_reservation=bool(settings.reservation),
         asks_all_nodes=settings.unresponsive,
         quiet_limit_s=settings.quiet_limit_s,
     )

@@ -125,6 +125,15 @@ def test_a_run_of_a_part_of_the_site_runs_only_its_steps_and_is_marked():
     assert report.partial == selection
 
 
+def test_a_run_in_a_reservation_is_not_one_of_the_whole_site():
+    site = FakeSite(NODE)
+
+    site.runner(in_reservation=True).measure(Selection())
+
+    (report,) = site.reports
+    assert report.partial == Selection(nodes=("n1",))
+
+
 def test_a_selected_node_that_does_not_accept_jobs_is_an_error():
     site = FakeSite(NODE)
 

@@ -60,6 +60,7 @@ class Options:
         internet: What measures the Internet: ``off``, ``librespeed``, or the ``host:port`` of an
             iperf3 server.
         single_node: Whether nothing between nodes is measured.
+        in_reservation: Whether the nodes are only those of a reservation.
         asks_all_nodes: Whether each node of the partition must start a job, also a node on which
             Slurm starts no jobs.
         quiet_limit_s: How long the run waits until no node is busy. Then it leaves out the steps
@@ -74,6 +75,7 @@ class Options:
     gpu_command: str = ""
     internet: str = "off"
     single_node: bool = False
+    in_reservation: bool = False
     asks_all_nodes: bool = False
     quiet_limit_s: int = 1800
 

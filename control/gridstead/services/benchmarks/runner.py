@@ -92,11 +92,17 @@ class BenchmarkRunner:
             suite=self._suite,
             findings=run.findings(site, outcomes),
             hardware=site.nodes,
-            partial=None if selection.is_whole_site else selection,
+            partial=self._partial(selection, site),
         )
         report = self._slow_nodes.checked(report)
         self._reports.add(report)
         _log_report(report)
+
+    def _partial(self, selection: Selection, site: MeasuredSite) -> Selection | None:
+        """Return what was measured if it is not the whole site, or None."""
+        if self._options.in_reservation:
+            return replace(selection, nodes=site.names)
+        return None if selection.is_whole_site else selection
 
     def _site(self, selection: Selection) -> MeasuredSite:
         """Return the selected nodes. Without a selection, include nodes without jobs."""
