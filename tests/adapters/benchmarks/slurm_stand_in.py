@@ -3,7 +3,8 @@
 """Stands in for the commands of Slurm that ReFrame runs: sbatch, srun, sacct, squeue, scancel.
 
 A job starts at once on this host, except on a node whose name starts with ``down``, and is
-preempted at once on a node whose name starts with ``paid``. The program's name is the command.
+preempted at once on a node whose name starts with ``paid``. Jobs for a node whose name starts with
+``lost`` cannot be submitted, as without slurmctld. The program's name is the command.
 SLURM_STAND_IN is the directory of its files.
 """
 
@@ -24,6 +25,8 @@ def sbatch(*arguments):
     options = dict(line.removeprefix("#SBATCH --").partition("=")[::2] for line in lines)
     number = len(list(STATE.glob("*.json"))) + 1
     nodes = options["nodelist"]
+    if nodes.startswith("lost"):
+        sys.exit("sbatch: error: Unable to contact slurm controller (connect failure)")
     state = {"down": "PENDING", "paid": "PREEMPTED"}.get(nodes[:4], "RUNNING")
     job = {"state": state, "exit": 0, "nodes": nodes, "pid": 0, "options": options}
     save(number, job)

@@ -180,6 +180,15 @@ def test_preempted_jobs_and_jobs_that_do_not_start_have_their_own_causes(slurm, 
     assert [job["state"] for job in slurm.jobs()] == ["PREEMPTED", "CANCELLED"]
 
 
+def test_a_job_that_cannot_be_submitted_does_not_stop_the_others(slurm, tmp_path):
+    outcomes = slurm.steps(tmp_path).run(
+        [step("lost", "true", node="lost1"), step("good", "echo one")]
+    )
+
+    assert outcomes["good"] == ("one\n",)
+    assert "Unable to contact slurm controller" in outcomes["lost"].reason
+
+
 # Runs a step that does not end, and prints when its job runs.
 RUN_FOREVER = """
 import signal, sys
