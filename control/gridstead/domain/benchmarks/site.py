@@ -21,7 +21,7 @@ from gridstead.domain.jobs.job import Label
 class Mode(StrEnum):
     """How long a run takes."""
 
-    LAB = "lab"  # small sizes, for tests
+    LAB = "lab"  # small sizes, for tests; the limits of steps only find hangs
     QUICK = "quick"  # at most 5 minutes on one node, and 20 minutes on 100 nodes
     FULL = "full"  # a step may take four hours
 

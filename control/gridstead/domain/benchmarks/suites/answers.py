@@ -17,7 +17,7 @@ from gridstead.domain.benchmarks.site import (
     Step,
 )
 
-_LIMIT_S = 10
+_LIMIT_S = 60
 
 
 def steps(site: MeasuredSite) -> tuple[Step, ...]:

@@ -34,7 +34,7 @@ from gridstead.domain.benchmarks.site import (
 LATENCY = Metric(name="latency", unit="us", kind=Kind.NETWORK, is_time=True)
 BANDWIDTH = Metric(name="bandwidth", unit="Mbit/s", kind=Kind.NETWORK)
 _ALL_TO_ALL = "network-all-to-all"
-_LIMITS_S = {Mode.LAB: 30, Mode.QUICK: 60, Mode.FULL: 600}
+_LIMITS_S = {Mode.LAB: 60, Mode.QUICK: 60, Mode.FULL: 600}
 # How often each message is sent: small messages, large ones, and those above 1 MiB.
 _LOOPS = {
     Mode.LAB: " --loop 100 --skip 10 --loop-large 20 --skip-large 2 --loop-huge 5 --skip-huge 1",

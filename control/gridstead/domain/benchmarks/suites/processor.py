@@ -9,9 +9,9 @@ from gridstead.domain.benchmarks.outputs import processor
 from gridstead.domain.benchmarks.outputs.processor import Processor
 from gridstead.domain.benchmarks.outputs.reading import Output, UnusableOutput, name_label
 from gridstead.domain.benchmarks.scripts import path_command, script
-from gridstead.domain.benchmarks.site import Findings, MeasuredSite, Outcomes, Step, texts_of
+from gridstead.domain.benchmarks.site import Findings, MeasuredSite, Mode, Outcomes, Step, texts_of
 
-_LIMIT_S = 15
+_LIMITS_S = {Mode.LAB: 60, Mode.QUICK: 15, Mode.FULL: 60}
 _SEPARATOR = "--- next output ---\n"
 _COMMANDS = (
     '(. /etc/os-release && echo "$ID-${VERSION_ID:-}")',
@@ -33,7 +33,7 @@ def steps(site: MeasuredSite) -> tuple[Step, ...]:
             nodes=(node,),
             tasks_per_node=1,
             script=script((path_command(site), *_COMMANDS)),
-            limit_s=_LIMIT_S,
+            limit_s=_LIMITS_S[site.options.mode],
         )
         for node in site.names
     )

@@ -26,7 +26,7 @@ _SIZES_MIB = {Mode.LAB: 64, Mode.QUICK: 1024, Mode.FULL: storage.DEFAULT_SIZE_MI
 # not so many nodes that a file would be smaller than that of a lab.
 _QUICK_SHARED_MIB = 4096
 # All directories of a node together. Each has the same part of it.
-_LIMITS_S = {Mode.LAB: 90, Mode.QUICK: 75, Mode.FULL: 5 * 3600}
+_LIMITS_S = {Mode.LAB: 300, Mode.QUICK: 75, Mode.FULL: 5 * 3600}
 _JOB_FILE = "gridstead.fio"
 
 
