@@ -10,7 +10,6 @@ SLURM_STAND_IN is the directory of its files.
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +68,8 @@ def scancel(*arguments):
     for number in numbers or [path.stem for path in STATE.glob("*.json")]:
         job = load(number)
         if job["pid"] and job["state"] == "RUNNING":
-            os.killpg(job["pid"], signal.SIGKILL)
+            # The program timeout has a process group of its own in the session of the job.
+            subprocess.run(["pkill", "-KILL", "--session", str(job["pid"])], check=True)
         if job["state"] in ("PENDING", "RUNNING"):
             save(number, job | {"state": "CANCELLED"})
 
