@@ -3,8 +3,8 @@
 """Compare jobs of a customer that start during benchmarks with jobs that start on an idle cluster.
 
 Each job uses a CPU of both nodes and computes for some seconds, as the user of a wallet in Slurm.
-A benchmark needs whole nodes, so it cannot run at the same time as the job. A control job is submitted when no
-benchmark runs, the next job while one runs, and so on.
+A benchmark needs whole nodes, so it cannot run at the same time as the job. A control job is
+submitted when no benchmark runs, the next job while one runs, and so on.
 
 The exit code is 1 if a job during the benchmarks starts more than 10 s later, or runs more than 5 %
 longer, than the slowest control job. A lab must run, and this machine should have no other load.
