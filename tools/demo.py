@@ -29,6 +29,12 @@ from tests import billing_oracle
 WORKFLOW = CHECKOUT / "examples" / "hello-world.yaml"
 ESCROW_CREDITS = 100
 BALANCE_CREDITS = 1000
+SHOWN_LABELS = (
+    "cpu",
+    "compute.gflops",
+    "network.p2p.latency.us",
+    "storage.scratch.write.bw.mibps",
+)
 REGISTRATION_TIMEOUT_S = 300  # the first registration waits for the benchmarks
 
 console = Console(highlight=False)
@@ -42,6 +48,7 @@ def main() -> int:
     owner = customer(grid, "customer", credits_=BALANCE_CREDITS)
     console.print(f"demo: customer {owner.address}")
     console.print(f"demo: provider {provider}")
+    print_measured_labels(admin, provider)
     balances_before = balances(admin, (owner.address, provider))
 
     submission = subprocess.run(
@@ -88,6 +95,14 @@ def approve_provider(admin: User) -> str:
         "demo: the supervisor has registered no provider; "
         "see journalctl -u gridstead-supervisor on control"
     )
+
+
+def print_measured_labels(admin: User, address: str) -> None:
+    """Print some labels that the benchmarks of the provider measured."""
+    provider = json.loads(admin.run("provider", "status", address, "--json").stdout)
+    labels = provider["labels"]
+    for key in SHOWN_LABELS:
+        console.print(f"demo: label {key} = {labels.get(key, 'not measured')}")
 
 
 def balances(admin: User, addresses: Iterable[str]) -> dict[str, int]:
