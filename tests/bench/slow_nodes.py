@@ -33,8 +33,8 @@ from tests.e2e.conftest import Lab  # noqa: E402
 from gridstead_lab.names import Names  # noqa: E402
 
 NODE = "compute2"
-BEFORE = 3
-AFTER = 5
+QUIET_RUNS_BEFORE = 3
+QUIET_RUNS_AFTER = 5
 REPETITIONS = 10
 CPU_PERIOD_US = 100_000
 CPU_QUOTA_US = 20_000  # a fifth of a CPU
@@ -48,13 +48,13 @@ class Fault:
 
     name: str
     kind: str
-    slow: Callable[[Lab, str], contextlib.AbstractContextManager[None]]
+    slow: Callable[[Lab, Names], contextlib.AbstractContextManager[None]]
 
 
 @contextlib.contextmanager
-def cpu_quota(_: Lab, prefix: str) -> Iterator[None]:
+def cpu_quota(_: Lab, names: Names) -> Iterator[None]:
     """Give the node a quota of CPU time."""
-    folder = Path("/sys/fs/cgroup/cpu") / prefix / NODE
+    folder = Path("/sys/fs/cgroup/cpu") / names.prefix / NODE
     (folder / "cpu.cfs_period_us").write_text(str(CPU_PERIOD_US))
     (folder / "cpu.cfs_quota_us").write_text(str(CPU_QUOTA_US))
     try:
@@ -64,15 +64,15 @@ def cpu_quota(_: Lab, prefix: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def disk_limit(_: Lab, prefix: str) -> Iterator[None]:
+def disk_limit(_: Lab, names: Names) -> Iterator[None]:
     """Limit reading and writing of the node on the disk of this machine."""
-    folder = Path("/sys/fs/cgroup/blkio") / f"{prefix}-slow-node"
+    folder = Path("/sys/fs/cgroup/blkio") / f"{names.prefix}-slow-node"
     folder.mkdir()
     device = subprocess.run(
         ["findmnt", "--noheadings", "--output=MAJ:MIN", "--target=/"],
         check=True, capture_output=True, text=True,
     ).stdout.strip()  # fmt: skip
-    node_folder = Path("/sys/fs/cgroup/cpu") / prefix / NODE
+    node_folder = Path("/sys/fs/cgroup/cpu") / names.prefix / NODE
     try:
         for access in ("read", "write"):
             limit = f"{device} {DISK_BYTES_PER_S}"
@@ -93,15 +93,15 @@ def _move(source: Path, target: Path) -> None:
 
 
 @contextlib.contextmanager
-def network_limit(lab: Lab, _: str) -> Iterator[None]:
-    """Limit what the node sends, on its own network interface."""
-    device = "$(ip -o route get 192.0.2.1 | grep -oP '(?<=dev )[^ ]+')"
-    limit = f"tbf rate {NETWORK_RATE} burst 64kb latency 50ms"
-    lab.sh(NODE, f"tc qdisc add dev {device} root {limit}")
+def network_limit(lab: Lab, names: Names) -> Iterator[None]:
+    """Limit what the node receives."""
+    device = names.veth(int(lab.address(NODE).rpartition(".")[2]))
+    limit = ["rate", NETWORK_RATE, "burst", "64kb", "latency", "50ms"]
+    subprocess.run(["tc", "qdisc", "add", "dev", device, "root", "tbf", *limit], check=True)
     try:
         yield
     finally:
-        lab.sh(NODE, f"tc qdisc del dev {device} root")
+        subprocess.run(["tc", "qdisc", "del", "dev", device, "root"], check=True)
 
 
 FAULTS = (
@@ -118,17 +118,17 @@ def main() -> int:
     )
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="default %(default)s")
     parser.add_argument(
-        "--quiet-runs", type=int, default=AFTER, help="at the end, default %(default)s"
+        "--quiet-runs", type=int, default=QUIET_RUNS_AFTER, help="at the end, default %(default)s"
     )
     options = parser.parse_args()
     lab = open_lab()
-    prefix = Names(checkout=CHECKOUT, lab=lab_users.lab_grid().folder.name).prefix
-    for number in range(BEFORE):
-        print(f"quiet run {number + 1} of {BEFORE}", file=sys.stderr, flush=True)
+    names = Names(checkout=CHECKOUT, lab=lab_users.lab_grid().folder.name)
+    for number in range(QUIET_RUNS_BEFORE):
+        print(f"quiet run {number + 1} of {QUIET_RUNS_BEFORE}", file=sys.stderr, flush=True)
         lab_benchmarks.measure(lab)
     right = 0
     for number, fault in zip(range(options.repetitions), itertools.cycle(FAULTS), strict=False):
-        outliers = _outliers_with(fault, lab, prefix)
+        outliers = _outliers_with(fault, lab, names)
         right += _is_named(fault, outliers)
         print(f"{number + 1} {fault.name}: {_text(outliers)}", flush=True)
     false_names = 0
@@ -140,9 +140,9 @@ def main() -> int:
     return 0 if right == options.repetitions and not false_names else 1
 
 
-def _outliers_with(fault: Fault, lab: Lab, prefix: str) -> list[dict[str, Any]]:
+def _outliers_with(fault: Fault, lab: Lab, names: Names) -> list[dict[str, Any]]:
     """Return the outliers in the second of two runs with a fault."""
-    with lab_benchmarks.forget_new_reports(lab), fault.slow(lab, prefix):
+    with lab_benchmarks.forget_new_reports(lab), fault.slow(lab, names):
         lab_benchmarks.measure(lab)
         report = lab_benchmarks.measure(lab)
     return report["outliers"]

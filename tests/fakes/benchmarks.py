@@ -26,13 +26,14 @@ COMPUTE = Metric(name="compute", unit="Gflop/s", kind=Kind.COMPUTE)
 LATENCY = Metric(name="latency", unit="us", kind=Kind.NETWORK, is_time=True)
 
 
-def report(ended_at, *, gflops="12.50", speeds=None, hardware=True, **changes):
+def report(ended_at, *, gflops="12.50", speeds=None, metric=COMPUTE, hardware=True, **changes):
     """Return a report.
 
     Args:
         ended_at: When the run ended, Unix seconds.
         gflops: The value of label compute.gflops.
-        speeds: The speed of each node, by default of n1 and n2.
+        speeds: The value of each node in the metric, by default of n1 and n2.
+        metric: The metric.
         hardware: Whether the report has the hardware of the nodes, which are equal.
         changes: Other attributes of the report.
     """
@@ -40,7 +41,7 @@ def report(ended_at, *, gflops="12.50", speeds=None, hardware=True, **changes):
     findings = Findings(
         labels=[Label(key="compute.gflops", value=gflops)],
         measurements=[
-            Measurement(node=node, metric=COMPUTE, value=Decimal(value))
+            Measurement(node=node, metric=metric, value=Decimal(value))
             for node, value in speeds.items()
         ],
         omissions=[Omission(keys="gpu", reason="there is none")],

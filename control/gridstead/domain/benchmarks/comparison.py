@@ -6,19 +6,22 @@ Rule 1: nodes are equal if they have as many cores and GPUs, and their memory di
 Rule 2: only runs with the same suite are compared, because another version or mode may measure
     something else.
 Rule 3: runs of a part of the site are compared only with a run that is also of a part.
+Rule 4: on a site of two nodes, each node's values of the network are compared only with its own
+    earlier values. Both nodes have the values of the only pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from gridstead.domain.benchmarks.metrics import PERCENT, Metric
+from gridstead.domain.benchmarks.metrics import PERCENT, Kind, Metric
 from gridstead.domain.benchmarks.outliers import Run, SlowNode, slow_nodes
 from gridstead.domain.benchmarks.report import Report
 from gridstead.domain.benchmarks.site import Node
 
 MAX_MEMORY_DIFFERENCE_PERCENT = 5
+NODES_OF_ONE_PAIR = 2
 
 
 def slow_nodes_of(reports: Sequence[Report]) -> tuple[SlowNode, ...]:
@@ -31,13 +34,23 @@ def slow_nodes_of(reports: Sequence[Report]) -> tuple[SlowNode, ...]:
     compared = [report for report in reports[:-1] if _is_comparable(report, newest)] + [newest]
     runs = [_values(report, newest.hardware) for report in compared]
     slow: list[SlowNode] = []
-    for node_class in classes_of(newest.hardware):
-        names = {node.name for node in node_class}
-        for metric in runs[-1]:
+    for metric in runs[-1]:
+        for names in _compared_names(newest.hardware, metric):
             class_runs = [_of_nodes(names, values.get(metric, {})) for values in runs]
             if class_runs[-1]:
                 slow += slow_nodes(metric, [run for run in class_runs if run])
     return tuple(sorted(slow, key=lambda each: (each.node, each.metric.name)))
+
+
+def _compared_names(nodes: Collection[Node], metric: Metric) -> Iterator[set[str]]:
+    """Yield the names of the nodes that are compared with each other in a metric."""
+    has_one_pair = metric.kind is Kind.NETWORK and len(nodes) == NODES_OF_ONE_PAIR
+    for node_class in classes_of(nodes):
+        names = {node.name for node in node_class}
+        if has_one_pair:
+            yield from ({name} for name in names)
+        else:
+            yield names
 
 
 def classes_of(nodes: Iterable[Node]) -> tuple[tuple[Node, ...], ...]:

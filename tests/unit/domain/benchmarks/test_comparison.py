@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from tests.fakes.benchmarks import report
+from tests.fakes.benchmarks import LATENCY, report
 
 from gridstead.domain.benchmarks.comparison import classes_of, slow_nodes_of
 from gridstead.domain.benchmarks.selection import Selection
@@ -55,6 +55,21 @@ def test_nodes_with_other_hardware_are_not_compared():
     )
 
     assert names([replace(newest, hardware=hardware)]) == []
+
+
+def test_both_nodes_of_the_only_pair_are_named_for_a_slow_network():
+    quiet, slow = {"n1": "50", "n2": "50"}, {"n1": "90", "n2": "90"}
+
+    assert names(history(quiet, quiet, slow, metric=LATENCY)) == []
+    assert names(history(quiet, quiet, slow, slow, metric=LATENCY)) == ["n1", "n2"]
+
+
+def test_the_network_of_three_nodes_is_compared_with_the_best_node():
+    quiet, slow = dict.fromkeys(("n1", "n2", "n3"), "50"), dict.fromkeys(("n1", "n2", "n3"), "90")
+
+    assert names(history(quiet, quiet, slow, slow, metric=LATENCY)) == []
+    one_slow = {**quiet, "n3": "90"}
+    assert names(history(quiet, quiet, one_slow, one_slow, metric=LATENCY)) == ["n3"]
 
 
 def test_values_before_a_change_of_the_hardware_are_not_compared():
