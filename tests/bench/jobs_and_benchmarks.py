@@ -27,7 +27,7 @@ sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tools")]
 
 from tests.bench import lab_benchmarks  # noqa: E402
 from tests.bench.lab_soak_grid import open_lab  # noqa: E402
-from tests.e2e.conftest import Lab, wait_until  # noqa: E402
+from tests.e2e.conftest import Lab  # noqa: E402
 from tests.e2e.slurm_jobs import SlurmJobs, operator_access  # noqa: E402
 
 JOBS = 50
@@ -58,7 +58,7 @@ def main() -> int:
     control_times, paid_times = [], []
     with _customer(lab) as customer:
         for number in range(options.jobs):
-            wait_until(lambda: lab_benchmarks.has_ended(lab), timeout=lab_benchmarks.RUN_TIMEOUT_S)
+            lab_benchmarks.stop(lab)
             control_times.append(_run(lab, customer))
             lab_benchmarks.start(lab)
             paid_times.append(_run(lab, customer))

@@ -24,6 +24,11 @@ def start(lab: Lab) -> None:
     wait_until(lambda: lab.sh(lab.controller, running_jobs).strip(), timeout=START_TIMEOUT_S)
 
 
+def stop(lab: Lab) -> None:
+    """Stop the run of the benchmarks, if there is one."""
+    lab.run(lab.controller, "systemctl", "stop", UNIT)
+
+
 def has_ended(lab: Lab) -> bool:
     """Return whether no run of the benchmarks is active."""
     state = lab.run(lab.controller, "systemctl", "is-active", UNIT, check=False).stdout.strip()
