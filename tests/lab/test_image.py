@@ -22,7 +22,7 @@ import dataclasses, pathlib, sys
 from gridstead_lab import image, inputs, names
 lab_names = names.names(pathlib.Path(sys.argv[1]), sys.argv[2])
 machine_inputs = inputs.read_inputs(lab_names.checkout)
-image_inputs = dataclasses.replace(machine_inputs, packages=("jq", sys.argv[3]), lock="")
+image_inputs = dataclasses.replace(machine_inputs, packages=("jq", sys.argv[3]), locks=())
 image.ensure(image_inputs, lab_names, print)
 """
 
@@ -40,7 +40,7 @@ def _start_build(lab):
 
 def test_down_removes_a_killed_build_so_that_the_next_build_completes(lab):
     machine_inputs = inputs.read_inputs(lab.names.checkout)
-    image_inputs = dataclasses.replace(machine_inputs, packages=("jq", "acl"), lock="")
+    image_inputs = dataclasses.replace(machine_inputs, packages=("jq", "acl"), locks=())
     folder = image.layers(image_inputs)[1].folder
     build_folder = lab.names.build_folder(folder.name)
     assert not folder.exists()
