@@ -9,9 +9,9 @@ from gridstead.adapters.benchmarks.reframe_output import watch_output
 OUTPUT = b"""[----------] start processing checks
 [ RUN      ] BenchmarkStep %step=compute-n1.site /e1e5166d @site:benchmarks+none
 [ RUN      ] BenchmarkStep %step=storage-n1 /e2957720 @site:benchmarks+none
-[     FAIL ] (1/2) BenchmarkStep %step=storage-n1 /e2957720 @site:benchmarks+none
+[     FAIL ] ( 1/12) BenchmarkStep %step=storage-n1 /e2957720 @site:benchmarks+none
 ==> test failed during 'sanity': test staged in '/stage/BenchmarkStep_e2957720'
-[       OK ] (2/2) BenchmarkStep %step=compute-n1.site /e1e5166d @site:benchmarks+none
+[       OK ] (12/12) BenchmarkStep %step=compute-n1.site /e1e5166d @site:benchmarks+none
 [----------] all spawned checks have finished
 [  FAILED  ] Ran 2/2 test case(s) from 2 check(s) (1 failure(s))
 FAILURE INFO for BenchmarkStep %step=storage-n1 (run: 1/1)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from gridstead.ports.benchmarks import StepWatch
 
-_LINE = re.compile(r"\[ +(RUN|OK|FAIL) +\] (?:\(\d+/\d+\) )?\S+ %step=(\S+) .*")
+_LINE = re.compile(r"\[ +(RUN|OK|FAIL) +\] (?:\( *\d+/\d+\) )?\S+ %step=(\S+) .*")
 
 
 def watch_output(lines: Iterable[bytes], watch: StepWatch) -> bytes:
