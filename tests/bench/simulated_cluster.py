@@ -158,6 +158,11 @@ class SimulatedSlurm(FakeSlurm):
             return runs
 
 
+def no_reports(_count, *, whole_site):
+    """Return the texts of the reports of the benchmarks: none."""
+    return ()
+
+
 class SimulatedCluster:
     """A cluster: the agent's server, and a thread in which Slurm schedules.
 
@@ -230,7 +235,7 @@ class SimulatedCluster:
             scheduler=self._agent,
             list_records=self._agent.list_records,
             reports=self._agent,
-            report_texts=None,
+            report_texts=no_reports,
             benchmarks=None,
             allowed_client=SUPERVISOR,
         )
