@@ -115,7 +115,7 @@ def run_benchmarks(
 
 @benchmarks.command("status")
 def benchmarks_status(config: ServiceConfig = None, as_json: Json = False) -> None:
-    """Show on the Slurm controller when the last run ended, and which nodes are slow.
+    """Show on the Slurm controller when the last run of the whole site ended, and its slow nodes.
 
     On the host of the supervisor, `gridstead provider benchmark report` shows the whole report.
     """

@@ -60,8 +60,9 @@ def run(settings: BenchmarksSettings, selection: Selection | None = None) -> Non
 
 
 def last_report(settings: BenchmarksSettings) -> Report | None:
-    """Return the report of the last run, or None if there was no run."""
-    reports = ReportHistory(JsonReports(settings.report_directory)).last_reports(1)
+    """Return the report of the last run of the whole site, or None if there was no such run."""
+    history = ReportHistory(JsonReports(settings.report_directory))
+    reports = history.last_reports(1, whole_site=True)
     return reports[-1] if reports else None
 
 

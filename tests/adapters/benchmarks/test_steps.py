@@ -112,6 +112,10 @@ def test_a_line_without_the_number_of_its_task_is_refused():
         split_tasks("0: a\nno number\n")
 
 
+def test_control_characters_do_not_end_a_line():
+    assert split_tasks("0: a\x0cb\r50 %\n1: c\n") == ("a\x0cb\r50 %\n", "c\n")
+
+
 class StandInRunner:
     """Runs the commands of the stand-in."""
 

@@ -131,6 +131,20 @@ def test_a_failed_run_records_its_reason(run):
     assert (status.state, status.progress.failure) == (RunState.FAILED, "no node accepts jobs")
 
 
+def test_a_failed_request_is_not_repeated_as_a_run_of_the_whole_site(run):
+    """systemd repeats a run that ends with another error than this one."""
+
+    def fail(_selection):
+        raise SchedulerUnavailable("no node accepts jobs")
+
+    run.requests.put(selection_text(PART))
+    run.measure = fail
+    with pytest.raises(BenchmarksNotStarted, match="could not measure what was requested"):
+        run.run()
+
+    assert run.control.benchmark_status().state is RunState.FAILED
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [("nonsense", UnexpectedOutput), ('{"suites": ["speed"]}', InvalidInput)],

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the registration of a cluster on the chain."""
 
+from dataclasses import replace
+
 import pytest
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.scheduler import FakeScheduler
@@ -25,11 +27,12 @@ class Runs:
     def last_runs(self):
         return self.runs[-2:]
 
-    def add(self, ended_at, gflops):
+    def add(self, ended_at, gflops, **more_labels):
         labels = {
             "benchmark.suite": "gridstead-1-quick",
             "benchmark.time": str(ended_at),
             "compute.gflops": gflops,
+            **more_labels,
         }
         self.runs += (PastRun(ended_at=ended_at, labels=labels),)
 
@@ -60,7 +63,7 @@ def test_cluster_is_registered_again_only_after_a_change(ledger):
     assert len(outbox.open_entries()) == 1
 
 
-def registration(ledger, outbox, runs, *, wait_s=0):
+def registration(ledger, outbox, runs, *, wait_s=0, own_terms=None):
     """Return the registration of a provider that has benchmarks."""
     return Registration(
         ledger,
@@ -68,7 +71,7 @@ def registration(ledger, outbox, runs, *, wait_s=0):
         FakeScheduler(ledger.clock),
         benchmarks=MeasuredLabels(runs, ledger.clock, wait_s=wait_s),
         provider=PROVIDER,
-        terms=terms(cpu_per_min=2),
+        terms=own_terms or terms(cpu_per_min=2),
     )
 
 
@@ -140,6 +143,23 @@ def test_labels_change_after_a_week_if_two_runs_agree(ledger):
     ledger.deliver(outbox, PROVIDER)
 
     assert published_labels(ledger)["compute.gflops"] == "50.00"
+
+
+def test_a_measured_label_that_the_operator_has_too_is_no_change(ledger):
+    outbox, runs = MemoryOutbox(), Runs()
+    service = registration(ledger, outbox, runs)
+    runs.add(ledger.head().timestamp, "100.00", arch="x86_64")
+    service.tick()
+    ledger.deliver(outbox, PROVIDER)
+
+    own_terms = replace(terms(cpu_per_min=2), labels={"zone": "lab", "arch": "x86_64"})
+    service = registration(ledger, outbox, runs, own_terms=own_terms)
+    runs.add(ledger.head().timestamp, "100.00", arch="x86_64")
+    ledger.clock.advance(WEEK_S)
+    ledger.mine()
+    service.tick()
+
+    assert outbox.open_entries() == ()
 
 
 def test_lost_reports_change_no_label(ledger):

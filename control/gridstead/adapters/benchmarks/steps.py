@@ -216,7 +216,7 @@ def _outcome(result: Mapping[str, Any] | None) -> Outcome:
         return Failure(reason="it was not run")
     directory = Path(result["stagedir"])
     if result["result"] == "pass":
-        return split_tasks((directory / result["job_stdout"]).read_text(errors="replace"))
+        return _tasks_of(directory / result["job_stdout"])
     reason = " ".join(str(result.get("fail_reason", "it failed")).split())[:_MAX_REASON_CHARS]
     for text, failure in _CAUSES.items():
         if text in reason:
@@ -226,6 +226,15 @@ def _outcome(result: Mapping[str, Any] | None) -> Outcome:
         lines = error_file.read_text(errors="replace").strip().splitlines()[-_ERROR_LINES:]
         reason += "".join(f"; {line[:_MAX_REASON_CHARS]}" for line in lines)
     return Failure(reason=reason)
+
+
+def _tasks_of(output_file: Path) -> Outcome:
+    # read_text() would replace "\r", so that a line of progress would become a line of its own.
+    text = output_file.read_bytes().decode(errors="replace")
+    try:
+        return split_tasks(text)
+    except UnexpectedOutput as error:
+        return Failure(reason=f"its output cannot be read: {error}"[:_MAX_REASON_CHARS])
 
 
 def split_tasks(text: str) -> tuple[str, ...]:
@@ -238,7 +247,7 @@ def split_tasks(text: str) -> tuple[str, ...]:
         UnexpectedOutput: If a line has no number.
     """
     lines: defaultdict[int, list[str]] = defaultdict(list)
-    for line in text.splitlines():
+    for line in text.removesuffix("\n").split("\n"):
         match = _LABELLED_LINE.fullmatch(line)
         if match is None:
             raise UnexpectedOutput("srun --label", line)

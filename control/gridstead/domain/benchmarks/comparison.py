@@ -8,6 +8,8 @@ Rule 2: only runs with the same suite are compared, because another version or m
 Rule 3: runs of a part of the site are compared only with a run that is also of a part.
 Rule 4: on a site of two nodes, each node's values of the network are compared only with its own
     earlier values. Both nodes have the values of the only pair.
+Rule 5: the values with which a node was found slow are not its usual values. So a node is slow in
+    each run until it is as fast as before.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from gridstead.domain.benchmarks.metrics import PERCENT, Kind, Metric
-from gridstead.domain.benchmarks.outliers import Run, SlowNode, slow_nodes
+from gridstead.domain.benchmarks.outliers import CONFIRMING_RUNS, Run, SlowNode, slow_nodes
 from gridstead.domain.benchmarks.report import Report
 from gridstead.domain.benchmarks.site import Node
 
@@ -32,7 +34,7 @@ def slow_nodes_of(reports: Sequence[Report]) -> tuple[SlowNode, ...]:
     """
     newest = reports[-1]
     compared = [report for report in reports[:-1] if _is_comparable(report, newest)] + [newest]
-    runs = [_values(report, newest.hardware) for report in compared]
+    runs = _without_slow_values([_values(each, newest.hardware) for each in compared], compared)
     slow: list[SlowNode] = []
     for metric in runs[-1]:
         for names in _compared_names(newest.hardware, metric):
@@ -90,6 +92,33 @@ def _values(report: Report, hardware: Iterable[Node]) -> Mapping[Metric, Run]:
         if measurement.node in names:
             values.setdefault(measurement.metric, {})[measurement.node] = measurement.value
     return values
+
+
+def _without_slow_values(
+    runs: Sequence[Mapping[Metric, Run]], reports: Sequence[Report]
+) -> list[Mapping[Metric, Run]]:
+    """Return the runs without earlier values with which nodes were found slow.
+
+    A finding in a small class is about two runs: that of its report, and the one before. The last
+    two runs are complete, because they are judged.
+    """
+    slow_values: set[tuple[int, Metric, str]] = set()
+    for index, report in enumerate(reports[:-1]):
+        for slow in report.slow_nodes:
+            for slow_index in range(index - slow.runs + 1, index + 1):
+                slow_values.add((slow_index, slow.metric, slow.node))
+    judged_from = len(runs) - CONFIRMING_RUNS
+    cleaned: list[Mapping[Metric, Run]] = []
+    for index, values in enumerate(runs):
+        cleaned_values = {}
+        for metric, run in values.items():
+            cleaned_values[metric] = {
+                node: value
+                for node, value in run.items()
+                if index >= judged_from or (index, metric, node) not in slow_values
+            }
+        cleaned.append(cleaned_values)
+    return cleaned
 
 
 def _of_nodes(names: Collection[str], run: Run) -> Run:

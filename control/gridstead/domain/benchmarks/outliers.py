@@ -25,7 +25,7 @@ MIN_NODES_OF_Z_SCORE = 5
 MAX_Z_SCORE = Decimal("3.5")
 MIN_PERCENT_SLOWER = 5
 _NORMAL_MAD = Decimal("0.6745")  # the MAD of the normal distribution with standard deviation 1
-_CONFIRMING_RUNS = 2
+CONFIRMING_RUNS = 2
 
 # The values of one run on the nodes of a class, by the names of the nodes. All are more than 0.
 Run = Mapping[str, Decimal]
@@ -84,12 +84,12 @@ def _by_z_score(metric: Metric, node: str, run: Run) -> SlowNode | None:
 
 
 def _by_history(metric: Metric, node: str, runs: Sequence[Run]) -> SlowNode | None:
-    earlier_values = [run[node] for run in runs[:-_CONFIRMING_RUNS] if node in run]
+    earlier_values = [run[node] for run in runs[:-CONFIRMING_RUNS] if node in run]
     if not earlier_values:
         return None
     usual = median(earlier_values)
     is_alone = len(runs[-1]) == 1
-    for run in runs[-_CONFIRMING_RUNS:]:
+    for run in runs[-CONFIRMING_RUNS:]:
         if node not in run:
             return None
         # A node that is alone in its class has only its own runs as references.
@@ -102,7 +102,7 @@ def _by_history(metric: Metric, node: str, runs: Sequence[Run]) -> SlowNode | No
         best = metric.best(*runs[-1].values())
         reason += f", and the best of {len(runs[-1])} equal nodes has {best:.6g}"
     value = runs[-1][node]
-    return _slow_node(metric, node, value, usual, f"{reason}, in two runs", runs=_CONFIRMING_RUNS)
+    return _slow_node(metric, node, value, usual, f"{reason}, in two runs", runs=CONFIRMING_RUNS)
 
 
 def _slow_node(

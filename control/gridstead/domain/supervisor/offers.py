@@ -70,12 +70,14 @@ def measured_labels(record: Provider | None, terms: Terms) -> Mapping[str, str]:
     labels = {label.key: label.value for label in record.labels} if record else {}
     if BENCHMARK_SUITE not in labels:
         return {}
+    measured = {key: value for key, value in labels.items() if key in STANDARD_KEYS}
+    return without_own_labels(measured, terms)
+
+
+def without_own_labels(labels: Mapping[str, str], terms: Terms) -> Mapping[str, str]:
+    """Return the labels that the operator does not have with the same values."""
     own_labels = {label.key: label.value for label in provider_labels(terms.labels)}
-    return {
-        key: value
-        for key, value in labels.items()
-        if key in STANDARD_KEYS and own_labels.get(key) != value
-    }
+    return {key: value for key, value in labels.items() if own_labels.get(key) != value}
 
 
 def without_report(measured: Mapping[str, str]) -> dict[str, str]:

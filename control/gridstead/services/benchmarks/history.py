@@ -33,9 +33,14 @@ class ReportHistory:
         reports = [report for _text, report in self._last(COMPARED_RUNS, whole_site=True)]
         return tuple(map(PastRun.of, reports))
 
-    def last_reports(self, count: int) -> tuple[Report, ...]:
-        """Return the newest reports, the oldest of them first."""
-        return tuple(report for _text, report in self._last(count, whole_site=False))
+    def last_reports(self, count: int, *, whole_site: bool = False) -> tuple[Report, ...]:
+        """Return the newest reports, the oldest of them first.
+
+        Args:
+            count: How many.
+            whole_site: Whether reports of a part of the site are left out.
+        """
+        return tuple(report for _text, report in self._last(count, whole_site=whole_site))
 
     def last_texts(self, count: int, *, whole_site: bool) -> tuple[str, ...]:
         """Return the texts of the newest reports, the oldest of them first.

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gridstead.domain.benchmarks.progress import Progress, progress_text
 from gridstead.domain.benchmarks.selection import Selection, check_suites, parse_selection
-from gridstead.errors import GridsteadError
+from gridstead.errors import BenchmarksNotStarted, GridsteadError, SchedulerUnavailable
 from gridstead.ports import Clock
 from gridstead.ports.benchmarks import ProgressStore, RunLock, RunRequests
 
@@ -96,7 +96,9 @@ class BenchmarkSession:
             selection: What to measure. None for what was requested, or else for the whole site.
 
         Raises:
-            BenchmarksNotStarted: If the benchmarks are running, and no run was requested.
+            BenchmarksNotStarted: If the benchmarks are running, and no run was requested, or if a
+                request could not be measured. systemd repeats only runs without a request, because
+                the request is removed.
             InvalidInput: If there is no node or suite with a selected name.
             UnexpectedOutput: If the request is invalid.
             SchedulerUnavailable: If nothing could be measured.
@@ -110,9 +112,19 @@ class BenchmarkSession:
                 self._measure(chosen)
             except GridsteadError as error:
                 self._progress.end(failure=str(error))
+                if is_requested and isinstance(error, SchedulerUnavailable):
+                    raise _requested_failure(error) from error
                 raise
             self._progress.end()
 
     def _requested(self) -> Selection:
         text = self._requests.take()
         return Selection() if text is None else parse_selection(text, source="the request")
+
+
+def _requested_failure(error: SchedulerUnavailable) -> BenchmarksNotStarted:
+    return BenchmarksNotStarted(
+        "could not measure what was requested",
+        detail=str(error),
+        hint="Run `gridstead provider benchmark run` again.",
+    )

@@ -10,7 +10,7 @@ import structlog
 from gridstead.domain.benchmarks.publication import labels_to_publish
 from gridstead.domain.jobs.job import Provider
 from gridstead.domain.labels.keys import BENCHMARK_TIME
-from gridstead.domain.supervisor.offers import without_report
+from gridstead.domain.supervisor.offers import Terms, without_own_labels, without_report
 from gridstead.ports import Clock
 from gridstead.ports.benchmarks import BenchmarkRuns
 from gridstead.services.supervisor.report_publisher import ReportPublisher
@@ -54,18 +54,20 @@ class MeasuredLabels:
         return now < self._waiting_since + self._wait_s
 
     def to_offer(
-        self, published: Mapping[str, str], *, active: Provider | None, now: int
+        self, published: Mapping[str, str], terms: Terms, *, active: Provider | None, now: int
     ) -> Mapping[str, str]:
         """Return the labels to offer: those of the last runs, or the published ones.
 
         Args:
-            published: The labels of the benchmarks in the newest record, by their keys.
+            published: The labels of the benchmarks in the newest record, by their keys. Labels
+                that the operator has with the same values are left out, in the runs too.
+            terms: The operator's labels.
             active: The record that was approved last. None if there is none.
             now: The time of the newest block, in Unix seconds.
         """
         labels = labels_to_publish(
             published,
-            [run.labels for run in self._runs.last_runs()],
+            [without_own_labels(run.labels, terms) for run in self._runs.last_runs()],
             published_at=int(published.get(BENCHMARK_TIME, 0)),
             now=now,
         )

@@ -65,7 +65,7 @@ class Registration:
             if newest_record is None and self._benchmarks.are_awaited():
                 return
             measured = self._benchmarks.to_offer(
-                measured, active=active_provider, now=head.timestamp
+                measured, self._terms, active=active_provider, now=head.timestamp
             )
         current_offer = offer(hardware, self._terms, measured)
         if must_register(current_offer, active_provider, waiting_provider):

@@ -35,6 +35,16 @@ def test_a_node_of_a_small_class_is_slow_after_two_runs():
     assert (slow.node, slow.metric.name, slow.runs) == ("n2", "compute", 2)
 
 
+def test_a_node_is_slow_until_it_is_as_fast_as_before():
+    reports = history(QUIET, SLOW, SLOW)
+    for number in (4, 5, 6):
+        reports[-1] = replace(reports[-1], slow_nodes=slow_nodes_of(reports))
+        assert names(reports) == ["n2"]
+        reports.append(report(1_000 * number, speeds=SLOW))
+
+    assert names([*reports, *history(QUIET)]) == []
+
+
 def test_a_node_of_a_large_class_is_slow_after_one_run():
     speeds = {f"n{number}": str(100 + number) for number in range(6)} | {"n6": "50"}
 

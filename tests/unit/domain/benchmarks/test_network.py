@@ -56,6 +56,7 @@ def test_pairs_of_different_nodes_come_first():
         ("n1", "n2"),
         ("n3", "n4"),
         ("n2", "n3"),
+        ("n4", "n1"),
         ("n1", "n2", "n3", "n4"),
     ]
     assert all(step.needs_quiet for step in steps)

@@ -54,18 +54,29 @@ _FEW_WINDOWS = " -i 10 -x 2"  # of 64 messages
 def steps(site: MeasuredSite) -> tuple[Step, ...]:
     """Return the steps of each pair of neighbours, and one of all nodes.
 
-    The pairs are in an order in which half of the nodes' pairs, and then the other half, can run at
-    the same time.
+    The pairs are in an order in which half of them, and then the other half, can run at the same
+    time.
     """
     if _reason(site):
         return ()
-    pairs = tuple(pairwise(site.names))
+    pairs = _neighbours(site)
     pair_steps = [
         _step(site, _pair_name(test, pair), pair, command)
         for test, command in _pair_commands(site).items()
         for pair in (*pairs[::2], *pairs[1::2])
     ]
     return (*pair_steps, _step(site, _ALL_TO_ALL, site.names, _all_to_all_command(site)))
+
+
+def _neighbours(site: MeasuredSite) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of neighbours in a ring. Two nodes are one pair.
+
+    In a ring, a node has a pair without its slow neighbour.
+    """
+    pairs = list(pairwise(site.names))
+    if len(pairs) > 1:
+        pairs.append((site.names[-1], site.names[0]))
+    return tuple(pairs)
 
 
 def _reason(site: MeasuredSite) -> str:
@@ -117,7 +128,7 @@ def findings(site: MeasuredSite, outcomes: Outcomes) -> Findings:
     site_findings.transport = site.equipment.transport
     pairs: dict[tuple[str, str], PointToPoint] = {}
     reasons = []
-    for pair in pairwise(site.names):
+    for pair in _neighbours(site):
         try:
             pairs[pair] = _pair_result(site, pair, outcomes)
         except UnusableOutput as error:
@@ -164,12 +175,17 @@ def _pair_measurements(
 def _measurements(
     site: MeasuredSite, pairs: Mapping[tuple[str, str], PointToPoint]
 ) -> Iterator[Measurement]:
-    """Yield the best figures of each node, because a slow neighbour slows a pair too."""
+    """Yield the best figures of each node, because a slow neighbour slows a pair too.
+
+    A node of which a pair has no figures is left out.
+    """
+    all_pairs = _neighbours(site)
     for node in site.names:
-        own_pairs = [result for pair, result in pairs.items() if node in pair]
-        if not own_pairs:
+        own_pairs = [pairs.get(pair) for pair in all_pairs if node in pair]
+        own_results = [result for result in own_pairs if result is not None]
+        if len(own_results) < len(own_pairs):
             continue
-        latency_us = LATENCY.best(*(each.latency_us for each in own_pairs))
-        bandwidth_mbps = BANDWIDTH.best(*(each.bandwidth_mbps for each in own_pairs))
+        latency_us = LATENCY.best(*(each.latency_us for each in own_results))
+        bandwidth_mbps = BANDWIDTH.best(*(each.bandwidth_mbps for each in own_results))
         yield Measurement(node=node, metric=LATENCY, value=latency_us)
         yield Measurement(node=node, metric=BANDWIDTH, value=bandwidth_mbps)
