@@ -92,7 +92,7 @@ KINDS = (
     "packages",
     "answers",
 )
-TRIGGER_SUFFIXES = (".socket", ".timer")
+TRIGGER_SUFFIXES = (".path", ".socket", ".timer")
 UNIT_FOLDERS = ("/etc/systemd/", "/etc/tmpfiles.d/")
 
 Run = Callable[..., str]
@@ -294,7 +294,7 @@ def stages(
     data_patterns, questions = [], []
     if remove_data:
         data_patterns, questions = traces["data"], traces["answers"]
-    # Sockets and timers stop first, because they would start their services again.
+    # Sockets, timers and paths stop first, because they would start their services again.
     trigger_units, other_units = [], []
     for unit in traces["units"]:
         if unit.endswith(TRIGGER_SUFFIXES):

@@ -18,7 +18,8 @@ HERE = Path(__file__).resolve().parent
 HOSTS = tuple(json.loads(Path(os.environ["GRIDSTEAD_LAB_TOPOLOGY"]).read_text())["hosts"])
 ALLOWED_DIFFERENCES = yaml.safe_load((HERE / "declared.yml").read_text())
 # The lab's image contains the virtual environments of the control plane and of ReFrame, which the
-# teardown removes. Key "seen" contains patterns for the names of files that may differ, as it does in declared.yml.
+# teardown removes. Key "seen" contains patterns for the names of files that may differ, as it does
+# in declared.yml.
 DIFFERENCE_OF_IMAGE = {"seen": {"file": ["/opt/gridstead(-benchmarks)?(/.*)?"]}}
 
 
