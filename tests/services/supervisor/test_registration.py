@@ -162,6 +162,22 @@ def test_a_measured_label_that_the_operator_has_too_is_no_change(ledger):
     assert outbox.open_entries() == ()
 
 
+def test_a_new_value_of_an_own_label_that_no_run_measures_is_registered_at_once(ledger):
+    outbox, runs = MemoryOutbox(), Runs()
+    old_terms = replace(terms(cpu_per_min=2), labels={"gpu": "a100"})
+    service = registration(ledger, outbox, runs, own_terms=old_terms)
+    runs.add(ledger.head().timestamp, "100.00")
+    service.tick()
+    ledger.deliver(outbox, PROVIDER)
+
+    new_terms = replace(old_terms, labels={"gpu": "h100"})
+    registration(ledger, outbox, runs, own_terms=new_terms).tick()
+    ledger.deliver(outbox, PROVIDER)
+
+    assert published_labels(ledger)["gpu"] == "h100"
+    assert published_labels(ledger)["compute.gflops"] == "100.00"
+
+
 def test_lost_reports_change_no_label(ledger):
     outbox, runs = MemoryOutbox(), Runs()
     service = registration(ledger, outbox, runs)

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
 
 from gridstead.domain.benchmarks.publication import labels_to_publish
 from gridstead.domain.jobs.job import Provider
-from gridstead.domain.labels.keys import BENCHMARK_TIME
+from gridstead.domain.labels.keys import BENCHMARK_TIME, provider_labels
 from gridstead.domain.supervisor.offers import Terms, without_own_labels, without_report
 from gridstead.ports import Clock
 from gridstead.ports.benchmarks import BenchmarkRuns
@@ -65,9 +65,11 @@ class MeasuredLabels:
             active: The record that was approved last. None if there is none.
             now: The time of the newest block, in Unix seconds.
         """
+        runs = [without_own_labels(run.labels, terms) for run in self._runs.last_runs()]
+        published = _without_replaced_labels(published, runs, terms)
         labels = labels_to_publish(
             published,
-            [without_own_labels(run.labels, terms) for run in self._runs.last_runs()],
+            runs,
             published_at=int(published.get(BENCHMARK_TIME, 0)),
             now=now,
         )
@@ -75,3 +77,18 @@ class MeasuredLabels:
         if self._publisher is None:
             return measured
         return measured | self._publisher.labels(measured, published=published, active=active)
+
+
+def _without_replaced_labels(
+    published: Mapping[str, str], runs: Sequence[Mapping[str, str]], terms: Terms
+) -> Mapping[str, str]:
+    """Return the published labels without those that only the operator can have set.
+
+    The operator has a label with the same key, and no run measured it.
+    """
+    if not runs:
+        return published
+    measured_keys = set().union(*runs)
+    own_keys = {label.key for label in provider_labels(terms.labels)}
+    replaced_keys = own_keys - measured_keys
+    return {key: value for key, value in published.items() if key not in replaced_keys}
